@@ -157,6 +157,7 @@ class Oracle:
     outlived: bool = False  # whether what was expected is corrected; always if jobs may outlive their requests
     follows: dict = field(default_factory=dict)  # by seq: which job another follows, and after how long
     windows: list = field(default_factory=list)  # (begin, end, procs, known since, whether jobs fail); a plan decides
+    gate: list | None = None  # (begin, end) of the periods in which jobs are backfilled; a plan decides
     pools: list = field(default_factory=list)  # further ones; a plan decides
     wants: object = None  # how much of each a job takes, (n_jobs, n_pools) in the table's order
     now: float = -math.inf
@@ -196,7 +197,8 @@ class Oracle:
             job.wants = tuple(int(amount) for amount in self.wants[i]) if self.pools else ()
         self.coming = [job for job in self.jobs if job.seq not in self.follows]
         self.turns = 0
-        if (self.windows or self.max_running < math.inf or self.pools) and self.depth is None:
+        planned = self.windows or self.max_running < math.inf or self.pools or self.gate is not None
+        if planned and self.depth is None:
             self.depth = 1
 
     def may_try(self, q):
@@ -212,6 +214,7 @@ class Oracle:
                 dates += [
                     date for pool in self.pools for begin, end, _, known in pool.falls for date in (begin, end, known)
                 ]
+                dates += [date for period in self.gate or [] for date in period if date < math.inf]
                 t = min([t, *(date for date in dates if date > self.now)])
             if t > until or t == math.inf:
                 return self
@@ -446,6 +449,7 @@ class Oracle:
     def planned_pass(self, t):
         """The pass by a plan, a list of (begin, end, amounts) in places of time; returns when reservations begin."""
         plan = self.plan(t)
+        is_shut = self.gate is not None and not any(begin <= t < end for begin, end in self.gate)
         dates, passed = {}, 0  # passed: how many jobs were passed over, behind which others are backfilled
         order = sorted(self.waiting, key=self.sort_rule(t))
         while order:
@@ -465,7 +469,7 @@ class Oracle:
                 plan.append((begin, place_after(begin, length), self.planned(job)))
                 if len(dates) == self.depth and self.backfill is not None:
                     order.sort(key=self.backfill_rule(t))
-            if passed == self.tested:
+            if passed == self.tested or is_shut:
                 break
         return dates
 

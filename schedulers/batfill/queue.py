@@ -22,6 +22,7 @@ from batfill.engine.records import (
     CHANGE,
     DATED,
     FAR,
+    GATE,
     JOB,
     LINE,
     QUEUE,
@@ -39,6 +40,7 @@ from batfill.engine.records import (
     new_records,
 )
 from batfill.engine.waiting import GAP
+from batfill.model.gate import GATE as GATE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,7 +90,7 @@ class Queue:
         stated["reserving"] = sum(pool.reserves for pool in pools)
         stated["shared"] = sum(not pool.of_user for pool in pools)
         running.free_all(self.arrays)
-        stated["procs"], stated["planned"] = size, rules.planned
+        stated["procs"], stated["planned"], stated["gated"] = size, rules.planned, rules.backfill_while is not None
         stated["bound_s"] = rules.divider_s if rules.bound else math.inf
         for each in fields(QueueRules):
             stated[each.name] = getattr(rules, each.name)
@@ -463,7 +465,9 @@ class Queue:
         changes, before = self.arrays.changes, int(self.arrays.state["changed"][0])
         self.arrays.state["changed"] = passed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
         for pool, amount in changes[["pool", "amount"]][before:passed].tolist():
-            if pool > 0:
+            if pool == GATE:
+                self.arrays.state["open"] += amount
+            elif pool > 0:
                 self.arrays.left[0, pool - 1] += amount
         return -int(changes["amount"][:passed][changes["pool"][:passed] == 0].sum())
 
@@ -580,7 +584,7 @@ def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
 
 def of_plan(capacity: int, size: int, rules: Rules) -> Any:
     """The arrays by name for the plan of so many jobs and processors, empty unless a plan is made."""
-    dates = 0 if rules.calendar is None else len(rules.calendar.changes)
+    dates = len(rules.changes)
     jobs, steps = (capacity, capacity + dates + SPARE_STEPS) if rules.planned else (0, 0)
     return {
         "lined": new_records(jobs, SLOT),
@@ -622,10 +626,10 @@ def users_by_number(user: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 def changes_of(rules: Rules) -> NDArray[np.void]:
     """The calendar's dates as the engine's CHANGE (n,)."""
-    names = ["", *(pool.name for pool in rules.all_pools)]
-    changes = () if rules.calendar is None else rules.calendar.changes
+    places = {name: place for place, name in enumerate(["", *(pool.name for pool in rules.all_pools)])}
+    places[GATE_NAME] = int(GATE)
     dates: NDArray[np.void] = as_records(
-        np.array([(at_s, names.index(pool), *rest) for at_s, pool, *rest in changes], CHANGE)
+        np.array([(at_s, places[pool], *rest) for at_s, pool, *rest in rules.changes], CHANGE)
     )
     return dates
 

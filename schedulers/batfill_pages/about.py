@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 # What reading a damaged record raises.
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, BatfillError)
-FILES = ("policy", "backfill", "calendar")  # options that may name a file, which is not there any more
+FILES = (
+    "policy",
+    "backfill",
+    "calendar",
+    "backfill-while",
+)  # options that may name a file, which is not there any more
 UNKNOWN = "unknown: no file next to the results states it"
 
 
@@ -61,7 +66,7 @@ class About:
     @property
     def plain_easy(self) -> bool:
         """Whether only the reservation of the job at the head keeps a job out that fits."""
-        names = ("depth", "tested", "reservation", "max-running", "calendar", "pool")
+        names = ("depth", "tested", "reservation", "max-running", "calendar", "backfill-while", "pool")
         return self.engine == ENGINE and all(self.given.get(name) == OPTIONS[name].default for name in names)
 
     @property

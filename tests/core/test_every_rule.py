@@ -31,6 +31,7 @@ from batfill.live.agent import Agent
 from batfill.live.conversation4 import Conversation4
 from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
 from batfill.model.feedback import NONE, Follows
+from batfill.model.gate import Gate
 from batfill.model.jobs import LARGE, SMALL, job_table
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.pools import Pool, Pools, rejected, wanted
@@ -97,6 +98,18 @@ def calendars(draw, size, unit_s):
 
 
 @st.composite
+def gates(draw, unit_s):
+    """None, or periods in which jobs are backfilled, which may touch."""
+    if draw(st.sampled_from([True, True, False])):
+        return None
+    dates = draw(st.lists(st.integers(0, 60), unique=True, max_size=draw(st.sampled_from([0, 8, 8]))).map(sorted))
+    periods = list(zip(dates[::2], dates[1::2], strict=False))
+    periods += [(periods[-1][1], periods[-1][1] + 9)] if periods and draw(st.booleans()) else []
+    periods += [(100, math.inf)] if draw(st.booleans()) else []
+    return Gate(tuple((unit_s * begin, unit_s * end) for begin, end in periods))
+
+
+@st.composite
 def several_pools(draw, n_jobs, unit_s):
     """Pools of all kinds, often none, with windows of those of the machine, and what the jobs take of each."""
     pools, windows, wants = [], [], []
@@ -156,6 +169,8 @@ def cases(draw):
         more["pools"], jobs = pools, with_amounts(jobs, wants)
         whole = (*(calendar.windows if calendar else ()), *windows)
         calendar = Calendar(whole) if whole else None
+    if len(jobs) <= 90 and not chosen["keeps"] and (gate := draw(gates(unit_s))) is not None:
+        more["gate"] = gate
     if draw(st.sampled_from([False, False, True])):  # predictions, which are corrected
         chosen["outlived"] = True
         more["expected_s"] = np.minimum(unit_s * rng.integers(1, 25, len(jobs)), jobs.request_s)
@@ -168,17 +183,17 @@ def cases(draw):
     return jobs, size, policy, chosen, calendar, more
 
 
-def rules_of(policy, chosen, calendar, pools=()):
+def rules_of(policy, chosen, calendar, pools=(), gate=None):
     """These rules in the engine's words."""
     given = {name: EVERY_JOB if value == math.inf and name in MOST else value for name, value in chosen.items()}
     given["backfill"] = policy_named(given["backfill"]) if given["backfill"] else None
-    return Rules(policy_named(policy), **given, calendar=calendar, pools=pools)
+    return Rules(policy_named(policy), **given, calendar=calendar, pools=pools, backfill_while=gate)
 
 
 def oracle_of(jobs, size, policy, chosen, calendar, more):
     """The oracle's run."""
-    pools = more.get("pools", ())
-    planned = rules_of(policy, chosen, calendar, pools).planned
+    pools, gate = more.get("pools", ()), more.get("gate")
+    planned = rules_of(policy, chosen, calendar, pools, gate).planned
     follows = more.get("follows")
     told = {} if follows is None else dict(enumerate(zip(follows.preceding.tolist(), follows.think_s, strict=True)))
     slow = Oracle(
@@ -187,6 +202,7 @@ def oracle_of(jobs, size, policy, chosen, calendar, more):
         windows=for_oracle(calendar) if calendar else [],
         pools=pools_for_oracle(pools, calendar),
         wants=wanted(pools, jobs),
+        gate=None if gate is None else list(gate.periods),
         expected_s=more.get("expected_s"),
         follows={row: of for row, of in told.items() if of[0] != NONE},
     )  # fmt: skip
@@ -203,8 +219,9 @@ def tight(queue):
 
 def replay_of(jobs, size, policy, chosen, calendar, more):
     """The replay of a case at its beginning."""
-    given = {name: value for name, value in more.items() if name != "pools"}
-    run = EngineReplay(jobs, size, rules_of(policy, chosen, calendar, more.get("pools", ())), **given)
+    given = {name: value for name, value in more.items() if name not in ("pools", "gate")}
+    in_force = rules_of(policy, chosen, calendar, more.get("pools", ()), more.get("gate"))
+    run = EngineReplay(jobs, size, in_force, **given)
     tight(run.queue)
     return run
 
@@ -355,12 +372,15 @@ def test_under_batsim_tries_start_when_the_oracles_do(version, case):
     if chosen["threshold_s"] == math.inf:
         chosen = chosen | {"half": False}
     try:
-        agent = Agent(options_of(policy, chosen, calendar) | ({"pool": Pools(pools)} if pools else {}))
+        beside = {"pool": Pools(pools)} if pools else {}
+        beside |= {"backfill-while": more["gate"]} if "gate" in more else {}
+        agent = Agent(options_of(policy, chosen, calendar) | beside)
     except BatfillError:
         assume(False)
     document = BatsimDocument(Path("w.json"), 4, *as_workload(jobs).values(), "")
     registers = version == "4" or chosen["divider_s"] < math.inf  # Batsim 5 is not asked for what is not used
     dynamic = SimulationSettings(dynamic_jobs=registers, reuse_profiles=registers)
     found = starts_under(HOSTS[version](agent), document, machines(size), dynamic)
-    expected = starts_of_oracle(oracle_of(jobs, size, policy, chosen, calendar, {"pools": pools}))
+    told = {name: value for name, value in more.items() if name in ("pools", "gate")}
+    expected = starts_of_oracle(oracle_of(jobs, size, policy, chosen, calendar, told))
     assert {name.removeprefix("w0!"): start_s for name, start_s in found.items()} == expected

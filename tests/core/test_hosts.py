@@ -288,7 +288,7 @@ def calendar_with(kind, **of):
         ({"reservation": "machines"}, "with reservation machines one job of all"),
         (
             {"select": "full"},
-            "select compares policies with one reservation, of all jobs, and neither windows nor pools",
+            "select compares policies with one reservation, of all jobs, without windows, gates and pools",
         ),
     ],
 )

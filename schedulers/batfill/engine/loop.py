@@ -19,6 +19,7 @@ from batfill.engine.records import (
     BACKFILLS,
     DATED,
     FOLLOW,
+    GATE,
     GOES_ON,
     LINE,
     NOBODY,
@@ -310,6 +311,8 @@ def pass_changes(now_s, queue, events):
                 short -= kill_last(now_s, queue, events)
         if change.pool == 0:
             state.free += change.amount
+        elif change.pool == GATE:
+            state.open += change.amount
         else:
             queue.left[0, change.pool - ONE] += change.amount
         unsettle(queue)

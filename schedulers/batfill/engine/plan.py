@@ -126,7 +126,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             continue
         if ahead == NO_HEAD:
             ahead = n
-        if place - (n - known) - skipped + 1 == rules.tested:
+        if place - (n - known) - skipped + 1 == most_tested(queue):
             break
         if state.reserved < rules.depth:
             width = width_of(procs)
@@ -170,18 +170,24 @@ def reserve_from(queue, step, row, procs, span_s):
 
 
 @kernel
+def most_tested(queue):
+    """How many jobs a pass finds that must wait before it ends: one while the gate is shut."""
+    return np.int64(1) if queue.rules[0].gated and queue.state[0].open == 0 else queue.rules[0].tested
+
+
+@kernel
 def is_limited(queue):
     """Whether changes, a number of tested jobs, or further pools limit a pass.
 
     All jobs are lined up then, and no plan is kept.
     """
-    return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0 or len(queue.wants) > 0
+    return most_tested(queue) < len(queue.jobs) or len(queue.changes) > 0 or len(queue.wants) > 0
 
 
 @kernel
 def takes_all(queue):
     """Whether all waiting jobs are lined up: those that must wait are counted, or skipped, or there are changes."""
-    return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0 or skips_some(queue)
+    return most_tested(queue) < len(queue.jobs) or len(queue.changes) > 0 or skips_some(queue)
 
 
 @kernel
@@ -375,7 +381,7 @@ def ended_if_planned(now_s, queue, row):
     procs = finish(queue, row)  # which drops the plan, and with it the far jobs that are noted
     waiting = line_up_to(now_s, queue, np.int64(-1), rules.depth)
     plan_running(now_s, queue)
-    tested = min(waiting, rules.tested)
+    tested = min(waiting, most_tested(queue))
     depth = min(tested, rules.depth)
     for place in range(tested):
         job = lined[place]

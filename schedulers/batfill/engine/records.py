@@ -74,12 +74,14 @@ STEP = np.dtype([("at_s", "f8"), ("free", "i8")])  # of a plan: from a date on, 
 CHANGE = np.dtype(
     [
         ("at_s", "f8"),  # when a window begins or ends, or becomes known,
-        ("pool", "u8"),  # of what: 0 for processors, else a column of QueueArrays.wants, counted from 1
+        ("pool", "u8"),  # of what: 0 for processors, else a column of QueueArrays.wants, counted from 1; or GATE
         ("amount", "i8"),  # how much this frees: that of the window, less than 0 at its begin, or 0
         ("announced_s", "f8"),  # since when the window is known; -inf for always
         ("fails", "u1"),  # 1 if jobs that are in its way are killed
     ]
 )
+
+GATE = np.uint64(2**62)  # dates of this, with amounts 1 and -1, are those at which a period of the gate begins or ends
 
 # The queue as a whole, and results of the last pass. The fields from `settled` on only save work and change no start;
 # they are kept between passes, and `arrivals.py` says when they hold.
@@ -92,6 +94,7 @@ QUEUE = np.dtype(
         ("first_to", "u4"),  # which are all of those before this place of `ages`
         ("free", "i8"),  # idle processors; below 0 if so many are in use that a window should have
         ("changed", "u4"),  # dates of the calendar that are over
+        ("open", "i8"),  # periods of the gate that have begun and are not over
         ("waiting", "u4"),  # waiting jobs,
         ("wanted", "i8"),  # and the processors that they request together
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
@@ -145,6 +148,7 @@ RULES = np.dtype(
         ("procs", "i8"),  # m
         ("reserving", "u8"),  # of the columns of QueueArrays.wants, the first are pools that a plan reserves,
         ("shared", "u8"),  # and up to here they are the machine's; behind them each user has some
+        ("gated", "u1"),  # 1 if only the first of the queue may start out of a period of the gate
         ("agent", "u1"),  # 1 if an agent outside the engine decides, for which `loop.advance` stops before a pass
     ],
     align=True,

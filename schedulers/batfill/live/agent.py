@@ -103,6 +103,8 @@ class Agent:
             self.knowledge = KnowledgeByName(make(self.chosen, None, None))
         if self.chosen.calendar is not None:  # what no machine changes: a simulator may be waiting when it is known
             self.chosen.calendar.require_form(None, by_ids=self.margin_s is not None)
+        if self.chosen.backfill_while is not None:
+            self.chosen.backfill_while.on(None)
         state_options(self.stated())
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
@@ -379,7 +381,7 @@ class Agent:
                 self.kill(job)
             else:
                 self.start_jobs(now_s)
-        if self.cluster.queue.rules.calendar is not None:
+        if self.cluster.queue.rules.has_dates:
             change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
             if self.change_s < change_s < math.inf:
                 self.change_s = change_s

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from batfill.model.calendar import Calendar
     from batfill.model.feedback import Feedback
+    from batfill.model.gate import Gate
     from batfill.model.policy import Policy
     from batfill.model.pools import Pools
 
@@ -23,6 +24,7 @@ class Arguments(TypedDict, total=False):
     reservation: Literal["processors", "kept", "machines"] | None
     max_running: int | Literal["none"] | None
     calendar: Calendar | str | Path | None
+    backfill_while: Gate | str | Path | list[tuple[float, float]] | None
     pool: Pools | str | list[str] | None
     feedback: Feedback | str | None
     threshold_s: float | str | None

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from batfill.model.calendar import Calendar
     from batfill.model.feedback import Feedback
+    from batfill.model.gate import Gate
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.policy import Policy
     from batfill.model.pools import Pool, Pools
@@ -139,8 +140,9 @@ class Options:
     max_running: int | None = option(WHAT, rows.MOST, None, "The most jobs of one user that run at once.", quiet=True)
     calendar: Calendar | None = option(WHAT, rows.CALENDAR, None, "Windows in which processors are unavailable.",
         quiet=True)
-    pool: Pools | None = option(WHAT, rows.POOLS, None, "What jobs take besides, as licences=40, power=9kW@90W.",
+    backfill_while: Gate | None = option(WHAT, rows.GATE, None, "When jobs are backfilled, as grid.csv:300.",
         quiet=True)
+    pool: Pools | None = option(WHAT, rows.POOLS, None, "What jobs take besides, as licences=40.", quiet=True)
     feedback: Feedback | None = option(WHAT, rows.FEEDBACK, None, "Jobs that follow others: log, after:20min, "
         "sessions.", quiet=True)
     threshold_s: float = option(WHAT, rows.LIMIT_S, None, "Jobs that waited longer come first, oldest first.",
@@ -159,10 +161,10 @@ class Options:
         "waiting jobs request more machines than this.",
         OF_SMALL, OF_SPARED, quiet=True)
     seed: int = option(SMALL_JOBS, rows.SEED, 0, "Seed of the forests.", OF_FOREST)
-    predict: str = option(PREDICTIONS, rows.words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected "
-        "run time of a job: its request, a prediction (easy++, regression), or the true runtime.", OF_REQUESTS)
-    predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where this replaces the request: in the order "
-        "alone, or in all: in reservations and backfilling, too. If the order changes: all.", OF_PREDICTIONS, off=ALL)
+    predict: str = option(PREDICTIONS, rows.words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "What a job is "
+        "expected to run: its request, easy++, regression, or the true runtime.", OF_REQUESTS)
+    predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where that replaces the request: in the order "
+        "alone, or in backfilling, too; all if the order changes.", OF_PREDICTIONS, off=ALL)
     bound: bool = option(STUDY, rows.SWITCH, True, "Expect a small job that may be killed to end at the divider at the "
         "latest.", OF_TRIES, OF_KILLS, off=False)
     regime: str = option(STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: what had ended by the "
@@ -241,22 +243,24 @@ class Options:
 
     @property
     def calendar_digest(self) -> dict[str, str]:
-        """The sha256 of the calendar's file; {} without one."""
-        return {} if self.calendar is None else {"calendar_sha256": self.calendar.digest}
+        """The sha256 of the files of the calendar and the gate; {} without any."""
+        files = {"calendar": self.calendar, "backfill-while": self.backfill_while}
+        return {f"{name.replace('-', '_')}_sha256": one.digest for name, one in files.items() if one is not None}
 
     def on(self, workload: Workload, jobs: JobTable) -> Options:
-        """The same with the calendar in seconds of these jobs of a workload, which must be able to run beside it.
+        """The same with all dates in seconds of these jobs of a workload, which must be able to run beside a calendar.
 
         Raises:
-            BatfillError: they are not, or the calendar does not fit the machine or the workload.
+            BatfillError: they are not, or the calendar or a gate does not fit the machine or the workload.
         """
         self.require_amounts(jobs, workload.name)
-        if self.calendar is None:
-            return self
-        assert workload.procs is not None
-        calendar = self.calendar.on(workload.procs, workload.clock, pools=self.pools)
-        calendar.require_possible(jobs, workload.procs, workload.name, self.pools)
-        return replace(self, calendar=calendar)
+        gate, calendar = self.backfill_while, self.calendar
+        gate = None if gate is None else gate.on(workload.clock)
+        if calendar is not None:
+            assert workload.procs is not None
+            calendar = calendar.on(workload.procs, workload.clock, pools=self.pools)
+            calendar.require_possible(jobs, workload.procs, workload.name, self.pools)
+        return replace(self, calendar=calendar, backfill_while=gate)
 
     # What the options mean together
 
@@ -587,11 +591,11 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
                 f"option kill: needed compares reservations of processors; choose always, or leave reservation "
                 f"{reserved} out"
             )
-        plan = ("depth", 1), ("tested", ALL), ("calendar", None), ("max-running", None), ("pool", None)
-        if any(chosen[name] != usual_one for name, usual_one in plan):
+        plan = {"depth": 1, "tested": ALL} | dict.fromkeys(("calendar", "backfill-while", "max-running", "pool"))
+        if any(chosen[name] != usual_one for name, usual_one in plan.items()):
             raise BatfillError(
-                f"options depth, tested, calendar, max-running, pool: with reservation {reserved} one job of all that "
-                "wait has a reservation, without a plan; leave them or the reservation out"
+                f"options {', '.join(plan)}: with reservation {reserved} one job of all that wait has a reservation, "
+                "without a plan; leave them or the reservation out"
             )
     small, divider = chosen["small"], chosen["divider"]
     if small == CLASS and divider.fixed_s == math.inf:

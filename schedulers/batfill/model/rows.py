@@ -161,6 +161,13 @@ def calendar_file(name: str, value: Any) -> Calendar:
     return calendar_of(name, value)
 
 
+def gate_in(name: str, value: Any) -> Any:
+    """The gate in this file, or of these periods, or the gate itself."""
+    from batfill.model.gate import Gate
+
+    return Gate.of(name, value)
+
+
 def pools_in(name: str, value: Any) -> Any:
     """The pools that a text names, or the pools themselves."""
     from batfill.model.pools import Pools
@@ -290,6 +297,12 @@ DEPTH = Kind(partial(count_of, example=1), "a whole number, or `all`", "number",
 MOST = Kind(partial(count_of, least=1, word=OFF, example=40), "a whole number > 0, or `none`", "number", OR_NONE)
 TESTED = Kind(partial(count_of, least=1), "a whole number > 0, or `all`", "number", OR_ALL)
 CALENDAR = Kind(calendar_file, "a CSV file", "file", "Calendar | str | Path")
+GATE = Kind(
+    gate_in,
+    "a CSV file of periods; or of intensities, with `:` and the highest",
+    "file",
+    "Gate | str | Path | list[tuple[float, float]]",
+)
 POOLS = Kind(
     pools_in,
     "`NAME=AMOUNT`, with `@` and a field, or what a processor takes; several with commas",

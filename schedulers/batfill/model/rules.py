@@ -12,7 +12,8 @@ from batfill.engine.records import QueueRules
 from batfill.model.pools import RUNNING, Pool, in_order
 
 if TYPE_CHECKING:
-    from batfill.model.calendar import Calendar
+    from batfill.model.calendar import Calendar, Change
+    from batfill.model.gate import Gate
     from batfill.model.policy import Policy
 
 
@@ -31,6 +32,7 @@ class Rules(QueueRules):
     calendar: Calendar | None = (
         None  # windows in which processors, or of a pool, are unavailable, in seconds of the log
     )
+    backfill_while: Gate | None = None  # when jobs are backfilled, in seconds of the log; None for always
     max_running: int = EVERY_JOB  # how many jobs of a user may run at once; EVERY_JOB for any number
     pools: tuple[Pool, ...] = ()  # what jobs take beside processors
 
@@ -60,7 +62,18 @@ class Rules(QueueRules):
     @property
     def planned(self) -> bool:
         """Whether a plan of all processors says which jobs start, and not the reservation of the head alone."""
-        return self.depth != 1 or self.tested != EVERY_JOB or self.calendar is not None or bool(self.all_pools)
+        return self.depth != 1 or self.tested != EVERY_JOB or self.has_dates or bool(self.all_pools)
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether decisions are made at dates of a calendar or a gate, too."""
+        return self.calendar is not None or self.backfill_while is not None
+
+    @property
+    def changes(self) -> list[Change]:
+        """The dates of the calendar and the gate, in order."""
+        dates = [one for given in (self.calendar, self.backfill_while) if given is not None for one in given.changes]
+        return sorted(dates, key=lambda date: (date.at_s, date.amount < 0, date.fails))
 
     @property
     def all_pools(self) -> tuple[Pool, ...]:

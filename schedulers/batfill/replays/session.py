@@ -27,6 +27,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows
 from batfill.base.words import instant
 from batfill.model.calendar import Calendar
+from batfill.model.gate import Gate
 from batfill.model.jobs import Clock, JobTable, Overrun, Workload, checked_size
 from batfill.model.metrics import TAU_S, Summary
 from batfill.model.options import REQUEST, Options, arguments_of, of_arguments
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Unrequested
     from batfill.replays.plots import Plot
 
-SAVED_FORMAT = "batfill replay 23"
+SAVED_FORMAT = "batfill replay 24"
 # The columns of a job table in a file, with their types. A value for each job; those that may be None may be missing.
 OF_JOBS = {
     "ids": "U",
@@ -168,7 +169,7 @@ class Replay(JobRows):
         """Follow other rules from the next decision on: these fields of the options are changed."""
         self.changes = (*self.changes, (self.now_s, self.options))
         self.options = replace(self.options, **values)
-        self.engine.change_rules(replace(self.options, calendar=None).rules)  # the calendar stays
+        self.engine.change_rules(replace(self.options, calendar=None, backfill_while=None).rules)  # these two stay
 
     # What there is to see
 
@@ -256,7 +257,8 @@ class Replay(JobRows):
 
     def save(self, path: str | Path) -> None:
         """Write the run's state, including its workload, to one file (NumPy's .npz; contains no code)."""
-        workload, calendar = self.workload, self.engine.queue.rules.calendar
+        workload, rules = self.workload, self.engine.queue.rules
+        calendar, gate = rules.calendar, rules.backfill_while
         options = [*(options for _, options in self.changes), self.options]
         dates = [*(until_s for until_s, _ in self.engine.past), self.engine.until_s]
         about = {
@@ -272,6 +274,7 @@ class Replay(JobRows):
             "simulate_s": self.simulate_s,
             "forked_s": self.forked_s,
             "calendar": calendar and calendar_as_dict(calendar),
+            "gate": gate and gate_as_dict(gate),
             "steps": [[until_s, one.as_dict()] for until_s, one in zip(dates, options, strict=True)],
             "found": digest_of(self.engine),
         }
@@ -296,7 +299,10 @@ class Replay(JobRows):
         own = {policy.name: policy for policy in policies}
         jobs, about = read_run(path)
         try:
-            calendar = None if about["calendar"] is None else calendar_of(**about["calendar"])
+            given = {
+                "calendar": None if about["calendar"] is None else calendar_of(**about["calendar"]),
+                "backfill-while": None if about["gate"] is None else gate_of(**about["gate"]),
+            }
             (until_s, first), *later = (
                 (end_of(until_s), {**stated, **{name: own.get(stated[name], stated[name]) for name in ORDERS}})
                 for until_s, stated in about["steps"]
@@ -312,13 +318,13 @@ class Replay(JobRows):
                 unrequested=cast("Unrequested", unrequested_of("unrequested", about["unrequested"])),
                 speed=None if about["speed"] is None else speed_given("speed", about["speed"]),
             )
-            options = arguments_of({**first, "calendar": calendar})
+            options = arguments_of({**first, **given})
             run = cls(workload, tau_s=about["tau_s"], **cast("Any", options))
             run.engine.advance(until_s)
             for until_s, stated in later:
                 if not until_s >= run.engine.until_s:
                     raise ValueError("a step's date")
-                changed = Options.of({**stated, "calendar": calendar})
+                changed = Options.of({**stated, **given})
                 run._change(**{name: getattr(changed, name) for name in CHANGEABLE})
                 run.engine.advance(until_s)
             run.simulate_s = seconds_of("simulate_s", about["simulate_s"])
@@ -337,6 +343,25 @@ class Replay(JobRows):
 def digest_of(run: EngineReplay) -> str:
     """The sha256 of what the replay has found so far, hexadecimal."""
     return sha256(b"".join(array.tobytes() for array in (run.start_s, run.tries, run.kills))).hexdigest()
+
+
+def gate_as_dict(gate: Gate) -> dict[str, Any]:
+    """A gate in seconds as JSON, which `gate_of` reads."""
+    return {
+        "periods": [[begin, finite(end)] for begin, end in gate.periods],
+        "name": gate.name,
+        "digest": gate.digest,
+    }
+
+
+def gate_of(periods: Any, name: Any, digest: Any) -> Gate:
+    """The gate of these values.
+
+    Raises:
+        BatfillError, TypeError, ValueError: they are none.
+    """
+    read = ((float(begin), math.inf if end is None else float(end)) for begin, end in periods)
+    return Gate(tuple(read), str(name), str(digest))
 
 
 def calendar_as_dict(calendar: Calendar) -> dict[str, Any]:

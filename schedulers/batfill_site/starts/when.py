@@ -429,7 +429,7 @@ def when(
 
 
 def refuse_pools(options: Options) -> None:
-    """Refuse pools: a state does not say what jobs take, nor is it known of those that may come.
+    """Refuse pools, as no state says what jobs take, and gates, which are not forecast.
 
     Raises:
         BatfillError: there are some.
@@ -438,6 +438,8 @@ def refuse_pools(options: Options) -> None:
         raise BatfillError(
             "option pool: an expected start is of processors, as no state says what else jobs take; leave it out"
         )
+    if options.backfill_while is not None:
+        raise BatfillError("option backfill-while: an expected start knows no gate; leave it out")
 
 
 def refuse_kept(options: Options) -> None:
