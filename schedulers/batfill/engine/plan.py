@@ -489,10 +489,16 @@ def copy_more(queue, step):
 
 
 @outlined
-def hold_more(queue, step, row):
-    """Take what a job wants of the pools but processors in a step."""
-    for pool in range(queue.rules[0].reserving):
-        queue.more[step, pool] -= queue.wants[row, pool]
+def hold_more(queue, step, end, row, steps):
+    """Take what a job wants of the pools but processors from a step on, as `hold`; there were so many steps before."""
+    if steps < queue.state[0].steps:
+        while steps >= end:
+            copy_more(queue, steps)
+            steps -= ONE
+    while step < end:
+        for pool in range(queue.rules[0].reserving):
+            queue.more[step, pool] -= queue.wants[row, pool]
+        step += ONE
 
 
 @kernel
@@ -511,18 +517,28 @@ def earliest(queue, step, row, procs, span_s):
 
     Also returns the first step behind it that is not before the end of that time; the number of steps if none is.
     """
-    plan, steps, several = queue.plan, np.uint64(queue.state[0].steps), queue.rules[0].reserving > 0
+    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     while True:
-        while plan[step].free < procs or (several and lacks(queue, step, row)):
+        while plan[step].free < procs:
             step += ONE
         end, end_s = step + ONE, plan[step].at_s + span_s
         while end < steps and plan[end].at_s < end_s and plan[end].free >= procs:
-            if several and lacks(queue, end, row):
-                break
             end += ONE
         if end == steps or plan[end].at_s >= end_s:
-            return step, end
-        step = end + ONE
+            enough = step if queue.rules[0].reserving == 0 else enough_from(queue, step, end, row)
+            if enough == step:
+                return step, end
+            step = enough
+        else:
+            step = end + ONE
+
+
+@outlined
+def enough_from(queue, step, end, row):
+    """The first step, `step` or later, from which no step before `end` lacks what a job wants of other pools."""
+    while end > step and not lacks(queue, end - ONE, row):
+        end -= ONE
+    return end
 
 
 @kernel
@@ -532,24 +548,20 @@ def hold(queue, step, end, row, procs, end_s):
     `end`: the first step behind it that is not before `end_s`. Returns the fewest processors then free in those that
     are held.
     """
-    plan, steps, several = queue.plan, np.uint64(queue.state[0].steps), queue.rules[0].reserving > 0
+    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     if end == steps or plan[end].at_s > end_s:
         later = steps
         while later > end:
             plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
-            if several:
-                copy_more(queue, later)
             later -= ONE
         plan[end].at_s, plan[end].free = end_s, plan[end - ONE].free
-        if several:
-            copy_more(queue, end)
         queue.state[0].steps += 1
+    if queue.rules[0].reserving > 0:
+        hold_more(queue, step, end, row, steps)
     fewest = plan[step].free
     while step < end:
         fewest = min(fewest, plan[step].free)
         plan[step].free -= procs
-        if several:
-            hold_more(queue, step, row)
         step += ONE
     return fewest - procs
 
@@ -622,7 +634,7 @@ def line_up_to(now_s, queue, last, left):
     Once they are made, jobs that need more than the idle processors are left out.
     """
     blocks, state, free, moves, n = queue.blocks, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
-    every = moves or takes_all(queue)
+    every, skips = moves or takes_all(queue), skips_some(queue)
     section, place, before = np.int64(0), np.int64(0), np.int64(0)
     if state.steps > 0:
         section = np.int64(queue.jobs[state.reached].section)
@@ -634,7 +646,7 @@ def line_up_to(now_s, queue, last, left):
             slot, end = np.uint64(block * BLOCK + before), np.uint64(block * BLOCK + blocks.nodes[block].count)
             while slot < end:
                 wide = blocks.slots[slot].procs > free
-                if (every or left > 0 or not wide) and not is_held(queue, blocks.slots[slot].row):
+                if (every or left > 0 or not wide) and not (skips and is_held(queue, blocks.slots[slot].row)):
                     queue.lined[n] = blocks.slots[slot]
                     n += ONE
                     left -= wide
