@@ -11,12 +11,14 @@ Without this shortcut the replay of KTH-SP2 takes a quarter longer under fcfs, a
 
 from __future__ import annotations
 
+import numpy as np
+
 from batfill.base.kernels import kernel
 from batfill.engine.easy import reserve
 from batfill.engine.keys import head_with, section_of
 from batfill.engine.plan import judge_behind
 from batfill.engine.records import BACKFILLS, NEVER_S, OVERDUE, STARTS, UNDECIDED, UNRESERVED, WAITS
-from batfill.engine.running import charged, may_backfill, start
+from batfill.engine.running import charged, lacks_now, may_backfill, skips_some, start
 from batfill.engine.waiting import enqueue, goes_before, in_backlog, stands_back
 
 
@@ -51,9 +53,9 @@ def judge(now_s, queue, section, row):
     job, state = queue.jobs[row], queue.state[0]
     if state.waiting == 0:
         state.head, state.extra = row, UNRESERVED
-        if job.procs > state.free:
-            return WAITS
-        return STARTS if len(queue.changes) == 0 and len(queue.wants) == 0 else UNDECIDED
+        if len(queue.changes) > 0 or skips_some(queue):
+            return WAITS if job.procs > state.free else UNDECIDED
+        return WAITS if job.procs > state.free or lacks_now(queue, row, np.uint64(0)) else STARTS
     if queue.rules[0].planned:
         return judge_behind(now_s, queue, section, row)
     if queue.rules[0].agent:  # settled means here that no waiting job fits

@@ -32,7 +32,7 @@ from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
 from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, OVERDUE, UNDECIDED, WAITS
-from batfill.engine.running import finish, is_held, outlast, reservation, skips_some, start, unsettle
+from batfill.engine.running import finish, is_held, lacks_now, outlast, reservation, skips_some, start, unsettle
 from batfill.engine.waiting import NONE_WAITS, goes_before, start_heads, take_out
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
@@ -56,7 +56,7 @@ def plan_pass(now_s, queue, started):
         if waiting == 0 or last_end(now_s, queue, np.int64(0), waiting - 1) <= state.horizon_s:
             return plan_jobs(now_s, queue, started, np.int64(0), np.int64(0), waiting)
     unsettle(queue)
-    every_starts = len(queue.changes) == 0 and len(queue.wants) == 0  # if it fits now, and none before it waits
+    every_starts = len(queue.changes) == 0 and not skips_some(queue)  # if it fits now, and none before it waits
     n = start_heads(now_s, queue, started) if every_starts else np.int64(0)
     if state.waiting == 0 or state.free <= 0:
         return n, n
@@ -66,7 +66,7 @@ def plan_pass(now_s, queue, started):
     if waiting == 0 and queue.rules[0].moves and state.reserved > 0:
         unsettle(queue)  # another job may be the head before any ends
         return n, n
-    if waiting == 0:
+    if waiting == 0 or (every_starts and queue.rules[0].reserving > 0 and all_lack(queue, waiting)):
         state.settled = 1
         return n, n
     unsettle(queue)
@@ -79,6 +79,17 @@ def plan_pass(now_s, queue, started):
         find_falls(queue)
         return plan_jobs(now_s, queue, started, n, NO_HEAD, waiting)
     return plan_jobs(now_s, queue, started, n, n, waiting)
+
+
+@outlined
+def all_lack(queue, waiting):
+    """Whether each of the jobs that are lined up lacks now processors or something of another pool."""
+    place = 0
+    while place < waiting and (
+        queue.lined[place].procs > queue.state[0].free or lacks_now(queue, queue.lined[place].row, ZERO)
+    ):
+        place += 1
+    return place == waiting
 
 
 @outlined
@@ -96,7 +107,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
     while True:
         if changed:
             # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
-            while last >= place and not may_start(now_s, queue, lined[last]):
+            while last >= place and not may_start(now_s, queue, lined[last].row, lined[last].expected_s):
                 last -= 1
             if rules.depth > FEW and rules.reserving == 0 and last >= place:
                 state.horizon_s = min(state.horizon_s, last_end(now_s, queue, place, last))
@@ -108,7 +119,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             place += 1
             skipped += 1
             continue
-        if may_start(now_s, queue, lined[place]):
+        if may_start(now_s, queue, row, span_s):
             take_out(queue, row)
             start(now_s, queue, row)
             end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
@@ -144,7 +155,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
                 waiting = line_up_again(now_s, queue, place + 1, waiting)
                 last = waiting - 1
         place += 1
-    if not settled or is_limited(queue):
+    if not settled or takes_all(queue):
         unsettle(queue)
     state.settled = settled
     return n, n if ahead == NO_HEAD else ahead
@@ -177,16 +188,16 @@ def most_tested(queue):
 
 @kernel
 def is_limited(queue):
-    """Whether changes, a number of tested jobs, or further pools limit a pass.
-
-    All jobs are lined up then, and no plan is kept.
-    """
-    return most_tested(queue) < len(queue.jobs) or len(queue.changes) > 0 or len(queue.wants) > 0
+    """Whether a number of tested jobs, changes, or further pools limit a pass, so that the plan is made at once."""
+    return takes_all(queue) or queue.rules[0].reserving > 0
 
 
 @kernel
 def takes_all(queue):
-    """Whether all waiting jobs are lined up: those that must wait are counted, or skipped, or there are changes."""
+    """Whether all waiting jobs are lined up, and no plan is kept.
+
+    So it is if those that must wait are counted, or some are skipped, or there are changes.
+    """
     return most_tested(queue) < len(queue.jobs) or len(queue.changes) > 0 or skips_some(queue)
 
 
@@ -211,13 +222,13 @@ def judge_behind(now_s, queue, section, row):
     holds = state.settled and (state.steps > 0 or state.reserved > 0) and next_end_s(queue.running) >= now_s
     if not holds or goes_before(queue, section, row, state.reached):
         return UNDECIDED
-    if not fits_now(now_s, queue, job.procs, span_s):
+    if not may_start(now_s, queue, row, span_s):
         return WAITS
     enters = state.steps > 0 and state.reserved < rules.depth
     more = (enters or state.steps == 0) and state.waiting > state.reserved  # who may get a reservation before it
     if more or (state.steps > 0 and now_s + span_s > state.horizon_s):
         return UNDECIDED
-    if enters:
+    if enters or rules.reserving > 0:
         queue.plan[0].at_s = now_s
         hold_from_now(queue, row, job.procs, now_s + span_s)
     note_start(queue, state.free - job.procs, job.procs, now_s + span_s)
@@ -288,14 +299,14 @@ def enter_noted(queue):
 
 
 @kernel
-def may_start(now_s, queue, lined):
+def may_start(now_s, queue, row, expected_s):
     """Whether a job could start now: all that it wants of any pool stays free for it."""
-    if not fits_now(now_s, queue, lined.procs, lined.expected_s):
+    if not fits_now(now_s, queue, queue.jobs[row].procs, expected_s):
         return False
     if queue.rules[0].reserving == 0:
         return True
-    step, steps, end_s = ZERO, np.uint64(queue.state[0].steps), now_s + planned_span(lined.expected_s)
-    while not lacks(queue, step, lined.row):
+    step, steps, end_s = ZERO, np.uint64(queue.state[0].steps), now_s + planned_span(expected_s)
+    while not lacks(queue, step, row):
         step += ONE
         if step == steps or queue.plan[step].at_s >= end_s:
             return True
@@ -484,10 +495,16 @@ def copy_more(queue, step):
 
 
 @outlined
-def hold_more(queue, step, row):
-    """Take what a job wants of the pools but processors in a step."""
-    for pool in range(queue.rules[0].reserving):
-        queue.more[step, pool] -= queue.wants[row, pool]
+def hold_more(queue, step, end, row, steps):
+    """Take what a job wants of the pools but processors from a step on, as `hold`; there were so many steps before."""
+    if steps < queue.state[0].steps:
+        while steps >= end:
+            copy_more(queue, steps)
+            steps -= ONE
+    while step < end:
+        for pool in range(queue.rules[0].reserving):
+            queue.more[step, pool] -= queue.wants[row, pool]
+        step += ONE
 
 
 @kernel
@@ -506,18 +523,28 @@ def earliest(queue, step, row, procs, span_s):
 
     Also returns the first step behind it that is not before the end of that time; the number of steps if none is.
     """
-    plan, steps, several = queue.plan, np.uint64(queue.state[0].steps), queue.rules[0].reserving > 0
+    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     while True:
-        while plan[step].free < procs or (several and lacks(queue, step, row)):
+        while plan[step].free < procs:
             step += ONE
         end, end_s = step + ONE, plan[step].at_s + span_s
         while end < steps and plan[end].at_s < end_s and plan[end].free >= procs:
-            if several and lacks(queue, end, row):
-                break
             end += ONE
         if end == steps or plan[end].at_s >= end_s:
-            return step, end
-        step = end + ONE
+            enough = step if queue.rules[0].reserving == 0 else enough_from(queue, step, end, row)
+            if enough == step:
+                return step, end
+            step = enough
+        else:
+            step = end + ONE
+
+
+@outlined
+def enough_from(queue, step, end, row):
+    """The first step, `step` or later, from which no step before `end` lacks what a job wants of other pools."""
+    while end > step and not lacks(queue, end - ONE, row):
+        end -= ONE
+    return end
 
 
 @kernel
@@ -527,24 +554,20 @@ def hold(queue, step, end, row, procs, end_s):
     `end`: the first step behind it that is not before `end_s`. Returns the fewest processors then free in those that
     are held.
     """
-    plan, steps, several = queue.plan, np.uint64(queue.state[0].steps), queue.rules[0].reserving > 0
+    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     if end == steps or plan[end].at_s > end_s:
         later = steps
         while later > end:
             plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
-            if several:
-                copy_more(queue, later)
             later -= ONE
         plan[end].at_s, plan[end].free = end_s, plan[end - ONE].free
-        if several:
-            copy_more(queue, end)
         queue.state[0].steps += 1
+    if queue.rules[0].reserving > 0:
+        hold_more(queue, step, end, row, steps)
     fewest = plan[step].free
     while step < end:
         fewest = min(fewest, plan[step].free)
         plan[step].free -= procs
-        if several:
-            hold_more(queue, step, row)
         step += ONE
     return fewest - procs
 
@@ -617,7 +640,7 @@ def line_up_to(now_s, queue, last, left):
     Once they are made, jobs that need more than the idle processors are left out.
     """
     blocks, state, free, moves, n = queue.blocks, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
-    every = moves or takes_all(queue)
+    every, skips = moves or takes_all(queue), skips_some(queue)
     section, place, before = np.int64(0), np.int64(0), np.int64(0)
     if state.steps > 0:
         section = np.int64(queue.jobs[state.reached].section)
@@ -629,7 +652,7 @@ def line_up_to(now_s, queue, last, left):
             slot, end = np.uint64(block * BLOCK + before), np.uint64(block * BLOCK + blocks.nodes[block].count)
             while slot < end:
                 wide = blocks.slots[slot].procs > free
-                if (every or left > 0 or not wide) and not is_held(queue, blocks.slots[slot].row):
+                if (every or left > 0 or not wide) and not (skips and is_held(queue, blocks.slots[slot].row)):
                     queue.lined[n] = blocks.slots[slot]
                     n += ONE
                     left -= wide

@@ -92,13 +92,13 @@ def skips_some(queue):
 @kernel
 def is_held(queue, row):
     """Whether a job is skipped, as it lacks now something of a pool that skips."""
-    return skips_some(queue) and lacks_now(queue, row)
+    return skips_some(queue) and lacks_now(queue, row, queue.rules[0].reserving)
 
 
 @kernel
-def lacks_now(queue, row):
-    """Whether less is free of a pool that skips than a job wants of it."""
-    for pool in range(queue.rules[0].reserving, np.uint64(len(queue.most))):
+def lacks_now(queue, row, first):
+    """Whether less is free of a pool, from this column on, than a job wants of it."""
+    for pool in range(first, np.uint64(len(queue.most))):
         wanted = queue.wants[row, pool]
         if wanted > 0 and queue.left[owner(queue, pool, row), pool] < wanted:
             return True

@@ -12,7 +12,7 @@ from batfill.engine.blocks import first_slot, insert, last_slot, precedes, remov
 from batfill.engine.keys import find_head, head_with, moved_key, place_key, section_of, slope_of
 from batfill.engine.motion import to_go_first
 from batfill.engine.records import AWAY, OVERDUE, QueueArrays
-from batfill.engine.running import is_held, start, unsettle
+from batfill.engine.running import is_held, lacks_now, start, unsettle
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
@@ -132,7 +132,7 @@ def start_heads(now_s, queue, started):
     while state.waiting > 0 and state.free > 0:
         if not queue.rules[0].moves or now_s >= state.head_until_s:
             find_head(now_s, queue)
-        if jobs[state.head].procs > state.free:
+        if jobs[state.head].procs > state.free or lacks_now(queue, state.head, np.uint64(0)):
             break
         started[n].row = state.head
         n += 1
