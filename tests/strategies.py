@@ -14,6 +14,7 @@ from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill_lab.search.periods import Periods
+from oracle import Budget as SlowBudget
 from oracle import Pool as SlowPool
 from oracle import oracle
 
@@ -98,6 +99,20 @@ def with_amounts(jobs, wants):
     for place, amounts in enumerate(wants.T):
         records[f"p{place}"] = amounts
     return replace(jobs, amounts=records)
+
+
+def with_watts(jobs, watts):
+    """These jobs with what they draw of an energy budget, in a field called watts."""
+    known = [] if jobs.amounts is None else [(name, jobs.amounts[name]) for name in jobs.amounts.dtype.names]
+    records = np.zeros(len(jobs), [(name, "f8") for name, _ in [*known, ("watts", watts)]])
+    for name, amounts in [*known, ("watts", watts)]:
+        records[name] = amounts
+    return replace(jobs, amounts=records)
+
+
+def budget_for_oracle(budget):
+    """The budget as the oracle takes it."""
+    return SlowBudget(budget.begin, budget.end, budget.rate_w, budget.idle_w, budget.holds)
 
 
 def pools_for_oracle(pools, calendar):

@@ -91,6 +91,10 @@ class Queue:
         stated["shared"] = sum(not pool.of_user for pool in pools)
         running.free_all(self.arrays)
         stated["procs"], stated["planned"], stated["gated"] = size, rules.planned, rules.backfill_while is not None
+        if (budget := rules.energy_budget) is not None:
+            stated["energy"], stated["gain_w"] = stated["reserving"], budget.rate_w - budget.idle_w
+            stated["from_s"], stated["until_s"], stated["holds"] = budget.begin, budget.end, budget.holds
+        self.arrays.state["paid_s"] = -math.inf
         stated["bound_s"] = rules.divider_s if rules.bound else math.inf
         for each in fields(QueueRules):
             stated[each.name] = getattr(rules, each.name)
@@ -585,7 +589,10 @@ def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
 def of_plan(capacity: int, size: int, rules: Rules) -> Any:
     """The arrays by name for the plan of so many jobs and processors, empty unless a plan is made."""
     dates = len(rules.changes)
-    jobs, steps = (capacity, capacity + dates + SPARE_STEPS) if rules.planned else (0, 0)
+    places = (
+        capacity if rules.energy_budget is None else 2 * capacity
+    )  # each reservation may begin in a step of its own
+    jobs, steps = (capacity, places + dates + SPARE_STEPS) if rules.planned else (0, 0)
     return {
         "lined": new_records(jobs, SLOT),
         "noted": new_records(jobs, CANDIDATE),

@@ -66,7 +66,7 @@ class About:
     @property
     def plain_easy(self) -> bool:
         """Whether only the reservation of the job at the head keeps a job out that fits."""
-        names = ("depth", "tested", "reservation", "max-running", "calendar", "backfill-while", "pool")
+        names = ("depth", "tested", "reservation", "max-running", "calendar", "backfill-while", "pool", "energy-budget")
         return self.engine == ENGINE and all(self.given.get(name) == OPTIONS[name].default for name in names)
 
     @property

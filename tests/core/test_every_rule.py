@@ -30,6 +30,7 @@ from batfill.engine import blocks
 from batfill.live.agent import Agent
 from batfill.live.conversation4 import Conversation4
 from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
+from batfill.model.energy import Budget
 from batfill.model.feedback import NONE, Follows
 from batfill.model.gate import Gate
 from batfill.model.jobs import LARGE, SMALL, job_table
@@ -42,7 +43,15 @@ from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import BatsimDocument
 from oracle import Oracle, assert_same
 from small_runs import as_workload, machines, starts_of_oracle, starts_under
-from strategies import for_oracle, outliving, pools_for_oracle, random_mixed, with_amounts
+from strategies import (
+    budget_for_oracle,
+    for_oracle,
+    outliving,
+    pools_for_oracle,
+    random_mixed,
+    with_amounts,
+    with_watts,
+)
 from sweeps import examples
 from through5 import Through5
 
@@ -95,6 +104,22 @@ def calendars(draw, size, unit_s):
             Calendar((*windows, window)).on(size, None)
             windows.append(window)
     return Calendar(tuple(windows)) if windows else None
+
+
+@st.composite
+def budgets(draw, n_jobs, unit_s):
+    """None, or an energy budget, and what each job draws of it, perhaps nothing."""
+    if draw(st.sampled_from([True, True, False])):
+        return None, None
+    begin, lasts = unit_s * draw(st.integers(0, 60)), unit_s * draw(st.sampled_from([1, 20, 90, 400]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    most, idle_w = draw(st.sampled_from([3, 20, 2000])), draw(st.sampled_from([0, 2, 7]))
+    watts = rng.integers(0, most + 1, n_jobs)
+    rate_w = idle_w + int(draw(st.sampled_from([0.3, 1, 2])) * most) + draw(st.integers(1, 2))
+    end, holds = math.ceil(begin + lasts), draw(st.booleans())
+    return Budget(
+        rate_w * (end - int(begin)), float(int(begin)), float(end), "watts", idle_w, holds, None, "watts"
+    ), watts
 
 
 @st.composite
@@ -171,6 +196,9 @@ def cases(draw):
         calendar = Calendar(whole) if whole else None
     if len(jobs) <= 90 and not chosen["keeps"] and (gate := draw(gates(unit_s))) is not None:
         more["gate"] = gate
+    budget, watts = draw(budgets(len(jobs), unit_s))
+    if budget is not None and len(jobs) <= 40 and not chosen["keeps"]:
+        more["budget"], jobs = budget, with_watts(jobs, watts)
     if draw(st.sampled_from([False, False, True])):  # predictions, which are corrected
         chosen["outlived"] = True
         more["expected_s"] = np.minimum(unit_s * rng.integers(1, 25, len(jobs)), jobs.request_s)
@@ -183,17 +211,20 @@ def cases(draw):
     return jobs, size, policy, chosen, calendar, more
 
 
-def rules_of(policy, chosen, calendar, pools=(), gate=None):
+def rules_of(policy, chosen, calendar, pools=(), gate=None, budget=None):
     """These rules in the engine's words."""
     given = {name: EVERY_JOB if value == math.inf and name in MOST else value for name, value in chosen.items()}
     given["backfill"] = policy_named(given["backfill"]) if given["backfill"] else None
-    return Rules(policy_named(policy), **given, calendar=calendar, pools=pools, backfill_while=gate)
+    return Rules(
+        policy_named(policy), **given, calendar=calendar, pools=pools, backfill_while=gate, energy_budget=budget
+    )
 
 
 def oracle_of(jobs, size, policy, chosen, calendar, more):
     """The oracle's run."""
     pools, gate = more.get("pools", ()), more.get("gate")
-    planned = rules_of(policy, chosen, calendar, pools, gate).planned
+    budget = more.get("budget")
+    planned = rules_of(policy, chosen, calendar, pools, gate, budget).planned
     follows = more.get("follows")
     told = {} if follows is None else dict(enumerate(zip(follows.preceding.tolist(), follows.think_s, strict=True)))
     slow = Oracle(
@@ -203,6 +234,8 @@ def oracle_of(jobs, size, policy, chosen, calendar, more):
         pools=pools_for_oracle(pools, calendar),
         wants=wanted(pools, jobs),
         gate=None if gate is None else list(gate.periods),
+        budget=None if budget is None else budget_for_oracle(budget),
+        watts=None if budget is None else budget.pool.amounts(jobs),
         expected_s=more.get("expected_s"),
         follows={row: of for row, of in told.items() if of[0] != NONE},
     )  # fmt: skip
@@ -219,8 +252,8 @@ def tight(queue):
 
 def replay_of(jobs, size, policy, chosen, calendar, more):
     """The replay of a case at its beginning."""
-    given = {name: value for name, value in more.items() if name not in ("pools", "gate")}
-    in_force = rules_of(policy, chosen, calendar, more.get("pools", ()), more.get("gate"))
+    given = {name: value for name, value in more.items() if name not in ("pools", "gate", "budget")}
+    in_force = rules_of(policy, chosen, calendar, more.get("pools", ()), more.get("gate"), more.get("budget"))
     run = EngineReplay(jobs, size, in_force, **given)
     tight(run.queue)
     return run

@@ -101,7 +101,7 @@ def test_a_bad_file_is_refused_in_one_line(text, bound, says, tmp_path):
 def test_what_takes_no_gate_says_so(tmp_path):
     gate = [(0, 9)]
     for options in ({"reservation": "kept"}, {"reservation": "machines"}):
-        with pytest.raises(BatfillError, match=r"backfill.while, max.running, pool: with reservation"):
+        with pytest.raises(BatfillError, match=r"backfill.while, max.running, pool, energy.budget: with reservation"):
             Agent({"backfill-while": gate, **options})
     with pytest.raises(BatfillError, match=r"a kept plan backfills no job; choose backfill.while none"):
         Agent({"backfill-while": gate, "plan": "kept", "depth": "all"})

@@ -173,7 +173,7 @@ def test_a_bad_window_of_a_pool_is_refused_in_one_line(lines, says, tmp_path):
 
 def test_what_takes_no_pools_says_so():
     for options in ({"reservation": "kept"}, {"reservation": "machines"}):
-        with pytest.raises(BatfillError, match=r"max.running, pool: with reservation"):
+        with pytest.raises(BatfillError, match=r"max.running, pool, energy.budget: with reservation"):
             Agent({"pool": "power=5kW@100W", **options})
     with pytest.raises(BatfillError, match="option plan: a kept plan is of machines alone; choose pool none"):
         Agent({"pool": "power=5kW@100W", "plan": "kept", "depth": "all"})

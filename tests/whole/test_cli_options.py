@@ -57,6 +57,7 @@ CHANGED = {
 OF_ONE_VALUE = {"policy", "variant_options", "variant_options_filepath", "call_make_decisions_on_single_nop"}
 MODULES = {"campaign": ["pydantic"]}  # without which they refuse at once
 CALENDARS = tuple(str(path) for path in sorted((Path(__file__).parents[1] / "data" / "calendar").iterdir()))
+BUDGETS = ("60kWh@0..172800,watts=100W", "1MJ@3600..7200,watts=1W,idle=7W,head-holds")
 GATES = tuple(str(path) for path in sorted((Path(__file__).parents[1] / "data" / "gate").glob("p*.csv")))
 TEXTS = {"jobs": ("0:", "5:9"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
 TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
@@ -67,6 +68,7 @@ TYPED = {
     "plan": ("scratch", "kept:5"),
     "calendar": CALENDARS,
     "backfill_while": GATES,
+    "energy_budget": BUDGETS,
 }
 TYPED |= {"feedback": ("log", "after:600:fcfs"), "variant": ("filler", "easy_bf"), "queue_order": ("fcfs", "lcfs")}
 
@@ -237,6 +239,7 @@ def reaches_the_library(name, param, monkeypatch):
             as_given = isinstance(param.type, click.Choice) or param.name in (
                 "calendar",
                 "backfill_while",
+                "energy_budget",
                 "feedback",
                 "pool",
             )
@@ -288,6 +291,7 @@ VALUES = {
     "max-running": (1, 40),
     "calendar": CALENDARS,
     "backfill-while": GATES,
+    "energy-budget": BUDGETS,
     "pool": ("power=9kW@90W", "nodes=64@1:skip"),
     "feedback": ("sessions:fcfs", "after:600:fcfs"),
     "preset": ("none", "first-tries", "slurm", "flux", "pbs"),

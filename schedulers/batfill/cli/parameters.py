@@ -418,8 +418,7 @@ OVERRUN = click.option(
     "--overrun",
     type=Choice(["keep", "kill", "extend"]),
     metavar="WHICH",
-    help="Of a job that ran past its request: `keep` raises the request, `kill` ends the job there, `extend` does "
-    "neither [default: keep].",
+    help="Of jobs past their request: `keep` raises it, `kill` ends them, `extend` does neither [default: keep].",
 )
 UNREQUESTED = click.option(
     "--unrequested",

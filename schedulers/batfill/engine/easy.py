@@ -44,6 +44,7 @@ def easy_pass(now_s, queue, started):
     number on were backfilled. Jobs that go first must already be in their section (`bring_forward`).
     """
     state, n, ahead = queue.state[0], np.int64(0), np.int64(0)
+    state.wake_s = np.inf
     if queue.rules[0].keeps:
         n, ahead = pass_beside_kept(now_s, queue, started)
     elif state.free > 0 and state.waiting > 0:

@@ -27,11 +27,12 @@ from batfill.engine.records import (
     STARTED,
     STARTS,
     STEP,
+    TICK_S,
     UNDECIDED,
     Ends,
     QueueArrays,
 )
-from batfill.engine.running import correct, finish, free_all, unsettle
+from batfill.engine.running import correct, finish, free_all, pay, unsettle
 from batfill.engine.violations import Ran, first_violation
 from batfill.engine.waiting import bring_forward, demote, planned_s, requeue, spare, take_back
 
@@ -100,6 +101,7 @@ class Scratch(NamedTuple):
 
 
 AT_START = np.zeros(1, QUEUE)
+AT_START["paid_s"] = -np.inf
 BEFORE_START = np.zeros(1, CLOCK)
 
 
@@ -292,10 +294,15 @@ def decide_due(queue, events):
 @entry(float, QueueArrays, gives=float, brief=True)
 @outlined
 def next_change_s(end_s, queue):
-    """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""
-    state = queue.state[0]
+    """The next date of calendar, gate or budget, or `end_s`, the next other event, if earlier or no job is left."""
+    state, rules = queue.state[0], queue.rules[0]
     if state.changed < len(queue.changes) and (end_s < np.inf or state.waiting > 0):
-        return min(end_s, queue.changes[state.changed].at_s)
+        end_s = min(end_s, queue.changes[state.changed].at_s)
+    if rules.energy > 0 and state.waiting > 0:
+        if state.wake_s > state.paid_s:
+            end_s = min(end_s, state.wake_s)
+        if rules.from_s <= state.paid_s < rules.until_s:
+            end_s = min(end_s, rules.from_s + (np.floor((state.paid_s - rules.from_s) / TICK_S) + 1) * TICK_S)
     return end_s
 
 
@@ -334,6 +341,8 @@ def next_instant_s(queue, events):
 def begin_instant(now_s, queue, events):
     """Handle what happens at an instant before jobs are submitted: ends, and dates of the calendar."""
     ends, clock, closed = events.ends, events.clock[0], len(events.follows) > 0
+    if queue.rules[0].energy > 0:
+        pay(now_s, queue)
     while next_end_s(ends) == now_s:
         row = ends.slots[next_end(ends)].row
         killed = queue.jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]

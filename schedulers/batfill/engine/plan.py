@@ -40,6 +40,7 @@ from batfill.engine.waiting import NONE_WAITS, goes_before, start_heads, take_ou
 LAST_S = 2.0**50
 FOREVER_S = 2.0**51
 ZERO = np.uint64(0)  # steps and falls are counted without signs; see `ends.ONE`
+SOON_S = 2.0**-20  # less than dates differ by
 FEW = 16  # reservations: so few are all entered at once
 
 
@@ -102,7 +103,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
     lined, state, rules = queue.lined, queue.state[0], queue.rules[0]
     if state.reserved == rules.depth and not rules.backfill_same:
         waiting = line_up_again(now_s, queue, np.int64(0), waiting)
-    place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves, True
+    place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves and rules.energy == 0, True
     former_procs, former_s, former_step, known, skipped = NONE_WAITS[0], np.inf, ZERO, n, np.int64(0)
     while True:
         if changed:
@@ -112,7 +113,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             if rules.depth > FEW and rules.reserving == 0 and last >= place:
                 state.horizon_s = min(state.horizon_s, last_end(now_s, queue, place, last))
             changed = False
-        if last < place:
+        if last < place and (rules.energy == 0 or ahead != NO_HEAD or place >= waiting):  # else the head needs its date
             break
         row, procs, span_s = lined[place].row, np.int64(lined[place].procs), planned_span(lined[place].expected_s)
         if is_held(queue, row):
@@ -137,8 +138,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             continue
         if ahead == NO_HEAD:
             ahead = n
-        if place - (n - known) - skipped + 1 == most_tested(queue):
-            break
+        tested = place - (n - known) - skipped + 1
         if state.reserved < rules.depth:
             width = width_of(procs)
             if queue.far[width].span_s <= span_s and queue.far[width].at_s >= state.horizon_s:
@@ -154,6 +154,8 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             if state.reserved == rules.depth and not rules.backfill_same:
                 waiting = line_up_again(now_s, queue, place + 1, waiting)
                 last = waiting - 1
+        if tested == most_tested(queue):
+            break
         place += 1
     if not settled or takes_all(queue):
         unsettle(queue)
@@ -168,7 +170,9 @@ def reserve_from(queue, step, row, procs, span_s):
     Returns the step from which it has its processors, and whether it may keep others from starting now.
     """
     plan, state = queue.plan, queue.state[0]
-    step, end = earliest(queue, step, row, procs, span_s)
+    step, end = earliest_paid(queue, step, row, procs, span_s)
+    if state.reserved == 0:
+        state.wake_s = plan[step].at_s
     if plan[step].at_s >= state.horizon_s:
         note_far(queue, row, plan[step].at_s)
         note_span(queue, width_of(procs), procs, span_s, plan[step].at_s)
@@ -176,7 +180,7 @@ def reserve_from(queue, step, row, procs, span_s):
     if plan[step].at_s + span_s > state.noted_s:
         enter_noted(queue)
         step, end = earliest(queue, step, row, procs, span_s)
-    fewest = hold(queue, step, end, row, procs, plan[step].at_s + span_s)
+    fewest = hold_reserved(queue, step, end, row, procs, plan[step].at_s + span_s)
     return step, note_hold(queue, step, fewest) or queue.rules[0].reserving > 0
 
 
@@ -309,7 +313,7 @@ def may_start(now_s, queue, row, expected_s):
     while not lacks(queue, step, row):
         step += ONE
         if step == steps or queue.plan[step].at_s >= end_s:
-            return True
+            return queue.rules[0].energy == 0 or affords(queue, now_s, planned_span(expected_s), row)
     return False
 
 
@@ -389,6 +393,7 @@ def find_falls(queue):
 def ended_if_planned(now_s, queue, row):
     """As `easy.ended_if_needed`: with or without the try, does a job start, or is a reservation earlier without it?"""
     plan, lined, noted, rules = queue.plan, queue.lined, queue.noted, queue.rules[0]
+    draws = rules.energy > 0 and queue.wants[row, rules.energy - ONE] > 0
     procs = finish(queue, row)  # which drops the plan, and with it the far jobs that are noted
     waiting = line_up_to(now_s, queue, np.int64(-1), rules.depth)
     plan_running(now_s, queue)
@@ -397,13 +402,13 @@ def ended_if_planned(now_s, queue, row):
     for place in range(tested):
         job = lined[place]
         span_s = planned_span(job.expected_s)
-        step, end = earliest(queue, ZERO, job.row, job.procs, span_s)
+        step, end = earliest_paid(queue, ZERO, job.row, job.procs, span_s)
         if step == 0:
             unsettle(queue)
             return procs
         if place < depth:
             noted[place].key, noted[place].rank = plan[step].at_s, tied_before(plan, step)
-            hold(queue, step, end, job.row, job.procs, plan[step].at_s + span_s)
+            hold_reserved(queue, step, end, job.row, job.procs, plan[step].at_s + span_s)
             if tested < waiting and place + 1 == rules.depth and not rules.backfill_same:
                 line_up_again(now_s, queue, place + 1, waiting)  # which says who else is tested
     outlast(now_s, queue, row, procs)
@@ -411,13 +416,14 @@ def ended_if_planned(now_s, queue, row):
     delays, same, end_s = False, np.int64(0), queue.jobs[row].start_s + queue.jobs[row].expected_s
     for early in range(np.int64(queue.state[0].steps)):  # it may be in the way of a window
         delays = delays or (plan[early].at_s < end_s and (plan[early].free < 0 or is_short(queue, early, row)))
+    delays = delays or (draws and affordable_s(queue, now_s, FOREVER_S, np.int64(0)) > now_s)
     while same < depth and not delays:
         job = lined[same]
         span_s = planned_span(job.expected_s)
-        step, end = earliest(queue, ZERO, job.row, job.procs, span_s)
+        step, end = earliest_paid(queue, ZERO, job.row, job.procs, span_s)
         # The first date that differs is a later one: until then the same is held, and the try's processors besides.
         delays = noted[same].key != plan[step].at_s or noted[same].rank != tied_before(plan, step)
-        hold(queue, step, end, job.row, job.procs, plan[step].at_s + span_s)
+        hold_reserved(queue, step, end, job.row, job.procs, plan[step].at_s + span_s)
         same += 1
     unsettle(queue)
     return finish(queue, row) if delays else GOES_ON
@@ -548,6 +554,100 @@ def enough_from(queue, step, end, row):
 
 
 @kernel
+def earliest_paid(queue, step, row, procs, span_s):
+    """As `earliest`; with a budget, from the present on, and the joules suffice, too."""
+    if queue.rules[0].energy > 0 and queue.wants[row, queue.rules[0].energy - ONE] > 0:
+        return earliest_affordable(queue, row, procs, span_s)
+    return earliest(queue, step, row, procs, span_s)
+
+
+@outlined
+def earliest_affordable(queue, row, procs, span_s):
+    """The first step from which what a job wants stays free, and the joules suffice, and its end: see `earliest`.
+
+    It may be a new one, from a whole second inside another.
+    """
+    plan, state, watts = queue.plan, queue.state[0], queue.wants[row, queue.rules[0].energy - ONE]
+    step, end = earliest(queue, ZERO, row, procs, span_s)
+    bound_s = affordable_s(queue, plan[step].at_s, span_s, watts)
+    while bound_s > plan[step].at_s:
+        first = step
+        while first < state.steps and plan[first].at_s < bound_s:
+            first += ONE
+        is_new = first == state.steps or plan[first].at_s > np.ceil(bound_s)
+        if is_new:
+            split(queue, first, np.ceil(bound_s))
+            hold_more(queue, first, first, row, np.uint64(state.steps) - ONE)
+        step, end = earliest(queue, first, row, procs, span_s)
+        at_s = plan[step].at_s
+        bound_s = affordable_s(queue, at_s, span_s, watts)
+        if is_new and (step > first or bound_s > at_s):  # nothing begins in the new step
+            for later in range(first + ONE, np.uint64(state.steps)):
+                plan[later - ONE].at_s, plan[later - ONE].free = plan[later].at_s, plan[later].free
+                for pool in range(queue.rules[0].reserving):
+                    queue.more[later - ONE, pool] = queue.more[later, pool]
+            state.steps -= 1
+            step, end = step - ONE, end - ONE
+    return step, end
+
+
+@outlined
+def affordable_s(queue, start_s, span_s, watts):
+    """`start_s` if the balance stays at 0 or above with a job from then on; else a later date, and none before does.
+
+    With 0 watts: if the plan itself keeps it there.
+    """
+    plan, rules, energy, steps = (
+        queue.plan,
+        queue.rules[0],
+        queue.rules[0].energy - ONE,
+        np.uint64(queue.state[0].steps),
+    )
+    end_s, until_s = start_s + span_s, rules.until_s
+    if start_s >= until_s or end_s <= rules.from_s:
+        return start_s
+    first_s, at_s = max(start_s, rules.from_s), max(plan[0].at_s, rules.from_s)
+    balance, bound_s, step = queue.state[0].balance, start_s, ZERO
+    while True:
+        while step + ONE < steps and plan[step + ONE].at_s <= at_s:
+            step += ONE
+        gain = rules.gain_w - (queue.most[energy] - queue.more[step, energy])
+        then_s = until_s if step + ONE == steps else min(plan[step + ONE].at_s, until_s)
+        if at_s < end_s:
+            then_s = min(then_s, first_s if at_s < first_s else end_s)
+        lacking = watts * (min(at_s, end_s) - first_s) - balance
+        if at_s >= first_s and lacking > 0:
+            enough_s = min(then_s, at_s - balance / gain) if gain > 0 else then_s  # where the balance is 0
+            bound_s = max(bound_s, enough_s if balance < 0 else at_s - balance / watts, start_s + SOON_S)
+            if at_s == end_s and start_s >= rules.from_s:  # the end moves with the start, and the balance grows
+                enough_s = min(then_s, at_s + lacking / gain) if gain > 0 else then_s
+                bound_s = max(bound_s, enough_s - span_s)
+            bound_s = min(bound_s, until_s)
+        if at_s >= until_s:
+            return bound_s
+        balance += gain * (then_s - at_s)
+        at_s = then_s
+
+
+@kernel
+def affords(queue, start_s, span_s, row):
+    """Whether the joules suffice for a job from a date on."""
+    watts = queue.wants[row, queue.rules[0].energy - ONE]
+    return watts == 0 or affordable_s(queue, start_s, span_s, watts) == start_s
+
+
+@kernel
+def split(queue, end, at_s):
+    """Let the step before `end` last until a date inside it, where another begins; see also `hold_more`."""
+    plan, later = queue.plan, np.uint64(queue.state[0].steps)
+    while later > end:
+        plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
+        later -= ONE
+    plan[end].at_s, plan[end].free = at_s, plan[end - ONE].free
+    queue.state[0].steps += 1
+
+
+@kernel
 def hold(queue, step, end, row, procs, end_s):
     """Take what a job wants from a step on until `end_s`, and in any case in this step.
 
@@ -556,12 +656,7 @@ def hold(queue, step, end, row, procs, end_s):
     """
     plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     if end == steps or plan[end].at_s > end_s:
-        later = steps
-        while later > end:
-            plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
-            later -= ONE
-        plan[end].at_s, plan[end].free = end_s, plan[end - ONE].free
-        queue.state[0].steps += 1
+        split(queue, end, end_s)
     if queue.rules[0].reserving > 0:
         hold_more(queue, step, end, row, steps)
     fewest = plan[step].free
@@ -570,6 +665,16 @@ def hold(queue, step, end, row, procs, end_s):
         plan[step].free -= procs
         step += ONE
     return fewest - procs
+
+
+@kernel
+def hold_reserved(queue, step, end, row, procs, end_s):
+    """As `hold`, for a reservation: its joules stay free unless reservations hold them."""
+    fewest, rules = hold(queue, step, end, row, procs, end_s), queue.rules[0]
+    if rules.energy > 0 and not rules.holds:
+        for held in range(step, end):
+            queue.more[held, rules.energy - ONE] += queue.wants[row, rules.energy - ONE]
+    return fewest
 
 
 @kernel

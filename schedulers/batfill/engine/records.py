@@ -105,6 +105,9 @@ QUEUE = np.dtype(
         ("noted", "u4"),  # how many of them are only noted,
         ("noted_s", "f8"),  # the first date at which one of these may begin,
         ("horizon_s", "f8"),  # and the date before which the plan is whole without them
+        ("balance", "f8"),  # the joules that have become available of a budget, less those drawn,
+        ("paid_s", "f8"),  # up to this date
+        ("wake_s", "f8"),  # with a budget: when the first reservation of the last pass begins
         ("ahead", "i8"),  # jobs that the pass started ahead of the head; NO_HEAD if every job fitted
         ("shadow_s", "f8"),  # the head's reservation,
         ("extra", "i8"),  # and the processors spare at it; UNRESERVED if it was not needed
@@ -148,6 +151,11 @@ RULES = np.dtype(
         ("procs", "i8"),  # m
         ("reserving", "u8"),  # of the columns of QueueArrays.wants, the first are pools that a plan reserves,
         ("shared", "u8"),  # and up to here they are the machine's; behind them each user has some
+        ("energy", "u8"),  # the last pool that a plan reserves, if it is what jobs draw of a budget; 0 for no budget
+        ("gain_w", "i8"),  # the watts that the budget gives beside those of idle machines,
+        ("from_s", "f8"),  # from here
+        ("until_s", "f8"),  # until here
+        ("holds", "u1"),  # 1 if reservations hold joules
         ("gated", "u1"),  # 1 if only the first of the queue may start out of a period of the gate
         ("agent", "u1"),  # 1 if an agent outside the engine decides, for which `loop.advance` stops before a pass
     ],
@@ -155,6 +163,7 @@ RULES = np.dtype(
 )
 DATED = 2
 WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)  # what becomes of a job submitted alone, see `arrivals.py`
+TICK_S = 600.0  # while jobs wait, a decision is made so often in the period of a budget
 SPARE_STEPS = 2  # a plan's steps beside those of jobs and calendar: the present, the return of unavailable machines
 NO_HEAD = np.int64(-1)
 GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not needed

@@ -82,6 +82,17 @@ def free_all(queue):
             queue.left[0, pool] = EVERY_JOB
 
 
+@entry(float, QueueArrays, brief=True)
+@kernel
+def pay(now_s, queue):
+    """Add to the balance of a budget what became available until `now_s`, less what was drawn."""
+    state, rules = queue.state[0], queue.rules[0]
+    drawn = queue.most[rules.energy - ONE] - queue.left[0, rules.energy - ONE]
+    lasted_s = min(now_s, rules.until_s) - max(state.paid_s, rules.from_s)
+    state.balance += (rules.gain_w - drawn) * max(lasted_s, 0.0)
+    state.paid_s = now_s
+
+
 @kernel
 def skips_some(queue):
     """Whether there are pools that skip."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from batfill.model.calendar import Calendar
+    from batfill.model.energy import Budget
     from batfill.model.feedback import Feedback
     from batfill.model.gate import Gate
     from batfill.model.jobs import JobTable, Workload
@@ -143,6 +144,8 @@ class Options:
     backfill_while: Gate | None = option(WHAT, rows.GATE, None, "When jobs are backfilled, as grid.csv:300.",
         quiet=True)
     pool: Pools | None = option(WHAT, rows.POOLS, None, "What jobs take besides, as licences=40.", quiet=True)
+    energy_budget: Budget | None = option(WHAT, rows.BUDGET, None, "Energy in a period, as 2MWh@0..3d,watts=100W.",
+        quiet=True)
     feedback: Feedback | None = option(WHAT, rows.FEEDBACK, None, "Jobs that follow others: log, after:20min, "
         "sessions.", quiet=True)
     threshold_s: float = option(WHAT, rows.LIMIT_S, None, "Jobs that waited longer come first, oldest first.",
@@ -260,7 +263,15 @@ class Options:
             assert workload.procs is not None
             calendar = calendar.on(workload.procs, workload.clock, pools=self.pools)
             calendar.require_possible(jobs, workload.procs, workload.name, self.pools)
-        return replace(self, calendar=calendar, backfill_while=gate)
+        budget = self.energy_budget
+        if budget is not None:
+            budget = budget.on(workload.clock, self.pools)
+            if len(jobs) and not budget.pool.amounts(jobs).any():
+                raise BatfillError(
+                    f"{workload.name}: option energy-budget: no job has a field {budget.field} above 0; name another, "
+                    "as watts=FIELD, or what a processor draws, as watts=100W"
+                )
+        return replace(self, calendar=calendar, backfill_while=gate, energy_budget=budget)
 
     # What the options mean together
 
@@ -273,6 +284,7 @@ class Options:
     def fields(self) -> set[str]:
         """The fields of jobs that pools read."""
         read = {pool.field or pool.name for pool in self.pools if pool.each is None}
+        read |= {self.energy_budget.field} - {""} if self.energy_budget is not None else set()
         return read | {"resources"} if read else read
 
     @property
@@ -401,7 +413,7 @@ OPTIONS = {
     for name in [each.name.removesuffix("_s").replace("_", "-")]
 }
 NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
-REPLAYED = ("feedback",)  # which live schedulers do not take,
+REPLAYED = ("energy-budget", "feedback")  # which live schedulers do not take,
 SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those that they do
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
@@ -591,7 +603,9 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
                 f"option kill: needed compares reservations of processors; choose always, or leave reservation "
                 f"{reserved} out"
             )
-        plan = {"depth": 1, "tested": ALL} | dict.fromkeys(("calendar", "backfill-while", "max-running", "pool"))
+        plan = {"depth": 1, "tested": ALL} | dict.fromkeys(
+            ("calendar", "backfill-while", "max-running", "pool", "energy-budget")
+        )
         if any(chosen[name] != usual_one for name, usual_one in plan.items()):
             raise BatfillError(
                 f"options {', '.join(plan)}: with reservation {reserved} one job of all that wait has a reservation, "
@@ -669,9 +683,8 @@ def refuse_other(name: str) -> None:
     if name in LIVE:
         refuse_live(name)
     if name in REPLAYED:
-        raise BatfillError(
-            f"option {name}: jobs come here at their dates; only replay, what-if and campaigns take it; leave it out"
-        )
+        why = "jobs come here at their dates" if name == "feedback" else "no energy is counted here"
+        raise BatfillError(f"option {name}: {why}; only replay, what-if and campaigns take it; leave it out")
     if name in OPTIONS and OPTIONS[name].group == STUDY:
         raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")
 
@@ -683,5 +696,5 @@ def refuse_replayed(chosen: Options) -> None:
         BatfillError: one is given.
     """
     for name in REPLAYED:
-        if getattr(chosen, name) is not None:
+        if getattr(chosen, OPTIONS[name].argument) is not None:
             refuse_other(name)

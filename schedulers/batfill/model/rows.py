@@ -168,6 +168,13 @@ def gate_in(name: str, value: Any) -> Any:
     return Gate.of(name, value)
 
 
+def budget_in(name: str, value: Any) -> Any:
+    """The energy budget that a text names, or the budget itself."""
+    from batfill.model.energy import Budget
+
+    return Budget.of(name, value)
+
+
 def pools_in(name: str, value: Any) -> Any:
     """The pools that a text names, or the pools themselves."""
     from batfill.model.pools import Pools
@@ -302,6 +309,9 @@ GATE = Kind(
     "a CSV file of periods; or of intensities, with `:` and the highest",
     "file",
     "Gate | str | Path | list[tuple[float, float]]",
+)
+BUDGET = Kind(
+    budget_in, "`AMOUNT@BEGIN..END`, with `,watts=`, `,idle=` and `,head-holds` behind it", "budget", "Budget | str"
 )
 POOLS = Kind(
     pools_in,

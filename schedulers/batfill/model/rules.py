@@ -13,6 +13,7 @@ from batfill.model.pools import RUNNING, Pool, in_order
 
 if TYPE_CHECKING:
     from batfill.model.calendar import Calendar, Change
+    from batfill.model.energy import Budget
     from batfill.model.gate import Gate
     from batfill.model.policy import Policy
 
@@ -33,6 +34,7 @@ class Rules(QueueRules):
         None  # windows in which processors, or of a pool, are unavailable, in seconds of the log
     )
     backfill_while: Gate | None = None  # when jobs are backfilled, in seconds of the log; None for always
+    energy_budget: Budget | None = None  # in seconds of the log, with what jobs draw
     max_running: int = EVERY_JOB  # how many jobs of a user may run at once; EVERY_JOB for any number
     pools: tuple[Pool, ...] = ()  # what jobs take beside processors
 
@@ -66,20 +68,25 @@ class Rules(QueueRules):
 
     @property
     def has_dates(self) -> bool:
-        """Whether decisions are made at dates of a calendar or a gate, too."""
-        return self.calendar is not None or self.backfill_while is not None
+        """Whether decisions are made at dates of a calendar, a gate or a budget, too."""
+        return any(given is not None for given in (self.calendar, self.backfill_while, self.energy_budget))
 
     @property
     def changes(self) -> list[Change]:
-        """The dates of the calendar and the gate, in order."""
-        dates = [one for given in (self.calendar, self.backfill_while) if given is not None for one in given.changes]
+        """The dates of the calendar, the gate and the budget, in order."""
+        dated = (self.calendar, self.backfill_while, self.energy_budget)
+        dates = [one for given in dated if given is not None for one in given.changes]
         return sorted(dates, key=lambda date: (date.at_s, date.amount < 0, date.fails))
 
     @property
     def all_pools(self) -> tuple[Pool, ...]:
-        """The pools in the engine's order; a limit of running jobs is one of each user, of which a job takes one."""
+        """The pools in the engine's order; a limit of running jobs is one of each user, of which a job takes one.
+
+        What jobs draw of a budget is the last of those that reserve.
+        """
+        drawn = () if self.energy_budget is None else (self.energy_budget.pool,)
         limit = (Pool(RUNNING, self.max_running, of_user=True),) if self.limits_users else ()
-        return in_order((*limit, *self.pools))
+        return in_order((*limit, *self.pools, *drawn))
 
     @property
     def limits_users(self) -> bool:

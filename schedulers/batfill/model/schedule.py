@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from batfill.base.tables import ReadOnly, same_values
 from batfill.base.words import duration, instant
 from batfill.model.calendar import NO_WINDOWS, Calendar
+from batfill.model.energy import Budget
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import DAY_S, JobTable
 from batfill.model.metrics import TAU_S, Summary, summarize
@@ -35,7 +36,7 @@ def try_name(job: str, number: int) -> str:
     return f"{job}#{number}" if number else job
 
 
-HOUR_S = 3600
+HOUR_S, KWH_J = 3600, 3_600_000
 LATER_TRY = re.compile(r"(.+)#([0-9]{1,9})")  # a name made by `try_name`
 
 
@@ -94,6 +95,24 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a run drew of an energy budget."""
+
+    budget_j: int
+    drawn_j: float  # in the period, that of idle machines included
+    above_s: float  # how long more was drawn than had become available
+
+    def as_dict(self) -> dict[str, float]:
+        """As a dict by field, for JSON."""
+        return {**asdict(self), "share": self.drawn_j / self.budget_j}
+
+    def as_text(self) -> str:
+        """One line."""
+        above = f"; {duration(self.above_s)} more than had become available" if self.above_s else ""
+        return f"{self.drawn_j / KWH_J:,.1f} kWh, {self.drawn_j / self.budget_j:.2%} of the budget{above}"
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """How a scheduler has moved a log whose users react."""
 
@@ -129,6 +148,7 @@ class Schedule(ReadOnly):
     calendar: Calendar | None = None  # in seconds; None if all processors are always available
     pools: tuple[Pool, ...] = ()  # what jobs take beside processors,
     wants: NDArray[np.int64] | None = None  # (n_jobs, n_pools)  and how much; None without pools
+    budget: Budget | None = None  # of energy, in seconds
 
     def __eq__(self, other: object) -> bool:
         """Whether the other schedule starts equal jobs at the same instants in the same order, and kills the same."""
@@ -263,6 +283,30 @@ class Schedule(ReadOnly):
         used = np.cumsum(np.concatenate([idle, whole, -whole, killed, -killed])[in_order])
         taken = np.cumsum(np.concatenate([np.diff(away), np.zeros(len(dates) - len(at_s), np.int64)])[in_order])
         return dates[in_order], used, taken
+
+    def drawn(self) -> Drawn | None:
+        """What was drawn of the energy budget until its end, or the last instant processed; None without one."""
+        if self.budget is None:
+            return None
+        budget, watts = self.budget, self.budget.pool.amounts(self.jobs)
+        started = ~np.isnan(self.start_s)
+        begins = np.concatenate([self.start_s[started], self.kills["start_s"]])
+        ends = np.concatenate([self.end_s[started], self.kills["end_s"]])
+        each = np.concatenate([watts[started], watts[self.kills["row"]]])
+        until_s = max(min(budget.end, self.until_s), budget.begin)
+        dates = np.concatenate([[budget.begin, until_s], begins, ends]).clip(budget.begin, until_s)
+        in_order = np.argsort(dates, kind="stable")
+        drawn_w = budget.idle_w + np.cumsum(np.concatenate([[0, 0], each, -each])[in_order])
+        lasts_s = np.diff(dates[in_order], append=until_s)
+        gains = (budget.rate_w - drawn_w) * lasts_s
+        after = np.cumsum(gains)
+        least, most = np.minimum(after - gains, after), np.maximum(after - gains, after)
+        below = np.where(
+            most <= 0,
+            least < 0,
+            np.divide(-least, most - least, out=np.zeros(len(after)), where=(least < 0) & (most > 0)),
+        )
+        return Drawn(budget.joules, float((drawn_w * lasts_s).sum()), float((below * lasts_s).sum()))
 
     def uses(self) -> list[Use]:
         """How the pools of the machine were used, from the first submission to the last end of jobs that have ended."""

@@ -307,6 +307,7 @@ class EngineReplay:
             calendar=self.queue.rules.calendar,
             pools=self.pools,
             wants=self.wants if self.pools else None,
+            budget=self.queue.rules.energy_budget,
         )
 
 
@@ -382,7 +383,7 @@ def available(size: int, calendar: Calendar, pool: str = "") -> NDArray[np.void]
 def engine_bytes(jobs: JobTable, rules: Rules, learns: bool) -> int:
     """The bytes of all arrays of a replay of these jobs but its blocks, and of its schedule at its end."""
     small = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8)) if (jobs.job_class == SMALL).any() else jobs
-    run = EngineReplay(small, 1, replace(rules, calendar=None), learns=learns)
+    run = EngineReplay(small, 1, replace(rules, calendar=None, backfill_while=None, energy_budget=None), learns=learns)
     made = run.schedule()
     arrays = [*run.events, *run.given, made.start_s, made.backfilled]
     in_table = {id(getattr(small, f.name)) for f in fields(small)}

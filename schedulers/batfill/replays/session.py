@@ -169,7 +169,8 @@ class Replay(JobRows):
         """Follow other rules from the next decision on: these fields of the options are changed."""
         self.changes = (*self.changes, (self.now_s, self.options))
         self.options = replace(self.options, **values)
-        self.engine.change_rules(replace(self.options, calendar=None, backfill_while=None).rules)  # these two stay
+        undated = replace(self.options, calendar=None, backfill_while=None, energy_budget=None)  # which stay
+        self.engine.change_rules(undated.rules)
 
     # What there is to see
 

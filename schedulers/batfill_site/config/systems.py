@@ -720,6 +720,8 @@ def site_config(
         draft.lacks.append("the calendar's windows: reserve their nodes for maintenance in the batch system itself")
     if options.backfill_while is not None:
         draft.lacks.append("the gate: switch backfilling on and off in the batch system itself")
+    if options.energy_budget is not None:
+        draft.lacks.append("the energy budget, which none of these systems has")
     if options.pool is not None:
         draft.lacks.append("the pools of what jobs take beside processors: define them in the batch system itself")
     if options.max_running is not None and "slurm.conf" in draft.files:
