@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Unrequested
     from batfill.replays.plots import Plot
 
-SAVED_FORMAT = "batfill replay 23"
+SAVED_FORMAT = "batfill replay 24"
 # The columns of a job table in a file, with their types. A value for each job; those that may be None may be missing.
 OF_JOBS = {
     "ids": "U",
