@@ -239,6 +239,13 @@ def test_jobs_state_what_they_take_in_resources_or_fields_and_others_take_nothin
     assert "not modelled: the field watts of 2 jobs" in said
 
 
+def test_more_than_any_capacity_is_rejected_however_much_it_is():
+    jobs = with_amounts(table([(0, 9, 9, 1), (0, 9, 9, 4), (0, 9, 9, 1)]), np.array([[1e300], [math.inf], [2.0**53]]))
+    pools = Pool("p0", 2**53), Pool("p1", 2**53, each=2**53)
+    assert [pool.amounts(jobs).tolist() for pool in pools] == [[2**54, 2**54, 2**53], [2**53, 2**54, 2**53]]
+    assert replay_jobs(jobs, 4, Rules(policy_named("fcfs"), pools=pools)).rejected.tolist() == [True, True, False]
+
+
 def test_memory_is_what_each_processor_of_a_log_requests(tmp_path):
     row = dict.fromkeys(FIELDS, -1) | {"job": 1, "submit_s": 0, "runtime_s": 9, "requested_s": 9, "requested_procs": 2}
     rows = [row | {"requested_memory_kb": 1_500_001}, row | {"job": 2}]
