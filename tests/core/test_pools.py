@@ -14,6 +14,7 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
 from batfill.model.calendar import ANNOUNCED, Calendar, Window
+from batfill.model.jobs import SMALL
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
 from batfill.model.pools import Pool, Pools
@@ -59,6 +60,10 @@ ON_PAPER = {
     "a capacity that falls below what runs stops nothing": [
         ((P0,), falls("p0", (10, 99, 3, 10)), [(0, 15, 15, 1), (11, 2, 2, 1), (11, 2, 2, 1)], [3, 1, 0], [0, 15, 11]),
     ],
+    # from 10 on 1 is there for ever: the second runs beside the third, and the head before it holds back neither
+    "a fall that never ends leaves the rest": [
+        ((P0,), falls("p0", (10, math.inf, 3)), [(0, 9, 9, 1), (11, 5, 5, 1), (11, 5, 5, 1)], [4, 1, 0], [0, 11, 11]),
+    ],
     "more than there is is rejected, and delays no other job": [
         ((P0,), None, [(0, 9, 9, 1), (0, 9, 9, 1)], [5, 4], [math.nan, 0]),
     ],
@@ -77,6 +82,16 @@ def test_on_paper(claim):
         assert schedule.start_s.tolist() == pytest.approx(starts, nan_ok=True), claim
         slow = pools_for_oracle(pools, calendar)
         assert_same(schedule, oracle(jobs, 4, "fcfs", pools=slow, wants=schedule.wants))
+
+
+def test_a_try_that_would_run_into_a_window_of_a_pool_is_killed_at_its_divider():
+    """At 3 its request reaches into a window from 10 to 20, in which 1 of 4 is there: it waits for the window's end."""
+    jobs = with_amounts(table([(0, 15, 18, 1, SMALL), (0, 15, 18, 1, SMALL)]), np.array([[2], [0]]))
+    calendar, tries = falls("p0", (10, 20, 3)), {"divider_s": 3.0, "spares": True, "bound": True}
+    schedule = replay_jobs(jobs, 4, Rules(policy_named("fcfs"), pools=(P0,), calendar=calendar, **tries))
+    assert schedule.start_s.tolist() == [20.0, 0.0]
+    slow = pools_for_oracle((P0,), calendar)
+    assert_same(schedule, oracle(jobs, 4, "fcfs", pools=slow, wants=schedule.wants, **tries))
 
 
 # Whole logs
@@ -222,6 +237,13 @@ def test_jobs_state_what_they_take_in_resources_or_fields_and_others_take_nothin
     said = batfill("replay", path).out
     assert "not modelled: the field resources of 2 jobs" in said
     assert "not modelled: the field watts of 2 jobs" in said
+
+
+def test_more_than_any_capacity_is_rejected_however_much_it_is():
+    jobs = with_amounts(table([(0, 9, 9, 1), (0, 9, 9, 4), (0, 9, 9, 1)]), np.array([[1e300], [math.inf], [2.0**53]]))
+    pools = Pool("p0", 2**53), Pool("p1", 2**53, each=2**53)
+    assert [pool.amounts(jobs).tolist() for pool in pools] == [[2**54, 2**54, 2**53], [2**53, 2**54, 2**53]]
+    assert replay_jobs(jobs, 4, Rules(policy_named("fcfs"), pools=pools)).rejected.tolist() == [True, True, False]
 
 
 def test_memory_is_what_each_processor_of_a_log_requests(tmp_path):

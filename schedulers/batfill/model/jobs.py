@@ -618,7 +618,7 @@ def job_table(
     waited_s: ArrayLike | None = None,
     preceding: ArrayLike | None = None,
     think_s: ArrayLike | None = None,
-    amounts: Mapping[str, ArrayLike] | None = None,
+    amounts: Mapping[str, ArrayLike] | NDArray[np.void] | None = None,
 ) -> JobTable:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
@@ -695,20 +695,21 @@ def job_table(
         waited_s=None if waited_s is None else seconds("waited_s", waited_s),
         preceding=None if preceding is None else whole("preceding", preceding),
         think_s=None if think_s is None else seconds("think_s", think_s),
-        amounts=None if not amounts else records_of(source, n, amounts),
+        amounts=None if amounts is None else records_of(source, n, amounts),
     )
 
 
-def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike]) -> NDArray[np.void]:
-    """Columns of amounts by name as records (n,).
+def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike] | NDArray[np.void]) -> NDArray[np.void]:
+    """Columns of amounts by name, or records of them, as records (n,) of their own.
 
     Raises:
         WorkloadError: one has another length, or no numbers.
     """
-    records = np.zeros(n, [(str(name), "f8") for name in amounts])
-    for name, values in amounts.items():
+    names = (amounts.dtype.names or ()) if isinstance(amounts, np.ndarray) else tuple(amounts)
+    records = np.zeros(n, [(str(name), "f8") for name in names])
+    for name in names:
         try:
-            records[str(name)] = np.asarray(values, np.float64).reshape(n)
+            records[str(name)] = np.asarray(amounts[name], np.float64).reshape(n)
         except (TypeError, ValueError):
             raise WorkloadError(f"{source}: amounts: {name} is not {n} numbers; give one per job") from None
     return records

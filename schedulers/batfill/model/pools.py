@@ -31,7 +31,8 @@ UNITS = {
 }  # fmt: skip
 STATED = {"": "", "W": "W", "kB": "GB"}
 RUNNING = "running jobs"  # the pool of each user behind `max-running`
-MOST = 2**53  # an amount is exact up to here
+MOST = 2**53  # an amount is exact up to here,
+TOO_MUCH = 2.0**54  # and this stands for any that is larger than every capacity
 POOL = re.compile(r"([A-Za-z_][\w-]{0,39})=([^@:]+)(?:@([^:]+))?(?::(skip|user))?", re.ASCII)
 AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) ?([A-Za-z]*)", re.ASCII)
 FORM = "give NAME=AMOUNT, as licences=40 or power=250kW@100W, and :skip or :user behind it"
@@ -71,12 +72,11 @@ class Pool:
         if self.name == RUNNING:
             return np.ones(len(jobs), np.int64)
         if self.each is not None:
-            return self.each * jobs.procs
-        known = stated(jobs, self.field or self.name)
-        if known is None:
-            return np.zeros(len(jobs), np.int64)
-        amounts: NDArray[np.int64] = whole(known, self.base).astype(np.int64)
-        return amounts
+            amounts: NDArray[np.float64] = np.minimum(float(self.each) * jobs.procs, TOO_MUCH)
+        else:
+            known = stated(jobs, self.field or self.name)
+            amounts = np.zeros(len(jobs)) if known is None else whole(known, self.base)
+        return amounts.astype(np.int64)
 
     def amount(self, known: Mapping[str, float], procs: int) -> int:
         """What a job of so many processors takes that states these amounts by name."""
@@ -173,7 +173,8 @@ def amount_text(amount: int, base: str) -> str:
 
 def whole(known: Any, base: str) -> Any:
     """What jobs state, in whole base units, a part counting as one; nan is nothing."""
-    return np.minimum(np.ceil(np.round(np.nan_to_num(known, posinf=MOST) * UNITS[STATED[base]][1], 3)), MOST)
+    amounts = np.ceil(np.round(np.nan_to_num(known, posinf=TOO_MUCH) * UNITS[STATED[base]][1], 3))
+    return np.minimum(amounts, TOO_MUCH)
 
 
 def stated(jobs: JobTable, field: str) -> NDArray[np.float64] | None:
