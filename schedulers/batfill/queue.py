@@ -475,6 +475,11 @@ class Queue:
                 self.arrays.left[0, pool - 1] += amount
         return -int(changes["amount"][:passed][changes["pool"][:passed] == 0].sum())
 
+    def pay(self, now_s: float) -> None:
+        """Settle an energy budget up to `now_s`; call this before jobs end, or a decision is made, at this date."""
+        if self.rules.energy_budget is not None:
+            running.pay(float(now_s), self.arrays)
+
     def next_change_s(self, end_s: float) -> float:
         """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""
         return float(loop.next_change_s(float(end_s), self.arrays))

@@ -204,8 +204,12 @@ def test_a_bad_budget_is_refused_in_one_line(text, says):
 
 def test_what_takes_no_budget_says_so():
     text = "2MWh@0..3d,watts=100W"
-    with pytest.raises(BatfillError, match="no energy is counted here"):
-        Agent({"energy-budget": text})
+    with pytest.raises(BatfillError, match=r"is of machines alone; choose energy.budget none"):
+        Agent({"energy-budget": text, "plan": "kept", "depth": "all"})
+    with pytest.raises(BatfillError, match="select compares policies with one reservation"):
+        Agent({"energy-budget": text, "select": "full"})
+    with pytest.raises(BatfillError, match="does not say what jobs draw"):
+        Agent({"energy-budget": "2MWh@0..3d"})
     with pytest.raises(BatfillError, match=r"pool, energy.budget: with reservation kept"):
         bf.replay(SAMPLE, energy_budget=text, reservation="kept")
     with pytest.raises(BatfillError, match="7 is no budget"):

@@ -406,6 +406,7 @@ def test_under_batsim_tries_start_when_the_oracles_do(version, case):
         chosen = chosen | {"half": False}
     try:
         beside = {"pool": Pools(pools)} if pools else {}
+        beside |= {"energy-budget": more["budget"]} if "budget" in more else {}
         beside |= {"backfill-while": more["gate"]} if "gate" in more else {}
         agent = Agent(options_of(policy, chosen, calendar) | beside)
     except BatfillError:
@@ -414,6 +415,6 @@ def test_under_batsim_tries_start_when_the_oracles_do(version, case):
     registers = version == "4" or chosen["divider_s"] < math.inf  # Batsim 5 is not asked for what is not used
     dynamic = SimulationSettings(dynamic_jobs=registers, reuse_profiles=registers)
     found = starts_under(HOSTS[version](agent), document, machines(size), dynamic)
-    told = {name: value for name, value in more.items() if name in ("pools", "gate")}
+    told = {name: value for name, value in more.items() if name in ("pools", "gate", "budget")}
     expected = starts_of_oracle(oracle_of(jobs, size, policy, chosen, calendar, told))
     assert {name.removeprefix("w0!"): start_s for name, start_s in found.items()} == expected

@@ -26,7 +26,7 @@ from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, windows_of
 from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
-from batfill.model.jobs import LARGE, SMALL
+from batfill.model.jobs import LARGE, LONGEST_S, SMALL
 from batfill.model.options import (
     CLASS,
     LIVE,
@@ -105,6 +105,8 @@ class Agent:
             self.chosen.calendar.require_form(None, by_ids=self.margin_s is not None)
         if self.chosen.backfill_while is not None:
             self.chosen.backfill_while.on(None)
+        if self.chosen.energy_budget is not None:
+            self.chosen.energy_budget.on(None, self.chosen.pools)
         state_options(self.stated())
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
@@ -179,6 +181,8 @@ class Agent:
             self.chosen = replace(
                 self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None, ids, self.chosen.pools)
             )
+        if self.chosen.energy_budget is not None:
+            self.chosen = replace(self.chosen, energy_budget=self.chosen.energy_budget.on(None, self.chosen.pools))
         self.ledger = Ledger(len(self.machines))
         if self.selection:
             from batfill.live.selection import PolicyChoice
@@ -295,6 +299,7 @@ class Agent:
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
+        self.cluster.queue.pay(now_s)
         self.cluster.end(job, name)
         if self.knowledge is not None:
             self.knowledge.ended(job, now_s, name)
@@ -383,7 +388,8 @@ class Agent:
                 self.start_jobs(now_s)
         if self.cluster.queue.rules.has_dates:
             change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
-            if self.change_s < change_s < math.inf:
+            # Behind a job without a walltime a reservation begins later than any date.
+            if change_s < LONGEST_S and (change_s < self.change_s or self.change_s <= now_s):
                 self.change_s = change_s
                 self.say(CallAt(change_s))
 

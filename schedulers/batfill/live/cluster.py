@@ -172,6 +172,7 @@ class Cluster:
                 idle.remove(machines)
                 self.queue.start_waiting(row, now_s)
         elif self.rows:
+            self.queue.pay(now_s)
             if self.queue.rules.has_dates:
                 self.hold_windows(now_s)
             chosen = [(row, idle.take(placed[row].procs)) for row in self.queue.decide(now_s).tolist()]

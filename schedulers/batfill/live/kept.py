@@ -178,6 +178,7 @@ class KeptPlan:
             ("tested", options.tested != ALL, "places every job that waits; choose tested all"),
             ("max-running", options.max_running is not None, "holds a place for every job; choose max-running none"),
             (GATE, options.backfill_while is not None, "backfills no job; choose backfill-while none"),
+            ("energy-budget", options.energy_budget is not None, "is of machines alone; choose energy-budget none"),
             ("pool", options.pool is not None, "is of machines alone; choose pool none"),
             ("policy", moves, "takes an order that stays as it is while jobs wait; choose another policy"),
             ("threshold", options.threshold_s < math.inf, "lets no job overtake; choose threshold none"),

@@ -413,7 +413,7 @@ OPTIONS = {
     for name in [each.name.removesuffix("_s").replace("_", "-")]
 }
 NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
-REPLAYED = ("energy-budget", "feedback")  # which live schedulers do not take,
+REPLAYED = ("feedback",)  # which live schedulers do not take,
 SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those that they do
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
@@ -683,8 +683,9 @@ def refuse_other(name: str) -> None:
     if name in LIVE:
         refuse_live(name)
     if name in REPLAYED:
-        why = "jobs come here at their dates" if name == "feedback" else "no energy is counted here"
-        raise BatfillError(f"option {name}: {why}; only replay, what-if and campaigns take it; leave it out")
+        raise BatfillError(
+            f"option {name}: jobs come here at their dates; only replay, what-if and campaigns take it; leave it out"
+        )
     if name in OPTIONS and OPTIONS[name].group == STUDY:
         raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")
 
@@ -696,5 +697,5 @@ def refuse_replayed(chosen: Options) -> None:
         BatfillError: one is given.
     """
     for name in REPLAYED:
-        if getattr(chosen, OPTIONS[name].argument) is not None:
+        if getattr(chosen, name) is not None:
             refuse_other(name)

@@ -438,6 +438,8 @@ def refuse_pools(options: Options) -> None:
         raise BatfillError(
             "option pool: an expected start is of processors, as no state says what else jobs take; leave it out"
         )
+    if options.energy_budget is not None:
+        raise BatfillError("option energy-budget: an expected start knows no budget; leave it out")
     if options.backfill_while is not None:
         raise BatfillError("option backfill-while: an expected start knows no gate; leave it out")
 
