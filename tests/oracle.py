@@ -114,11 +114,35 @@ class Job:
     due: bool = False  # whether it goes first and gets no try, where tries stand back
     divider: float = math.inf  # at which it is killed, since its start
     turn: int = 0  # its place among the jobs as they are submitted
+    wants: tuple = ()  # how much of each further pool
+    watts: int = 0  # what it is charged for each second that it runs, if energy is budgeted
     bound: float = math.inf  # after which it is expected to be killed, since its start
 
     @property
     def duration(self):
         return min(self.p, self.walltime)
+
+
+@dataclass
+class Pool:
+    """A further pool, of which a job takes its amount while it runs."""
+
+    capacity: int
+    skips: bool = False  # whether a job that lacks it now is skipped; otherwise it waits for it as for processors
+    of_user: bool = False  # whether each user has one; such a pool skips
+    falls: list = field(default_factory=list)  # (begin, end, amount, known since) of windows in which it has less
+
+
+@dataclass
+class Budget:
+    """Energy of which so many watts become available from one date until another; whole watts and seconds."""
+
+    begin: float
+    end: float
+    rate: int
+    idle: int = 0  # what the machine draws without jobs
+    holds: bool = False  # whether reservations hold joules, too
+    tick: int = 600  # a decision is made so often in the period
 
 
 @dataclass
@@ -146,6 +170,13 @@ class Oracle:
     outlived: bool = False  # whether what was expected is corrected; always if jobs may outlive their requests
     follows: dict = field(default_factory=dict)  # by seq: which job another follows, and after how long
     windows: list = field(default_factory=list)  # (begin, end, procs, known since, whether jobs fail); a plan decides
+    gate: list | None = None  # (begin, end) of the periods in which jobs are backfilled; a plan decides
+    pools: list = field(default_factory=list)  # further ones; a plan decides
+    budget: Budget | None = None  # a plan decides
+    watts: object = None  # of each job with a budget, (n_jobs,) in the table's order
+    balance: float = 0  # joules at `now`
+    wake: float = -math.inf  # when the first reservation of the last decision begins
+    wants: object = None  # how much of each a job takes, (n_jobs, n_pools) in the table's order
     now: float = -math.inf
     waiting: list = field(default_factory=list)
     running: list = field(default_factory=list)
@@ -180,9 +211,12 @@ class Oracle:
         ]
         for job, i in zip(self.jobs, ids, strict=True):
             job.turn, job.user = job.seq, int(t.user[i])
+            job.wants = tuple(int(amount) for amount in self.wants[i]) if self.pools else ()
+            job.watts = int(self.watts[i]) if self.budget else 0
         self.coming = [job for job in self.jobs if job.seq not in self.follows]
         self.turns = 0
-        if (self.windows or self.max_running < math.inf) and self.depth is None:
+        planned = self.windows or self.max_running < math.inf or self.pools or self.gate is not None or self.budget
+        if planned and self.depth is None:
             self.depth = 1
 
     def may_try(self, q):
@@ -195,9 +229,19 @@ class Oracle:
             t = min([self.end(job) for job in self.running] + [job.r for job in self.coming[:1]], default=math.inf)
             if t < math.inf or self.waiting:
                 dates = [date for begin, end, _, known, _ in self.windows for date in (begin, end, known)]
+                dates += [
+                    date for pool in self.pools for begin, end, _, known in pool.falls for date in (begin, end, known)
+                ]
+                dates += [date for period in self.gate or [] for date in period if date < math.inf]
+                if self.budget:
+                    dates += [self.budget.begin, self.budget.end]
+                    ticks = int((self.budget.end - self.budget.begin) / self.budget.tick) + 1
+                    dates += [self.budget.begin + n * self.budget.tick for n in range(ticks)] if self.waiting else []
+                    dates += [self.wake] if self.waiting else []
                 t = min([t, *(date for date in dates if date > self.now)])
             if t > until or t == math.inf:
                 return self
+            self.pay(t)
             self.now = t
             due = []
             for job in [job for job in self.running if self.end(job) == t]:
@@ -214,7 +258,7 @@ class Oracle:
             while self.coming and self.coming[0].r == t:
                 job = self.coming.pop(0)
                 job.turn, self.turns = self.turns, self.turns + 1
-                if job.q <= self.size:
+                if self.is_possible(job):
                     self.waiting.append(job)
                 else:
                     self.release(t, job)
@@ -226,6 +270,22 @@ class Oracle:
                 else:
                     self.spare(job)
                 self.easy_pass(t)
+
+    def pay(self, t):
+        """Add to the balance what has become available since the last instant, less what was drawn."""
+        if self.budget:
+            lasted = min(t, self.budget.end) - max(self.now, self.budget.begin)
+            drawn = self.budget.idle + sum(job.watts for job in self.running)
+            self.balance += (self.budget.rate - drawn) * max(lasted, 0)
+
+    def is_possible(self, job):
+        """Whether a job asks for no more than there is of anything."""
+        wants = job.wants if job.user >= 0 else self.of_machine(job.wants)
+        return job.q <= self.size and all(n <= pool.capacity for n, pool in zip(wants, self.pools, strict=True))
+
+    def of_machine(self, wants):
+        """The same amounts, without the pools that users have."""
+        return [0 if pool.of_user else n for n, pool in zip(wants, self.pools, strict=True)]
 
     def finish(self, job):
         self.running.remove(job)
@@ -286,19 +346,21 @@ class Oracle:
 
     def kill_pays(self, t, job):
         """Tried out: what a pass without the job would start, and when the head could start with it and without it."""
-        if not self.waiting and not self.windows:
+        if not self.waiting and not self.windows and not any(pool.falls for pool in self.pools) and not self.budget:
             return False
         self.become_due(t)
         without, beside = self.copied(), self.copied()
         without.finish(without.jobs[job.seq])
         beside.spare(beside.jobs[job.seq])
         beside.uncounted = job.seq
-        if self.windows:
+        if self.windows or any(pool.falls for pool in self.pools):
             job, plan = beside.jobs[job.seq], beside.plan(t)
             tried = {(t, 0)} | {place for begin, end, _ in plan for place in (begin, end)}
             end = (beside.expected_end(t, job), 0)
-            if any(sum(n for b, e, n in plan if b <= at < e) > self.size for at in tried if at < end):
+            if any(not self.leaves(plan, at, self.planned(job), zeros=True) for at in tried if at < end):
                 return True  # it would be in the way of a window
+        if self.budget and job.watts > 0 and not beside.affords(t, beside.plan(t), t, math.inf, 0):
+            return True  # the joules would not last
         if self.depth is not None:
             dates, others = without.planned_pass(t), beside.planned_pass(t)
             sooner = any(date < others.get(seq, (t, 0)) for seq, date in dates.items())
@@ -418,8 +480,12 @@ class Oracle:
         return job.start - 1 if end == math.inf else end
 
     def planned_pass(self, t):
-        """The pass by a plan, a list of (begin, end, q) in places of time; returns the reservations' begins by seq."""
+        """The pass by a plan, a list of (begin, end, amounts) in places of time; returns when reservations begin."""
         plan = self.plan(t)
+        is_shut = self.gate is not None and not any(begin <= t < end for begin, end in self.gate)
+        self.wake = -math.inf
+        idle = self.free - sum(q for begin, end, q, _, _ in self.windows if begin <= t < end)
+        some_fit = any(job.q <= idle for job in self.waiting)
         dates, passed = {}, 0  # passed: how many jobs were passed over, behind which others are backfilled
         order = sorted(self.waiting, key=self.sort_rule(t))
         while order:
@@ -427,42 +493,95 @@ class Oracle:
             if self.is_held(job):
                 continue
             length = min(self.expected(job), FOREVER)
-            begin = self.earliest(t, plan, length, job.q)
+            begin = self.earliest(t, plan, length, self.planned(job))
             if begin == (t, 0):
                 end = place_after(begin, length)
-                plan.append((begin, end if passed else min(end, (LAST, 0)), job.q))
+                plan.append((begin, end if passed else min(end, (LAST, 0)), self.planned(job)))
                 self.begin(t, job, backfilled=passed > 0)
                 continue
             passed += 1
             if len(dates) < self.depth:
+                self.wake = begin[0] if some_fit and not dates else self.wake
                 dates[job.seq] = begin
-                plan.append((begin, place_after(begin, length), job.q))
+                holds = not self.budget or self.budget.holds
+                plan.append((begin, place_after(begin, length), self.planned(job, joules=holds)))
                 if len(dates) == self.depth and self.backfill is not None:
                     order.sort(key=self.backfill_rule(t))
-            if passed == self.tested:
+            if passed == self.tested or is_shut:
                 break
         return dates
 
     def is_held(self, job):
-        """Whether as many jobs of its user run as may."""
-        mine = [one for one in self.running if one.user == job.user and one.seq != self.uncounted]
-        return job.user >= 0 and len(mine) >= self.max_running
+        """Whether as many jobs of its user run as may, or a pool that skips has too little for it now."""
+        counted = [one for one in self.running if one.seq != self.uncounted]
+        if job.user >= 0 and sum(one.user == job.user for one in counted) >= self.max_running:
+            return True
+        for r, pool in enumerate(self.pools):
+            wanted = 0 if pool.of_user and job.user < 0 else job.wants[r]
+            others = [one.wants[r] for one in counted if not pool.of_user or one.user == job.user]
+            away = sum(n for begin, end, n, _ in pool.falls if begin <= self.now < end)
+            if (pool.skips or pool.of_user) and wanted > 0 and sum(others) + away + wanted > pool.capacity:
+                return True
+        return False
+
+    def planned(self, job, joules=True):
+        """What the plan holds for a job: processors, its amounts of the pools that it waits for, and its watts."""
+        reserved = zip(job.wants, self.pools, strict=True)
+        return (job.q, *(0 if pool.skips or pool.of_user else n for n, pool in reserved), job.watts * joules)
 
     def plan(self, t):
         """What the running jobs hold, and the windows that are known of."""
-        jobs = [((t, 0), max((min(end, LAST), 0), (t, 1)), q) for end, q in self.held(t)]
-        return jobs + [
-            ((max(begin, t), 0), (min(end, LAST), 0), q) for begin, end, q, known, _ in self.windows if known <= t < end
-        ]
+        ends = [(job, min(self.expected_end(t, job), LAST)) for job in self.running]
+        jobs = [((t, 0), max((end, 0), (t, 1)), self.planned(job)) for job, end in ends]
+        falls = [(begin, end, 0, n, known) for begin, end, n, known, _ in self.windows]
+        for r, pool in enumerate(self.pools, 1):
+            falls += [(begin, end, r, n, known) for begin, end, n, known in pool.falls]
+        for begin, end, r, n, known in falls:
+            if known <= t < end:
+                amounts = tuple(n * (place == r) for place in range(len(self.pools) + 2))
+                jobs.append(((max(begin, t), 0), (min(end, LAST), 0), amounts))
+        return jobs
 
-    def earliest(self, t, plan, length, q):
-        """The first place of time at which so many processors are free for so long, all of its dates tried."""
-        for begin in sorted({(t, 0)} | {end for _, end, _ in plan}):
+    def leaves(self, plan, at, amounts, zeros=False):
+        """Whether the plan leaves these amounts at a place of time; `zeros`: at least nothing of what they are of."""
+        held = [held for begin, end, held in plan if begin <= at < end]
+        for r, wanted in enumerate(amounts[:-1]):
+            capacity = self.size if r == 0 else self.pools[r - 1].capacity
+            if wanted > 0 and sum(one[r] for one in held) + (0 if zeros else wanted) > capacity:
+                return False
+        return True
+
+    def earliest(self, t, plan, length, amounts):
+        """The first place of time at which these amounts are free for so long, all of its dates tried."""
+        places = sorted({(t, 0)} | {place for begin, end, _ in plan for place in (begin, end) if place > (t, 0)})
+        for begin, later in zip(places, [*places[1:], (math.inf, 0)], strict=True):
             end = place_after(begin, length)
             tried = [begin] + [other for other, _, _ in plan if begin < other < end]
-            if all(sum(n for b, e, n in plan if b <= at < e) + q <= self.size for at in tried):
-                return begin
-        raise AssertionError("some day all processors are free")
+            while begin < later and all(self.leaves(plan, at, amounts) for at in tried):
+                if self.affords(t, plan, begin[0], length, amounts[-1]):
+                    return begin
+                begin = (math.floor(begin[0]) + 1, 0)  # where only joules lack, each second
+                end = place_after(begin, length)
+                tried = [begin] + [other for other, _, _ in plan if begin < other < end]
+        raise AssertionError("some day all is free")
+
+    def affords(self, t, plan, start, length, watts):
+        """Whether the balance is at least 0 at each planned date if a job starts then; with 0 watts, if none does."""
+        b = self.budget
+        if not b or start >= b.end or start + length <= b.begin or (watts == 0 and length < math.inf):
+            return True
+        begin, end = max(start, b.begin), start + length
+        dates = {begin, min(end, b.end), b.end}
+        dates |= {date for held in plan for date, _ in held[:2] if begin <= date <= b.end}
+        return all(self.balance_at(t, plan, date) >= watts * (min(date, end) - begin if watts else 0) for date in dates)
+
+    def balance_at(self, t, plan, date):
+        """The joules at a date, if all goes by the plan."""
+        first, last = max(t, self.budget.begin), min(date, self.budget.end)
+        if last <= first:
+            return self.balance
+        spent = sum(held[-1] * max(min(end, last) - max(begin, first), 0) for (begin, _), (end, _), held in plan)
+        return self.balance + (self.budget.rate - self.budget.idle) * (last - first) - spent
 
     def held(self, t):
         """What the running jobs hold, and until when, as is expected at t."""

@@ -62,6 +62,9 @@ def as_workload(jobs: JobTable) -> dict[str, Any]:
         job |= {"expected_time": request_s} if request_s < walltime_s else {}
         job |= {"class": "small"} if job_class == SMALL else {}
         listed.append(job | ({"user_id": user} if user >= 0 else {}))
+    if jobs.amounts is not None:
+        for job, amounts in zip(listed, jobs.amounts.tolist(), strict=True):
+            job["resources"] = dict(zip(jobs.amounts.dtype.names or (), amounts, strict=True))
     return {"jobs": listed, "profiles": {f"{p:g}": {"type": "delay", "delay": p} for p in set(jobs.runtime_s.tolist())}}
 
 

@@ -14,6 +14,8 @@ from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill_lab.search.periods import Periods
+from oracle import Budget as SlowBudget
+from oracle import Pool as SlowPool
 from oracle import oracle
 
 
@@ -78,15 +80,46 @@ def in_engine(depth):
     return EVERY_JOB if depth == math.inf else depth
 
 
-def for_oracle(calendar, unit_s=1.0):
-    """The windows as the oracle takes them: known for ever, but for dates and failures."""
+def for_oracle(calendar, unit_s=1.0, pool=""):
+    """The windows of processors, or of a pool, as the oracle takes them: known for ever, but for dates and failures."""
+    windows = [window for window in calendar.windows if window.pool == pool] if calendar else []
     known = [
         window.begin if window.kind == FAILURE else -math.inf if window.announced is None else window.announced
-        for window in calendar.windows
+        for window in windows
     ]
     return [
         (window.begin * unit_s, window.end * unit_s, window.processors, since * unit_s, window.kind == FAILURE)
-        for window, since in zip(calendar.windows, known, strict=True)
+        for window, since in zip(windows, known, strict=True)
+    ]
+
+
+def with_amounts(jobs, wants):
+    """These jobs with amounts of pools called p0, p1, ...; `wants` is (n_jobs, n_pools)."""
+    records = np.zeros(len(jobs), [(f"p{place}", "f8") for place in range(wants.shape[1])])
+    for place, amounts in enumerate(wants.T):
+        records[f"p{place}"] = amounts
+    return replace(jobs, amounts=records)
+
+
+def with_watts(jobs, watts):
+    """These jobs with what they draw of an energy budget, in a field called watts."""
+    known = [] if jobs.amounts is None else [(name, jobs.amounts[name]) for name in jobs.amounts.dtype.names]
+    records = np.zeros(len(jobs), [(name, "f8") for name, _ in [*known, ("watts", watts)]])
+    for name, amounts in [*known, ("watts", watts)]:
+        records[name] = amounts
+    return replace(jobs, amounts=records)
+
+
+def budget_for_oracle(budget):
+    """The budget as the oracle takes it."""
+    return SlowBudget(budget.begin, budget.end, budget.rate_w, budget.idle_w, budget.holds)
+
+
+def pools_for_oracle(pools, calendar):
+    """The pools as the oracle takes them."""
+    return [
+        SlowPool(one.capacity, one.skips, one.of_user, [fall[:4] for fall in for_oracle(calendar, pool=one.name)])
+        for one in pools
     ]
 
 

@@ -22,6 +22,7 @@ from batfill.engine.records import (
     CHANGE,
     DATED,
     FAR,
+    GATE,
     JOB,
     LINE,
     QUEUE,
@@ -39,9 +40,10 @@ from batfill.engine.records import (
     new_records,
 )
 from batfill.engine.waiting import GAP
+from batfill.model.gate import GATE as GATE_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -73,8 +75,7 @@ class Queue:
             ages=np.arange(capacity, dtype=np.uint32),
             backfill_lines=new_records(0, LINE),
             tries=new_records(capacity if tries else 0, TRY),
-            users=np.zeros(capacity if rules.limits_users else 0, np.uint32),
-            running_of=np.zeros(capacity + 1 if rules.limits_users else 0, np.int64),
+            **of_pools(capacity, rules),
             blocks=blocks.new_blocks(size, capacity),
             running=ends.new_ends(min(capacity, size)),
             candidates=new_records(capacity, CANDIDATE),
@@ -85,8 +86,15 @@ class Queue:
         )
         self.arrays.jobs["section"] = AWAY
         self.arrays.state["free"] = size
-        stated = self.arrays.rules
-        stated["procs"], stated["planned"] = size, rules.planned
+        stated, pools = self.arrays.rules, rules.all_pools
+        stated["reserving"] = sum(pool.reserves for pool in pools)
+        stated["shared"] = sum(not pool.of_user for pool in pools)
+        running.free_all(self.arrays)
+        stated["procs"], stated["planned"], stated["gated"] = size, rules.planned, rules.backfill_while is not None
+        if (budget := rules.energy_budget) is not None:
+            stated["energy"], stated["gain_w"] = stated["reserving"], budget.rate_w - budget.idle_w
+            stated["from_s"], stated["until_s"], stated["holds"] = budget.begin, budget.end, budget.holds
+        self.arrays.state["paid_s"] = -math.inf
         stated["bound_s"] = rules.divider_s if rules.bound else math.inf
         for each in fields(QueueRules):
             stated[each.name] = getattr(rules, each.name)
@@ -144,11 +152,8 @@ class Queue:
         return bool(self.arrays.jobs["section"][row] != AWAY)
 
     def is_held(self, row: int) -> bool:
-        """Whether the job waits because as many jobs of its user run as may run at once."""
-        arrays = self.arrays
-        if not len(arrays.users) or not arrays.users[row]:
-            return False
-        return bool(arrays.running_of[arrays.users[row]] >= self.rules.max_running)
+        """Whether the job is skipped, as a pool that skips lacks what it wants, such as its user's running jobs."""
+        return bool(running.is_held(self.arrays, row))
 
     @property
     def submitted(self) -> int:
@@ -176,10 +181,12 @@ class Queue:
         user: NDArray[np.int64],
         *,
         outlives: bool,
+        wants: NDArray[np.int64] | None = None,
     ) -> None:
         """Load all jobs, columns of shape (capacity,) ordered by age; none is submitted yet.
 
-        `outlives`: whether jobs may run for longer than `request_s`, p~. A user below 0 is unknown.
+        `outlives`: whether jobs may run for longer than `request_s`, p~. A user below 0 is unknown. `wants`: what they
+        take of each pool, (capacity, n_pools).
         """
         jobs = self.arrays.jobs
         self.known = len(jobs)
@@ -189,6 +196,8 @@ class Queue:
             self.arrays.tries["most_expected_s"] = np.inf if outlives else request_s
         if len(self.arrays.users):
             self.arrays.users[:] = users_by_number(user)
+        if wants is not None:
+            self.arrays.wants[:] = wants
 
     def reset(self, given: Given, events: Events) -> None:
         """Reset to an empty machine, with the `events` of these jobs."""
@@ -274,8 +283,9 @@ class Queue:
         changes, free = of.arrays.changes, int(of.arrays.state["free"][0])
         changes = as_records(changes[changes["announced_s"] <= now_s])
         changed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
-        running_of = np.zeros(max(forks.users.max(initial=0), forks.coming_users.max(initial=0)) + 1, np.int64)
-        self.arrays = self.arrays._replace(changes=changes, running_of=running_of)
+        n_users = int(max(forks.users.max(initial=0), forks.coming_users.max(initial=0)))
+        left = np.zeros((n_users + 1, len(self.arrays.most)), np.int64)
+        self.arrays = self.arrays._replace(changes=changes, left=left)
         self.arrays.rules[:] = of.arrays.rules
         kernel(now_s, self.size, free, changed, stops, forks, self.arrays, events)
 
@@ -319,6 +329,7 @@ class Queue:
         expected_s: float | None = None,
         key_request_s: float | None = None,
         outlives: bool = False,
+        wants: Sequence[int] | None = None,
     ) -> int:
         """Queue a job that fits the machine; returns its row.
 
@@ -333,6 +344,7 @@ class Queue:
             expected_s: what is expected in its place; by default p~.
             key_request_s: p~ of the keys, which must not move; by default the expected run time.
             outlives: whether it may run for longer than p~.
+            wants: what it takes of each of `rules.all_pools`; one of each by default.
         """
         row = self.known
         if row == len(self.arrays.jobs):
@@ -344,6 +356,8 @@ class Queue:
         key, rise = self.keys(row, submit_s, self.request_of_keys(expected_s, key_request_s), procs)
         if len(self.arrays.users) and user >= 0:
             self.arrays.users[row] = self.user_numbers.setdefault(user, len(self.user_numbers) + 1)
+        if wants is not None:
+            self.arrays.wants[row] = wants
         age = (submit_s, job_id)
         is_last = not self.by_age or self.by_age[-1] <= age  # nearly always
         place = len(self.by_age) if is_last else bisect(self.by_age, age)
@@ -383,7 +397,7 @@ class Queue:
             backfill_lines=grown(old.backfill_lines) if len(old.backfill_lines) else old.backfill_lines,
             tries=grown(old.tries),
             users=grown(old.users, capacity if len(old.users) else 0),
-            running_of=grown(old.running_of, capacity + 1 if len(old.users) else 0),
+            **grown_pools(old, capacity),
             running=ends.enlarged_ends(old.running, min(capacity, self.size)),
             blocks=blocks.new_blocks(self.size, capacity),
             candidates=grown(old.candidates),
@@ -452,9 +466,19 @@ class Queue:
 
     def pass_changes(self, now_s: float) -> int:
         """Pass the dates of the calendar up to `now_s`; returns the processors of the windows that are open then."""
-        changes = self.arrays.changes
+        changes, before = self.arrays.changes, int(self.arrays.state["changed"][0])
         self.arrays.state["changed"] = passed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
-        return -int(changes["procs"][:passed].sum())
+        for pool, amount in changes[["pool", "amount"]][before:passed].tolist():
+            if pool == GATE:
+                self.arrays.state["open"] += amount
+            elif pool > 0:
+                self.arrays.left[0, pool - 1] += amount
+        return -int(changes["amount"][:passed][changes["pool"][:passed] == 0].sum())
+
+    def pay(self, now_s: float) -> None:
+        """Settle an energy budget up to `now_s`; call this before jobs end, or a decision is made, at this date."""
+        if self.rules.energy_budget is not None:
+            running.pay(float(now_s), self.arrays)
 
     def next_change_s(self, end_s: float) -> float:
         """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""
@@ -554,6 +578,7 @@ def without_scratch(arrays: QueueArrays) -> QueueArrays:
         noted=arrays.noted[:0],
         far=arrays.far[:0],
         plan=arrays.plan[:0],
+        more=arrays.more[:0],
         falls=arrays.falls[:0],
     )
 
@@ -568,14 +593,40 @@ def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
 
 def of_plan(capacity: int, size: int, rules: Rules) -> Any:
     """The arrays by name for the plan of so many jobs and processors, empty unless a plan is made."""
-    dates = 0 if rules.calendar is None else len(rules.calendar.changes)
-    jobs, steps = (capacity, capacity + dates + SPARE_STEPS) if rules.planned else (0, 0)
+    dates = len(rules.changes)
+    places = (
+        capacity if rules.energy_budget is None else 2 * capacity
+    )  # each reservation may begin in a step of its own
+    jobs, steps = (capacity, places + dates + SPARE_STEPS) if rules.planned else (0, 0)
     return {
         "lined": new_records(jobs, SLOT),
         "noted": new_records(jobs, CANDIDATE),
         "far": new_records(blocks.width_of(size) + 1 if rules.planned else 0, FAR),
         "plan": new_records(steps, STEP),
+        "more": np.zeros((steps, sum(pool.reserves for pool in rules.all_pools)), np.int64),
         "falls": new_records(steps, STEP),
+    }
+
+
+def of_pools(capacity: int, rules: Rules) -> Any:
+    """The arrays by name for what so many jobs take of the pools, one of each where nothing else is known."""
+    pools = rules.all_pools
+    users = capacity if any(pool.of_user for pool in pools) else 0
+    return {
+        "users": np.zeros(users, np.uint32),
+        "wants": np.ones((capacity if pools else 0, len(pools)), np.int64),
+        "left": np.zeros((users + 1, len(pools)), np.int64),
+        "most": np.array([pool.capacity for pool in pools], np.int64),
+    }
+
+
+def grown_pools(old: QueueArrays, capacity: int) -> Any:
+    """What is taken of the pools, by name, with room for so many jobs, and as many users."""
+    more = capacity - len(old.wants) if len(old.wants) else 0
+    users = np.repeat(old.most[None], capacity - len(old.users) if len(old.users) else 0, axis=0)
+    return {
+        "wants": np.concatenate([old.wants, np.ones((more, len(old.most)), np.int64)]),
+        "left": np.concatenate([old.left, users]),
     }
 
 
@@ -587,8 +638,11 @@ def users_by_number(user: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 def changes_of(rules: Rules) -> NDArray[np.void]:
     """The calendar's dates as the engine's CHANGE (n,)."""
-    changes = () if rules.calendar is None else rules.calendar.changes
-    dates: NDArray[np.void] = as_records(np.array(list(changes), CHANGE))
+    places = {name: place for place, name in enumerate(["", *(pool.name for pool in rules.all_pools)])}
+    places[GATE_NAME] = int(GATE)
+    dates: NDArray[np.void] = as_records(
+        np.array([(at_s, places[pool], *rest) for at_s, pool, *rest in rules.changes], CHANGE)
+    )
     return dates
 
 

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 # What reading a damaged record raises.
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, BatfillError)
-FILES = ("policy", "backfill", "calendar")  # options that may name a file, which is not there any more
+FILES = (
+    "policy",
+    "backfill",
+    "calendar",
+    "backfill-while",
+)  # options that may name a file, which is not there any more
 UNKNOWN = "unknown: no file next to the results states it"
 
 
@@ -61,8 +66,8 @@ class About:
     @property
     def plain_easy(self) -> bool:
         """Whether only the reservation of the job at the head keeps a job out that fits."""
-        usual = {name: OPTIONS[name].default for name in ("depth", "tested", "reservation", "max-running", "calendar")}
-        return self.engine == ENGINE and all(self.given.get(name) == value for name, value in usual.items())
+        names = ("depth", "tested", "reservation", "max-running", "calendar", "backfill-while", "pool", "energy-budget")
+        return self.engine == ENGINE and all(self.given.get(name) == OPTIONS[name].default for name in names)
 
     @property
     def command(self) -> str:

@@ -1,186 +1,256 @@
-"""Energy in the embedded simulator: the columns and the file of Batsim's -E, against the sum over jobs."""
+"""An energy budget: cases on paper, random ones, that it is kept, what is refused, and figures."""
 
 from __future__ import annotations
 
-import csv
-import re
+import math
+from dataclasses import replace
 from pathlib import Path
 
-import orjson
+import numpy as np
 import pytest
 
-from batfill.batsim_files.platform import homogeneous_platform, read_platform
-from batfill.simulator.command import main
-from batfill.simulator.energy import EnergyMeter
-from batfill.simulator.wire import SimulationSettings
-from small_runs import at, call, document, execute, job, kill, simulate
+import batfill as bf
+from batfill.base.errors import BatfillError
+from batfill.live.agent import Agent
+from batfill.model.calendar import ANNOUNCED, Calendar, Window
+from batfill.model.energy import Budget
+from batfill.model.policy import policy_named
+from batfill.model.pools import Pool, wanted
+from batfill.model.rules import EVERY_JOB, Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from command import batfill, json_result, refusal
+from oracle import Oracle, assert_same, oracle
+from strategies import (
+    budget_for_oracle,
+    for_oracle,
+    pools_for_oracle,
+    random_table,
+    table,
+    with_amounts,
+    with_watts,
+)
 
-SPEED, IDLE, BUSY, MACHINES = 1e9, 100.0, 180.0, 8
-PROFILES = {
-    "delay": {"type": "delay", "delay": 90},
-    "each": {"type": "parallel_homogeneous", "cpu": 60e9, "com": 0},
-    "total": {"type": "parallel_homogeneous_total", "cpu": 200e9, "com": 0},
-    "uneven": {"type": "parallel", "cpu": [40e9, 10e9], "com": [0, 0, 0, 0]},
-    "twice": {"type": "composed", "seq": ["each"], "repeat": 2},
-    "mixed": {"type": "composed", "seq": ["delay", "each", "delay"], "repeat": 3},
-    "fails": {"type": "composed", "seq": ["each", "bad", "each"]},
-    "bad": {"type": "delay", "delay": 5, "ret": 1},
+SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
+
+
+def budget(rate_w, begin, end, *, idle_w=0, holds=False):
+    """So many watts from one second until another."""
+    joules = rate_w * (end - begin)
+    return Budget(joules, float(begin), float(end), "watts", idle_w, holds, None, "watts")
+
+
+# Who starts when: of each claim (budget, jobs, what they draw, starts), on 4 processors in order of submission
+TEN = (0, 10, 10, 1)
+ON_PAPER = {
+    # 10 W are given and 20 drawn: at 10 of the 200 J that it takes 100 are there, with those of 10 s before the start
+    "a job starts when the joules suffice until its end": [
+        (budget(10, 0, 100), [TEN], [20], [10]),
+        (budget(10, 0, 100), [TEN], [10], [0]),
+        (budget(10, 0, 100), [TEN], [11], [1]),
+    ],
+    # from 91 on it runs on behind the end of the period: at 91 910 J are there, and 9 s take 900
+    "joules are needed in the period alone, and all fit at its end": [
+        (budget(10, 0, 100), [TEN], [100], [90]),
+        (budget(10, 0, 100), [TEN], [110], [91]),
+        (budget(10, 0, 100), [TEN], [1_000_000], [100]),
+        (budget(10, 50, 100), [TEN], [1_000_000], [0]),
+        (budget(10, 5, 100), [TEN], [11], [6]),
+    ],
+    "idle machines draw theirs": [(budget(12, 0, 100, idle_w=2), [TEN], [20], [10])],
+    # the first draws what comes until 10; the second has 10 W from there on
+    "what runs draws until its expected end": [
+        (budget(10, 0, 100), [(0, 10, 10, 1), TEN], [10, 20], [0, 20]),
+        (budget(10, 0, 100), [(0, 5, 10, 1), TEN], [10, 20], [0, 15]),
+    ],
+    # the head waits until 10; the third would draw what it waits for
+    "joules that the head does not hold are spent behind it": [
+        (budget(10, 0, 100), [TEN, (0, 5, 5, 1)], [20, 10], [15, 0]),
+        (budget(10, 0, 100, holds=True), [TEN, (0, 5, 5, 1)], [20, 10], [10, 20]),
+        (budget(10, 0, 100, holds=True), [TEN, (0, 5, 5, 1)], [20, 0], [10, 0]),
+    ],
+    # without a walltime the first could draw all until the end of the period, and ends at 20
+    "what has no walltime may draw until the end": [
+        (budget(10, 0, 100), [(0, 20, None, 1), (6, 1, 1, 1), (6, 1, 1, 1)], [10, 5, 0], [0, 20, 6]),
+    ],
 }
-JOBS = [
-    job("a", 3, 2, "delay"),
-    job("b", 3, 1, "each"),
-    job("c", 5, 4, "total"),
-    job("d", 5, 2, "uneven"),
-    job("e", 8, 3, "twice"),
-    job("f", 9, 1, "mixed"),
-    job("g", 10, 2, "each", walltime=25),
-    job("h", 11, 5, "mixed", walltime=300),
-    job("i", 11, 20, "each"),  # wider than the machine
-    job("j", 12, 4, "fails"),
-]
-# The seconds in which each computes, of those that it runs: by hand.
-BY_HAND = {
-    "a": (90, 0),
-    "b": (60, 60),
-    "c": (50, 50),
-    "d": (40, 40 * (1 + 0.25) / 2),  # its second host draws a quarter of what the first draws above idle
-    "e": (120, 120),
-    "f": (3 * 240, 3 * 60),
-    "g": (25, 25),  # until it is killed
-    "h": (300, 60),  # likewise: 90 + 60 + 90, and 60 s of the second round's delay
-    "j": (65, 60),
-}
 
 
-def platform(folder: Path, watts: str | None = f"{IDLE:g}:{BUSY:g}") -> Path:
-    """A platform whose hosts, the master too, draw these watts."""
-    prop = f'<prop id="wattage_per_state" value="{watts}"/>' if watts is not None else ""
-    text = homogeneous_platform(MACHINES, speed=f"{SPEED:g}")
-    text = re.sub("<(cluster|host)( [^>]*)/>", rf"<\1\2>{prop}</\1>", text)
-    path = folder / "platform.xml"
-    path.write_text(text)
-    return path
+@pytest.mark.parametrize("claim", ON_PAPER)
+def test_on_paper(claim):
+    for given, rows, watts, starts in ON_PAPER[claim]:
+        jobs = with_watts(table(rows), watts)
+        schedule = replay_jobs(jobs, 4, Rules(policy_named("fcfs"), energy_budget=given))
+        slow = oracle(jobs, 4, "fcfs", budget=budget_for_oracle(given), watts=watts)
+        assert_same(schedule, slow)
+        assert schedule.start_s.tolist() == starts, (claim, given.name, watts)
 
 
-def run(folder: Path, *options: str, jobs=JOBS) -> dict[str, list[dict[str, str]]]:
-    """The rows of every csv file of a run without a scheduler: each job on the first machines, one by one."""
-    content = {"nb_res": MACHINES, "jobs": jobs, "profiles": PROFILES}
-    (folder / "w.json").write_bytes(orjson.dumps(content))
-    given = ["-p", f"{folder}/platform.xml", "-w", f"{folder}/w.json", "-e", f"{folder}/out", "--no-sched", "-q"]
-    assert main([*given, *options]) == 0
-    files = {path.stem.removeprefix("out_"): path for path in folder.glob("out_*.csv")}
-    return {name: list(csv.DictReader(path.read_text().splitlines())) for name, path in files.items()}
+def case(seed):
+    """A random replay with a budget, and the oracle's."""
+    rng = np.random.default_rng(seed)
+
+    def one_of(*values):
+        return values[int(rng.integers(len(values)))]
+
+    size, n_jobs, unit_s = int(rng.integers(1, 7)), int(rng.integers(1, 26)), one_of(1.0, 1.0, 0.25, 7.0)
+    span_s, unlimited, small = one_of(5, 40, 100), one_of(0, 0.1, 0.4), one_of(0, 0.5)
+    jobs = random_table(seed, n_jobs=n_jobs, size=size, span_s=span_s, longest=20, unlimited=unlimited, small=small)
+    times = {name: getattr(jobs, name) * unit_s for name in ("submit_s", "runtime_s", "walltime_s")}
+    jobs = replace(jobs, **times, killable=rng.random(n_jobs) < 0.8, user=rng.integers(-1, 3, n_jobs))
+    most, idle_w = one_of(3, 20, 2000), one_of(0, 2, 7)
+    rate_w = idle_w + int(one_of(0.2, 0.5, 1, 2) * most) + int(rng.integers(1, 3))
+    begin, lasts_s = int(unit_s * rng.integers(0, 60)), max(1, int(unit_s * one_of(1, 20, 90, 200)))
+    given = budget(rate_w, begin, begin + lasts_s, idle_w=idle_w, holds=one_of(False, True))
+    pools = one_of((), (), (Pool("p0", 4),), (Pool("p0", 4, skips=True),))
+    jobs = with_amounts(jobs, rng.integers(0, 5, (n_jobs, 1))) if pools else jobs
+    windows = (Window(ANNOUNCED, unit_s * 10, unit_s * 30, int(rng.integers(1, size + 1))),)
+    calendar = one_of(None, None, Calendar(windows))
+    jobs = with_watts(jobs, one_of(rng.integers(0, most + 1, n_jobs), jobs.procs * int(rng.integers(1, 6))))
+    spares = one_of(False, True)
+    rules = {
+        "threshold_s": unit_s * one_of(5, 40, math.inf), "half": one_of(False, True), "spares": spares,
+        "bound": one_of(False, True), "divider_s": unit_s * one_of(2, 6, math.inf, math.inf),
+        "stand_back": one_of(math.inf, 0.5, 3) if spares else math.inf,
+    }  # fmt: skip
+    depth, tested, order = one_of(1, 1, 2, 0, math.inf), one_of(math.inf, math.inf, 1, 3), one_of("fcfs", "saf", "sexp")
+    backfill = one_of(None, "lcfs") if depth in (1, 2) else None
+    expected_s = one_of(None, np.minimum(unit_s * rng.integers(1, 25, n_jobs), jobs.request_s))
+    rules["outlived"] = expected_s is not None
+    in_engine = {name: EVERY_JOB if n == math.inf else n for name, n in (("depth", depth), ("tested", tested))}
+    second = policy_named(backfill) if backfill else None
+    run = EngineReplay(
+        jobs,
+        size,
+        Rules(policy_named(order), second, **rules, **in_engine, calendar=calendar, pools=pools, energy_budget=given),
+        expected_s=expected_s,
+    )
+    slow = Oracle(
+        jobs, size, order, **rules, backfill=backfill, depth=depth, tested=tested, expected_s=expected_s,
+        windows=for_oracle(calendar) if calendar else [], pools=pools_for_oracle(pools, calendar),
+        wants=wanted(pools, jobs), budget=budget_for_oracle(given), watts=given.pool.amounts(jobs),
+    )  # fmt: skip
+    for job, killable in zip(slow.jobs, jobs.killable.tolist(), strict=True):
+        job.exempt = not killable
+    return run, slow
 
 
-def drawn_until(date: float, jobs: list[dict[str, str]]) -> float:
-    """What all machines have drawn, second by second."""
-    total = 0.0
-    for second in range(round(date)):
-        total += MACHINES * IDLE
-        for row in jobs:
-            ran = second - float(row["starting_time"])
-            if 0 <= ran < float(row["execution_time"]):
-                total += int(row["requested_number_of_resources"]) * (BUSY - IDLE) * share_at(row["profile"], ran)
-    return total
+@pytest.mark.parametrize("tens", range(30))
+def test_random_replays_are_the_oracles_runs(tens):
+    for seed in range(10 * tens, 10 * tens + 10):
+        run, slow = case(seed)
+        run.advance()
+        assert_same(run.schedule(), slow.run())
 
 
-def share_at(profile: str, ran: float) -> float:
-    """Of its hosts' full speed, what they use at this second of its run."""
-    if profile == "mixed":
-        return 90 <= ran % 240 < 150
-    return {"delay": 0.0, "uneven": 0.625, "fails": ran < 60}.get(profile, 1.0)
+@pytest.mark.compiled
+def test_if_all_runs_as_expected_no_more_is_drawn_than_there_is():
+    rng = np.random.default_rng(7)
+    for seed in range(30):
+        jobs = random_table(seed, n_jobs=120, size=9, span_s=2000, longest=90, unlimited=0)
+        jobs = with_watts(replace(jobs, walltime_s=np.maximum(jobs.runtime_s, 1)), rng.integers(1, 50, len(jobs)))
+        given = budget(int(rng.integers(20, 60)), 300, 2500, idle_w=7, holds=bool(seed % 2))
+        drawn = replay_jobs(jobs, 9, Rules(policy_named("saf"), energy_budget=given)).drawn()
+        assert drawn.above_s == 0
+        assert 0.5 < drawn.drawn_j / drawn.budget_j <= 1
 
 
-def test_each_job_draws_idle_watts_while_it_sleeps_and_busy_ones_while_it_computes(tmp_path):
-    platform(tmp_path)
-    jobs = run(tmp_path, "-E")["jobs"]
-    for row in jobs:
-        if row["final_state"] == "REJECTED":
-            assert (row["job_id"], row["consumed_energy"]) == ("i", "")
-            continue
-        run_s, computing_s = BY_HAND[row["job_id"]]
-        assert float(row["execution_time"]) == run_s
-        joules = int(row["requested_number_of_resources"]) * (IDLE * run_s + (BUSY - IDLE) * computing_s)
-        assert float(row["consumed_energy"]) == pytest.approx(joules, abs=1e-5)
-    assert {row["final_state"] for row in jobs} >= {"COMPLETED_WALLTIME_REACHED", "COMPLETED_FAILED", "REJECTED"}
-
-
-def test_the_series_is_what_all_hosts_drew_until_each_start_and_end(tmp_path):
-    platform(tmp_path)
-    files = run(tmp_path, "-E")
-    ran = [row for row in files["jobs"] if row["final_state"] != "REJECTED"]
-    series = files["consumed_energy"]
-    starts, ends = (sorted(float(row[name]) for row in ran) for name in ("starting_time", "finish_time"))
-    assert list(series[0]) == ["time", "energy", "event_type", "wattmin", "epower"]
-    for event, dates in (("s", starts), ("e", ends)):
-        assert [float(row["time"]) for row in series if row["event_type"] == event] == dates
-    date, joules = 0.0, 0.0
-    for row in series:
-        now, drawn = float(row["time"]), drawn_until(float(row["time"]), ran)
-        assert row["energy"] == f"{drawn:g}"
-        assert row["wattmin"] == f"{MACHINES * IDLE:g}"
-        assert row["epower"] == (f"{(drawn - joules) / (now - date):g}" if now > date else "NA")
-        date, joules = now, drawn
-    (totals,) = files["schedule"]
-    assert float(totals["consumed_joules"]) == pytest.approx(drawn_until(ends[-1], ran) - 3 * MACHINES * IDLE)
-    assert files["pstate_changes"] == [{"time": "0", "machine_id": f"0-{MACHINES - 1}", "new_pstate": "0"}]
-
-
-def test_without_the_option_nothing_is_measured(tmp_path):
-    platform(tmp_path)
-    files = run(tmp_path)
-    assert files.keys() == {"jobs", "schedule", "machine_states"}
-    assert {row["consumed_energy"] for row in files["jobs"]} == {"-1.000000", ""}
-    assert files["schedule"][0]["consumed_joules"] == "0.000000"
-
-
-def test_a_job_killed_on_request_has_drawn_until_then_and_others_run_beside_it(tmp_path):
-    meter = EnergyMeter(read_platform(platform(tmp_path)), Path("p.xml"))
-    workload = document(job("a", 0, 2, "work"), job("b", 0, 1), work={"type": "parallel_homogeneous", "cpu": 50e9})
-    script = {0: [execute("w0!a", "0-1"), execute("w0!b", "2"), call(4)], 4: [kill("w0!a")]}
-    outcome = simulate(workload, at(script), energy=meter)
-    assert {record.job_id: record.consumed_energy for record in outcome.records} == {"a": 2 * 4 * BUSY, "b": 10 * IDLE}
-    assert meter.consumed_j == MACHINES * 10 * IDLE + 2 * 4 * (BUSY - IDLE)
-
-
-def test_a_job_that_the_scheduler_runs_itself_draws_nothing(tmp_path):
-    meter = EnergyMeter(read_platform(platform(tmp_path)), Path("p.xml"))
-    state = lambda name: ("CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": name})  # noqa: E731
-    script = {0: [state("RUNNING"), call(3)], 3: [state("COMPLETED_SUCCESSFULLY")]}
-    outcome = simulate(document(job("a")), at(script), energy=meter, settings=SimulationSettings())
-    assert (outcome.records[0].consumed_energy, meter.consumed_j) == (-1.0, 0.0)
-
-
-@pytest.mark.parametrize("watts", ["100:180,90:120", " 100.0:180.0 , 0:0", "1e2:1.8e2", "100:130:180,1:2:3"])
-def test_the_first_power_state_counts(tmp_path, watts):
-    platform(tmp_path, watts)
-    assert run(tmp_path, "--energy", jobs=JOBS[:2])["jobs"][1]["consumed_energy"] == f"{60 * BUSY:.6f}"
-
-
-def test_of_three_watts_the_middle_ones_are_those_of_the_least_speed(tmp_path):
-    platform(tmp_path, "100:120:180")
-    files = run(tmp_path, "-E", jobs=[JOBS[3]])
-    assert files["jobs"][0]["consumed_energy"] == f"{2 * 40 * (120 + 0.625 * 60):.6f}"
-    assert {row["wattmin"] for row in files["consumed_energy"]} == {f"{MACHINES * 120}"}
+# The option
 
 
 @pytest.mark.parametrize(
-    ("watts", "said"),
+    ("text", "again"),
     [
+        ("2MWh@0..3d,watts=100W", "2MWh@0..259200,watts=100W"),
+        ("7200MJ@3600..2h,idle=2kW,watts=draws,head-holds", "2MWh@3600..7200,watts=draws,idle=2kW,head-holds"),
+        ("1.5kWh@0..100", "1.5kWh@0..100"),
+        ("1001J@0..100", "1.001kJ@0..100"),
         (
-            None,
-            'has no wattage_per_state, which --energy needs; add <prop id="wattage_per_state" value="idle:busy"/> .*',
+            "2MWh@2026-03-01T08:00+01:00..2026-03-02T08:00+01:00",
+            "2MWh@2026-03-01T08:00:00+01:00..2026-03-02T08:00:00+01:00",
         ),
-        ("100", "wattage_per_state '100' does not begin with idle:busy watts; write it like 100:200"),
-        ("100:180:", ".*does not begin with idle:busy watts.*"),
-        ("-1:2", ".*does not begin with idle:busy watts.*"),
-        ("1:2:3:4", ".*does not begin with idle:busy watts.*"),
     ],
 )
-def test_a_host_that_does_not_say_what_it_draws_is_refused(tmp_path, capsys, watts, said):
-    path = platform(tmp_path, watts)
-    given = ["-p", str(path), "-w", f"{tmp_path}/w.json", "-e", f"{tmp_path}/out", "--no-sched", "-q", "-E"]
-    (tmp_path / "w.json").write_bytes(orjson.dumps({"nb_res": MACHINES, "jobs": JOBS, "profiles": PROFILES}))
-    assert main(given) == 1
-    assert re.fullmatch(f"batfill batsim: {path}: host 'node0':? {said}\n", capsys.readouterr().err)
-    assert not list(tmp_path.glob("out*"))
+def test_a_budget_is_stated_as_it_may_be_given(text, again):
+    found = Budget.of("energy-budget", text)
+    assert found.name == again
+    assert Budget.of("energy-budget", again) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("2MWh", "is no budget; give AMOUNT@BEGIN..END"),
+        ("2MW@0..9,watts=1W", "is no budget"),
+        ("0MWh@0..9,watts=1W", "0MWh is no amount of energy"),
+        ("1.2.3MWh@0..9,watts=1W", "is no amount of energy"),
+        ("9999999GWh@0..9,watts=1W", "is no amount of energy"),
+        ("2MWh@9..9,watts=1W", "the period ends before it begins"),
+        ("2MWh@soon..9,watts=1W", "begin 'soon' is neither"),
+        ("2MWh@0..2026-03-01T08:00+01:00,watts=1W", "seconds and dates are mixed"),
+        ("2MWh@2026-03-01T08:00..2026-03-01T09:00,watts=1W", "has no time zone"),
+        ("2MWh@2026-03-01T08:00+01:00..2026-03-01T09:00+01:00,watts=1W", "the workload has no clock"),
+        ("2MWh@0..9", "does not say what jobs draw"),
+        ("2MWh@0..9,watts=100", "has no watts"),
+        ("2MWh@0..9,watts=1W,idle=2kB", "has no watts"),
+        ("2MWh@0..9,watts=1W,watts=2W", "is not part of a budget, or given twice"),
+        ("2MWh@0..9,watts=1W,hold", "is not part of a budget"),
+        ("2MWh@0..9,watts=draws", "no job has a field draws above 0"),
+        ("1kJ@0..100,watts=1W,idle=10W", "gives 10 W, and idle machines draw 10 W"),
+    ],
+)
+def test_a_bad_budget_is_refused_in_one_line(text, says):
+    assert says in refusal("replay", SAMPLE, "--energy-budget", text)
+
+
+def test_what_takes_no_budget_says_so():
+    text = "2MWh@0..3d,watts=100W"
+    with pytest.raises(BatfillError, match=r"is of machines alone; choose energy.budget none"):
+        Agent({"energy-budget": text, "plan": "kept", "depth": "all"})
+    with pytest.raises(BatfillError, match="select compares policies with one reservation"):
+        Agent({"energy-budget": text, "select": "full"})
+    with pytest.raises(BatfillError, match="does not say what jobs draw"):
+        Agent({"energy-budget": "2MWh@0..3d"})
+    with pytest.raises(BatfillError, match=r"pool, energy.budget: with reservation kept"):
+        bf.replay(SAMPLE, energy_budget=text, reservation="kept")
+    with pytest.raises(BatfillError, match="7 is no budget"):
+        bf.replay(SAMPLE, energy_budget=7)
+
+
+def test_a_result_states_what_was_drawn_and_a_saved_replay_keeps_the_budget(tmp_path):
+    text = "60kWh@0..2d,watts=100W,idle=500W"
+    result = json_result("replay", SAMPLE, "--energy-budget", text)
+    assert result["options"]["energy-budget"] == "60kWh@0..172800,watts=100W,idle=500W"
+    assert result["energy"]["budget_j"] == 216_000_000
+    assert 0 < result["energy"]["share"] <= 1
+    assert result["energy"]["above_s"] == 0
+    assert "of the budget" in batfill("replay", SAMPLE, "--energy-budget", text).out
+    pooled = bf.replay(SAMPLE, pool="power=900kW@100W", energy_budget="60kWh@0..2d,idle=500W")
+    whole = bf.replay(SAMPLE, energy_budget=text)
+    assert (pooled.schedule.start_s == whole.schedule.start_s).all()
+    assert (bf.replay(SAMPLE).schedule.start_s != whole.schedule.start_s).any()
+    run = bf.Replay(SAMPLE, energy_budget=text).run(40_000)
+    run.save(tmp_path / "run.npz")
+    for going_on in (run.fork(), bf.Replay.load(tmp_path / "run.npz"), run.fork(policy="saf").fork(policy="fcfs")):
+        assert going_on.run().result().schedule == whole.schedule
+
+
+@pytest.mark.compiled
+def test_figures_are_those_of_every_second():
+    jobs = random_table(3, n_jobs=80, size=9, span_s=200, longest=20, unlimited=0.3)
+    jobs = with_watts(jobs, np.random.default_rng(3).integers(0, 9, len(jobs)))
+    given = budget(6, 10, 250, idle_w=2)
+    rules = Rules(policy_named("fcfs"), energy_budget=given, outlived=True)
+    run = EngineReplay(jobs, 9, rules, expected_s=np.ones(len(jobs)))  # all outlive what is expected
+    run.advance()
+    schedule, watts = run.schedule(), given.pool.amounts(jobs)
+    balance, drawn, above = 0, 0, 0
+    for t in range(10, 250):
+        now_w = 2 + sum(w for w, s, e in zip(watts, schedule.start_s, schedule.end_s, strict=True) if s <= t < e)
+        drawn += now_w
+        before, balance = balance, balance + 6 - now_w
+        low, high = sorted((before, balance))
+        above += 0 if low >= 0 else 1 if high <= 0 else -low / (high - low)
+    found = schedule.drawn()
+    assert (found.budget_j, found.drawn_j) == (6 * 240, drawn)
+    assert found.above_s == pytest.approx(above)
+    assert above > 0

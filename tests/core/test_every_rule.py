@@ -30,9 +30,12 @@ from batfill.engine import blocks
 from batfill.live.agent import Agent
 from batfill.live.conversation4 import Conversation4
 from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
+from batfill.model.energy import Budget
 from batfill.model.feedback import NONE, Follows
+from batfill.model.gate import Gate
 from batfill.model.jobs import LARGE, SMALL, job_table
 from batfill.model.policy import POLICIES, policy_named
+from batfill.model.pools import Pool, Pools, rejected, wanted
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay
@@ -40,7 +43,15 @@ from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import BatsimDocument
 from oracle import Oracle, assert_same
 from small_runs import as_workload, machines, starts_of_oracle, starts_under
-from strategies import for_oracle, outliving, random_mixed
+from strategies import (
+    budget_for_oracle,
+    for_oracle,
+    outliving,
+    pools_for_oracle,
+    random_mixed,
+    with_amounts,
+    with_watts,
+)
 from sweeps import examples
 from through5 import Through5
 
@@ -95,6 +106,57 @@ def calendars(draw, size, unit_s):
     return Calendar(tuple(windows)) if windows else None
 
 
+@st.composite
+def budgets(draw, n_jobs, unit_s):
+    """None, or an energy budget, and what each job draws of it, perhaps nothing."""
+    if draw(st.sampled_from([True, True, False])):
+        return None, None
+    begin, lasts = unit_s * draw(st.integers(0, 60)), unit_s * draw(st.sampled_from([1, 20, 90, 400]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    most, idle_w = draw(st.sampled_from([3, 20, 2000])), draw(st.sampled_from([0, 2, 7]))
+    watts = rng.integers(0, most + 1, n_jobs)
+    rate_w = idle_w + int(draw(st.sampled_from([0.3, 1, 2])) * most) + draw(st.integers(1, 2))
+    end, holds = math.ceil(begin + lasts), draw(st.booleans())
+    return Budget(
+        rate_w * (end - int(begin)), float(int(begin)), float(end), "watts", idle_w, holds, None, "watts"
+    ), watts
+
+
+@st.composite
+def gates(draw, unit_s):
+    """None, or periods in which jobs are backfilled, which may touch."""
+    if draw(st.sampled_from([True, True, False])):
+        return None
+    dates = draw(st.lists(st.integers(0, 60), unique=True, max_size=draw(st.sampled_from([0, 8, 8]))).map(sorted))
+    periods = list(zip(dates[::2], dates[1::2], strict=False))
+    periods += [(periods[-1][1], periods[-1][1] + 9)] if periods and draw(st.booleans()) else []
+    periods += [(100, math.inf)] if draw(st.booleans()) else []
+    return Gate(tuple((unit_s * begin, unit_s * end) for begin, end in periods))
+
+
+@st.composite
+def several_pools(draw, n_jobs, unit_s):
+    """Pools of all kinds, often none, with windows of those of the machine, and what the jobs take of each."""
+    pools, windows, wants = [], [], []
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    for place in range(draw(st.sampled_from([0, 0, 0, 1, 1, 2, 3]))):
+        capacity, how = draw(st.integers(1, 9)), draw(st.sampled_from(["", "", "skip", "user"]))
+        one = Pool(f"p{place}", capacity, skips=how == "skip", of_user=how == "user")
+        amounts = rng.integers(0, draw(st.sampled_from([1, capacity, capacity + 2])) + 1, n_jobs)
+        amounts[rng.random(n_jobs) < 0.2] = 0
+        pools.append(one)
+        wants.append(amounts)
+        for _ in range(0 if one.of_user else draw(st.sampled_from([0, 0, 1, 3]))):
+            begin = draw(st.integers(0, 60))
+            end, known = begin + draw(st.integers(1, 40)), begin - draw(st.integers(0, 12))
+            announced = unit_s * known if draw(st.booleans()) else None
+            away = draw(st.integers(1, capacity))
+            window = Window(ANNOUNCED, unit_s * begin, unit_s * end, away, announced, pool=one.name)
+            if max(Calendar((*windows, window)).away(one.name)[1]) <= capacity:
+                windows.append(window)
+    return tuple(pools), tuple(windows), np.array(wants, np.int64).reshape(len(wants), n_jobs).T
+
+
 mixed = st.integers(0, 999).map(lambda seed: random_mixed(np.random.default_rng(seed), expansion=seed % 2))
 orders = st.one_of(*[st.sampled_from(ORDERS)] * 3, mixed)
 
@@ -127,6 +189,16 @@ def cases(draw):
         chosen, calendar = chosen | {"depth": 1, "tested": math.inf, "max_running": math.inf}, None
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     more = {}
+    pools, windows, wants = draw(several_pools(len(jobs), unit_s))
+    if pools and len(jobs) <= 90 and not chosen["keeps"]:
+        more["pools"], jobs = pools, with_amounts(jobs, wants)
+        whole = (*(calendar.windows if calendar else ()), *windows)
+        calendar = Calendar(whole) if whole else None
+    if len(jobs) <= 90 and not chosen["keeps"] and (gate := draw(gates(unit_s))) is not None:
+        more["gate"] = gate
+    budget, watts = draw(budgets(len(jobs), unit_s))
+    if budget is not None and len(jobs) <= 40 and not chosen["keeps"]:
+        more["budget"], jobs = budget, with_watts(jobs, watts)
     if draw(st.sampled_from([False, False, True])):  # predictions, which are corrected
         chosen["outlived"] = True
         more["expected_s"] = np.minimum(unit_s * rng.integers(1, 25, len(jobs)), jobs.request_s)
@@ -139,22 +211,31 @@ def cases(draw):
     return jobs, size, policy, chosen, calendar, more
 
 
-def rules_of(policy, chosen, calendar):
+def rules_of(policy, chosen, calendar, pools=(), gate=None, budget=None):
     """These rules in the engine's words."""
     given = {name: EVERY_JOB if value == math.inf and name in MOST else value for name, value in chosen.items()}
     given["backfill"] = policy_named(given["backfill"]) if given["backfill"] else None
-    return Rules(policy_named(policy), **given, calendar=calendar)
+    return Rules(
+        policy_named(policy), **given, calendar=calendar, pools=pools, backfill_while=gate, energy_budget=budget
+    )
 
 
 def oracle_of(jobs, size, policy, chosen, calendar, more):
     """The oracle's run."""
-    planned = rules_of(policy, chosen, calendar).planned
+    pools, gate = more.get("pools", ()), more.get("gate")
+    budget = more.get("budget")
+    planned = rules_of(policy, chosen, calendar, pools, gate, budget).planned
     follows = more.get("follows")
     told = {} if follows is None else dict(enumerate(zip(follows.preceding.tolist(), follows.think_s, strict=True)))
     slow = Oracle(
         jobs, size, policy,
         **chosen | {"depth": chosen["depth"] if planned else None},
         windows=for_oracle(calendar) if calendar else [],
+        pools=pools_for_oracle(pools, calendar),
+        wants=wanted(pools, jobs),
+        gate=None if gate is None else list(gate.periods),
+        budget=None if budget is None else budget_for_oracle(budget),
+        watts=None if budget is None else budget.pool.amounts(jobs),
         expected_s=more.get("expected_s"),
         follows={row: of for row, of in told.items() if of[0] != NONE},
     )  # fmt: skip
@@ -169,6 +250,15 @@ def tight(queue):
     return queue
 
 
+def replay_of(jobs, size, policy, chosen, calendar, more):
+    """The replay of a case at its beginning."""
+    given = {name: value for name, value in more.items() if name not in ("pools", "gate", "budget")}
+    in_force = rules_of(policy, chosen, calendar, more.get("pools", ()), more.get("gate"), more.get("budget"))
+    run = EngineReplay(jobs, size, in_force, **given)
+    tight(run.queue)
+    return run
+
+
 def thorough(usual):
     """Settings of so many cases, always the same; a quarter of them uncompiled, which is slow."""
     usual = usual // 4 if PLAIN else usual
@@ -181,9 +271,7 @@ def thorough(usual):
 @thorough(120)
 @given(cases())
 def test_a_replay_is_the_oracles_run(case):
-    jobs, size, policy, chosen, calendar, more = case
-    run = EngineReplay(jobs, size, rules_of(policy, chosen, calendar), **more)
-    tight(run.queue)
+    run = replay_of(*case)
     run.advance()
     assert_same(run.schedule(), oracle_of(*case))
 
@@ -191,9 +279,7 @@ def test_a_replay_is_the_oracles_run(case):
 @thorough(40)
 @given(cases())
 def test_a_replay_that_is_left_at_each_instant_is_the_oracles_run(case):
-    jobs, size, policy, chosen, calendar, more = case
-    run = EngineReplay(jobs, size, rules_of(policy, chosen, calendar), **more)
-    tight(run.queue)
+    run = replay_of(*case)
     forks, done, instants = [], False, 0
     while not done:
         done = run.step()
@@ -216,6 +302,7 @@ def driven(jobs, queue, expected_s, from_the_front):
     `from_the_front`: of the jobs that end together, the one submitted first ends first; else the last.
     """
     ends_s, coming, start_s = [], list(range(len(jobs))), np.full(len(jobs), math.nan)
+    wants = wanted(queue.rules.all_pools, jobs)
     sign = 1 if from_the_front else -1
 
     def decide(now_s):
@@ -247,6 +334,7 @@ def driven(jobs, queue, expected_s, from_the_front):
             queue.submit(
                 f"{row:03}", now_s, jobs.request_s[row], int(jobs.procs[row]), user=int(jobs.user[row]), small=small,
                 killable=small and bool(jobs.killable[row]), expected_s=expected_s[row], outlives=jobs.outlives,
+                wants=wants[row] if len(wants) else None,
             )  # fmt: skip
         decide(now_s)
         for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.kill_after_s(row), row)):
@@ -264,10 +352,11 @@ def driven(jobs, queue, expected_s, from_the_front):
 @given(cases(), st.booleans())
 def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(case, from_the_front):
     jobs, size, policy, chosen, _, more = case
-    jobs = jobs.select(np.flatnonzero(jobs.procs <= size))
+    pools = more.get("pools", ())
+    jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
     expected_s = more["expected_s"][: len(jobs)] if "expected_s" in more else jobs.request_s
-    queue = Queue(size, rules_of(policy, chosen, None))
-    expected = oracle_of(jobs, size, policy, chosen, None, {"expected_s": expected_s})
+    queue = Queue(size, rules_of(policy, chosen, None, pools))
+    expected = oracle_of(jobs, size, policy, chosen, None, {"expected_s": expected_s, "pools": pools})
     assert driven(jobs, queue, expected_s, from_the_front).tolist() == [job.start for job in expected.jobs]
 
 
@@ -301,25 +390,31 @@ HOSTS = {"4": lambda agent: Conversation4(agent).answer, "5": lambda agent: Thro
 @thorough(40)
 @given(cases())
 def test_under_batsim_tries_start_when_the_oracles_do(version, case):
-    jobs, size, policy, chosen, calendar, _ = case
+    jobs, size, policy, chosen, calendar, more = case
+    pools = more.get("pools", ())
     jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))  # else Batsim reports an end and a kill together
     jobs = replace(jobs, killable=np.ones(len(jobs), bool))
     chosen = chosen | {"outlived": False}
     if chosen["bound"]:
         jobs = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8))
     if calendar and any(window.kind == FAILURE for window in calendar.windows):
-        calendar = None
+        windows = tuple(window for window in calendar.windows if window.kind != FAILURE)
+        calendar = Calendar(windows) if windows else None
     if chosen["divider_s"] == math.inf:
         chosen = chosen | {"stand_back": math.inf}
     if chosen["threshold_s"] == math.inf:
         chosen = chosen | {"half": False}
     try:
-        agent = Agent(options_of(policy, chosen, calendar))
+        beside = {"pool": Pools(pools)} if pools else {}
+        beside |= {"energy-budget": more["budget"]} if "budget" in more else {}
+        beside |= {"backfill-while": more["gate"]} if "gate" in more else {}
+        agent = Agent(options_of(policy, chosen, calendar) | beside)
     except BatfillError:
         assume(False)
     document = BatsimDocument(Path("w.json"), 4, *as_workload(jobs).values(), "")
     registers = version == "4" or chosen["divider_s"] < math.inf  # Batsim 5 is not asked for what is not used
     dynamic = SimulationSettings(dynamic_jobs=registers, reuse_profiles=registers)
     found = starts_under(HOSTS[version](agent), document, machines(size), dynamic)
-    expected = starts_of_oracle(oracle_of(jobs, size, policy, chosen, calendar, {}))
+    told = {name: value for name, value in more.items() if name in ("pools", "gate", "budget")}
+    expected = starts_of_oracle(oracle_of(jobs, size, policy, chosen, calendar, told))
     assert {name.removeprefix("w0!"): start_s for name, start_s in found.items()} == expected

@@ -13,7 +13,7 @@ from procset import ProcSet
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.model.calendar import Calendar
+from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.jobs import Workload
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
@@ -25,7 +25,7 @@ from batfill.workloads.formats import log_of, save_log
 from golden import RUNS, recording
 from plugin import DECISIVE, Plugin, assert_same_starts, completed, notify, starts_of_plugin, submitted
 from small_runs import as_workload, starts_by_name
-from strategies import outliving, random_table, replayed
+from strategies import outliving, random_table, replayed, with_amounts
 from sweeps import sweep
 
 # pybatsim says so at every acknowledged registration, by a method of the logging module that is deprecated.
@@ -149,6 +149,39 @@ def test_where_calls_ends_and_overdue_dates_coincide_the_hosts_agree_on_every_st
         for acknowledge in (False, True) if options.get("kill") != "always" else (False,):
             theirs = starts_of_plugin(load_document(path), 12, kills=True, acknowledge=acknowledge, **options)
             assert_same_starts(ours, theirs)
+
+
+POOLS = {"pool": "p0=9,p1=6:skip,p2=5:user,watts=1kW@90W"}
+CAPS = [Window(ANNOUNCED, 400.0, 700.0, 7, pool="p0"), Window(ANNOUNCED, 500.0, 900.0, 3, 500.0, pool="p1")]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"policy": "saf"},
+        {"policy": "fcfs", "depth": 3, "calendar": Calendar(tuple(CAPS))},
+        {"policy": "spf", "small": "all", "divider": 15, "threshold": 200, "calendar": Calendar(tuple(CAPS))},
+    ],
+    ids=("plain", "windows", "tries"),
+)
+def test_with_pools_the_hosts_agree_on_every_start(written, every_host, chosen):
+    jobs, rng = random_table(7, n_jobs=220, size=12, span_s=1200, small=0.6), np.random.default_rng(7)
+    jobs = with_amounts(jobs, rng.integers(0, [11, 8, 4], (220, 3)))
+    jobs = dataclasses.replace(jobs, user=rng.integers(-1, 5, 220), runtime_s=np.maximum(jobs.runtime_s, 1.0))
+    path, options = written(jobs, 12), POOLS | chosen
+    theirs = starts_of_plugin(load_document(path), 12, kills="divider" in chosen, **options)
+    ours = starts_of_replay(path, options)
+    assert_same_starts(ours, theirs)
+    assert ours != starts_of_replay(path, {"policy": chosen["policy"]})
+
+
+def test_a_live_scheduler_says_what_no_job_takes_of_a_pool_and_what_is_more_than_there_is(written, caplog):
+    jobs = with_amounts(random_table(8, n_jobs=9, size=12, span_s=67, wide=0), np.full((9, 1), 3))
+    starts_of_plugin(load_document(written(jobs, 12)), 12, policy="fcfs", pool="p0=2,p1=4")
+    assert "requests 3 of p0=2: rejected; further such jobs are only counted" in caplog.text
+    assert "9 jobs were rejected: they request more p0 than there is" in caplog.text
+    assert "option pool did nothing: no job had a field p1 above 0; name another field, as p1=...@FIELD" in caplog.text
+    assert "not modelled" not in caplog.text
 
 
 def test_a_live_scheduler_says_if_no_job_had_a_user(written, caplog):
@@ -286,7 +319,10 @@ def calendar_with(kind, **of):
     ("more", "words"),
     [
         ({"reservation": "machines"}, "with reservation machines one job of all"),
-        ({"select": "full"}, "select compares policies with one reservation, of all jobs, and no windows"),
+        (
+            {"select": "full"},
+            "select compares policies with one reservation, of all jobs, without windows, gates and pools",
+        ),
     ],
 )
 def test_a_rule_of_the_plan_that_a_live_scheduler_cannot_take_is_refused_in_words(plan, more, words):

@@ -141,8 +141,14 @@ def test_what_only_a_live_scheduler_takes_is_refused_elsewhere_with_the_reason()
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"depth": 2}, "options depth, tested, calendar, max.running: with reservation kept one job of all that wait"),
-        ({"max-running": 3}, "options depth, tested, calendar, max.running: with reservation kept"),
+        (
+            {"depth": 2},
+            "backfill.while, max.running, pool, energy.budget: with reservation kept one job of all that wait",
+        ),
+        (
+            {"max-running": 3},
+            "options depth, tested, calendar, backfill.while, max.running, pool, energy.budget: with reservation kept",
+        ),
         ({"small": "all", "kill": "needed"}, "option kill: needed compares reservations of processors; choose always"),
     ],
 )

@@ -66,7 +66,7 @@ def test_choices_are_every_combination(read):
         ("knowledge: [{small: forest, seed: 1}]\n", "3: a campaign's seeds are a separate list"),
         (
             "knowledge:\n- policy: saf\n",
-            "4: policy is not an option of knowledge; those are tested, reservation, max-running, overdue, small, ",
+            "4: policy is not an option of knowledge; those are tested, reservation, max-running, backfill-while, ",
         ),
         ("knowledge: [request, request]\n", "3: knowledge has 'request' twice; keep one of them"),
         ("workloads: [{file: a}]\npolicies:\n- fcfs\n- sfa\n", "4: policy 'sfa' is unknown; known are "),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from batfill.base import version
+from batfill.base.errors import BatfillError
 from batfill.base.words import duration, percent
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -997,3 +998,12 @@ def test_the_page_says_where_the_files_are_that_no_figures_are_theirs(answer, te
     for k in range(len(answer.outcomes)):
         for one in answer.configurations[k].values():
             assert not one.files or f"Tested: {one.tested}. Figures: {FIGURES}." in plain
+
+
+def test_what_if_under_a_pool_compares_the_jobs_that_fit_it():
+    sample = Path(__file__).parents[2] / "workloads" / "sample.json"
+    jobs = read_workload(sample).jobs
+    answer = what_if(sample, small_first=False, pool="slots=40@1")
+    assert answer.comparison.bsld.shape[1] == (jobs.procs <= 40).sum() < len(jobs)
+    with pytest.raises(BatfillError, match="option pool: every job wants more than there is of slots=1@2"):
+        what_if(sample, small_first=False, pool="slots=1@2")

@@ -64,10 +64,19 @@ CHANGED = {
 OF_ONE_VALUE = {"policy", "variant_options", "variant_options_filepath", "call_make_decisions_on_single_nop"}
 MODULES = {"campaign": ["pydantic"]}  # without which they refuse at once
 CALENDARS = tuple(str(path) for path in sorted((Path(__file__).parents[1] / "data" / "calendar").iterdir()))
+BUDGETS = ("60kWh@0..172800,watts=100W", "1MJ@3600..7200,watts=1W,idle=7W,head-holds")
+GATES = tuple(str(path) for path in sorted((Path(__file__).parents[1] / "data" / "gate").glob("p*.csv")))
 TEXTS = {"jobs": ("0:", "5:9"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
 TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
 TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}
-TYPED = {"select": ("full", "exp3:period=1d"), "plan": ("scratch", "kept:5"), "calendar": CALENDARS}
+TYPED = {
+    "pool": ("power=9kW@90W", "nodes=64@1:user"),
+    "select": ("full", "exp3:period=1d"),
+    "plan": ("scratch", "kept:5"),
+    "calendar": CALENDARS,
+    "backfill_while": GATES,
+    "energy_budget": BUDGETS,
+}
 TYPED |= {"feedback": ("log", "after:600:fcfs"), "variant": ("filler", "easy_bf"), "queue_order": ("fcfs", "lcfs")}
 
 
@@ -234,7 +243,13 @@ def reaches_the_library(name, param, monkeypatch):
         found, calls, printed = arrived(monkeypatch, [*name.split(), *needed, *beside, *written(param, value)])
         assert calls or name in ("policies",), f"{name} calls nothing of the library: {printed}"
         if isinstance(value, str) and (name, param.name) not in CHANGED:
-            as_given = isinstance(param.type, click.Choice) or param.name in ("calendar", "feedback")
+            as_given = isinstance(param.type, click.Choice) or param.name in (
+                "calendar",
+                "backfill_while",
+                "energy_budget",
+                "feedback",
+                "pool",
+            )
             meant = value if as_given else param.type.convert(value, param, None)
             assert holds(found, meant), f"{value!r} of --{param.name} is lost: {found}"
         seen.append((Counter(map(repr, found)), calls, printed))
@@ -282,6 +297,9 @@ VALUES = {
     "tested": (5, "all"),
     "max-running": (1, 40),
     "calendar": CALENDARS,
+    "backfill-while": GATES,
+    "energy-budget": BUDGETS,
+    "pool": ("power=9kW@90W", "nodes=64@1:skip"),
     "feedback": ("sessions:fcfs", "after:600:fcfs"),
     "preset": ("none", "first-tries", "slurm", "flux", "pbs"),
     "threshold": (0, 7200),

@@ -350,10 +350,17 @@ def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Comm
     else:
         kind = Checked(option.kind.metavar, option.check)
     made = type(option.group, (OfScheduler,), {"group": option.group})
+    if option.name == "pool":  # which may be given several times
+        changes = {"multiple": True, "callback": joined, **changes}
     shown = {"metavar": option.kind.metavar.upper()} if option.kind.choices else {}
     return click.option(
         f"--{option.name}", cls=made, **{"type": kind, "default": None, "help": text, **shown, **changes}
     )
+
+
+def joined(_context: click.Context, _parameter: click.Parameter, given: Sequence[Any]) -> str | None:
+    """The values of an option that may be given several times, as one text."""
+    return ",".join(one.name for one in given) or None
 
 
 def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -474,8 +481,7 @@ OVERRUN = click.option(
     "--overrun",
     type=Choice(["keep", "kill", "extend"]),
     metavar="WHICH",
-    help="Of a job that ran past its request: `keep` raises the request, `kill` ends the job there, `extend` does "
-    "neither [default: keep].",
+    help="Of jobs past their request: `keep` raises it, `kill` ends them, `extend` does neither [default: keep].",
 )
 UNREQUESTED = click.option(
     "--unrequested",

@@ -11,12 +11,14 @@ Without this shortcut the replay of KTH-SP2 takes a quarter longer under fcfs, a
 
 from __future__ import annotations
 
+import numpy as np
+
 from batfill.base.kernels import kernel
 from batfill.engine.easy import reserve
 from batfill.engine.keys import head_with, section_of
 from batfill.engine.plan import judge_behind
 from batfill.engine.records import BACKFILLS, NEVER_S, OVERDUE, STARTS, UNDECIDED, UNRESERVED, WAITS
-from batfill.engine.running import charged, may_backfill, start
+from batfill.engine.running import charged, lacks_now, may_backfill, skips_some, start
 from batfill.engine.waiting import enqueue, goes_before, in_backlog, stands_back
 
 
@@ -32,7 +34,7 @@ def arrives(now_s, queue, row, alone):
     what, state, job = UNDECIDED, queue.state[0], queue.jobs[row]
     alone = alone and not queue.rules[0].keeps  # a pass makes the reservation as soon as there is a head
     if stands_back(queue):  # at the end of a pass, a backlog or another job than the head may become due
-        alone = alone and not in_backlog(queue, state.wanted + job.procs) and len(queue.users) == 0
+        alone = alone and not in_backlog(queue, state.wanted + job.procs) and len(queue.wants) == 0
     if alone and (not leads or state.waiting == 0) and now_s < until_s:
         what = judge(now_s, queue, section, row)
     if what == WAITS and stands_back(queue) and state.waiting == 0 and state.free > 0 and not job.small:
@@ -51,9 +53,9 @@ def judge(now_s, queue, section, row):
     job, state = queue.jobs[row], queue.state[0]
     if state.waiting == 0:
         state.head, state.extra = row, UNRESERVED
-        if job.procs > state.free:
-            return WAITS
-        return STARTS if len(queue.changes) == 0 and len(queue.users) == 0 else UNDECIDED
+        if len(queue.changes) > 0 or skips_some(queue):
+            return WAITS if job.procs > state.free else UNDECIDED
+        return WAITS if job.procs > state.free or lacks_now(queue, row, np.uint64(0)) else STARTS
     if queue.rules[0].planned:
         return judge_behind(now_s, queue, section, row)
     if queue.rules[0].agent:  # settled means here that no waiting job fits

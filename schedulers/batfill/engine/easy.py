@@ -7,7 +7,7 @@ job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
 previous pass; the state kept between passes only saves work (`arrivals.py`). `plan.py` makes the pass
-with more or fewer reservations than one, a number of jobs to test, a calendar, or a limit of running jobs per user, and
+with more or fewer reservations than one, a number of jobs to test, a calendar, or further pools than processors, and
 `pass_beside_kept` where the head keeps its reservation: that one depends on the decision in which it became the head.
 """
 
@@ -44,6 +44,7 @@ def easy_pass(now_s, queue, started):
     number on were backfilled. Jobs that go first must already be in their section (`bring_forward`).
     """
     state, n, ahead = queue.state[0], np.int64(0), np.int64(0)
+    state.wake_s = np.inf
     if queue.rules[0].keeps:
         n, ahead = pass_beside_kept(now_s, queue, started)
     elif state.free > 0 and state.waiting > 0:

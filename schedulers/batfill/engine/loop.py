@@ -12,13 +12,14 @@ import numpy as np
 from batfill.base.kernels import F8, I4, I8, U1, U4, Array, entry, kernel, outlined, record
 from batfill.engine.arrivals import arrives
 from batfill.engine.easy import easy_pass, ended_if_needed, settle
-from batfill.engine.ends import clear_ends, enter, leave, leave_next, next_end, next_end_s
+from batfill.engine.ends import ONE, clear_ends, enter, leave, leave_next, next_end, next_end_s
 from batfill.engine.keys import set_mixed_key
 from batfill.engine.records import (
     AWAY,
     BACKFILLS,
     DATED,
     FOLLOW,
+    GATE,
     GOES_ON,
     LINE,
     NOBODY,
@@ -26,11 +27,12 @@ from batfill.engine.records import (
     STARTED,
     STARTS,
     STEP,
+    TICK_S,
     UNDECIDED,
     Ends,
     QueueArrays,
 )
-from batfill.engine.running import correct, finish, unsettle
+from batfill.engine.running import correct, finish, free_all, pay, unsettle
 from batfill.engine.violations import Ran, first_violation
 from batfill.engine.waiting import bring_forward, demote, planned_s, requeue, spare, take_back
 
@@ -99,6 +101,7 @@ class Scratch(NamedTuple):
 
 
 AT_START = np.zeros(1, QUEUE)
+AT_START["paid_s"] = -np.inf
 BEFORE_START = np.zeros(1, CLOCK)
 
 
@@ -121,7 +124,7 @@ def reset(size, given, queue, events):
     queue.state[0] = AT_START[0]
     queue.state[0].free = size
     events.clock[0] = BEFORE_START[0]
-    queue.running_of[:] = 0
+    free_all(queue)
     clear_ends(queue.running)
     clear_ends(events.ends)
     clear_ends(events.coming)
@@ -284,17 +287,22 @@ def decide_due(queue, events):
         queue.state[0].ahead = 0
         settle(queue)
         enter(events.ends, jobs[row].start_s + events.duration_s[row], 0, row)
-        if len(queue.users) > 0:  # with the try its user may have reached the limit, so that another job is the head
+        if len(queue.wants) > 0:  # with the try the head may be skipped, so that another job is the head
             clock.lacks_pass = 1
 
 
 @entry(float, QueueArrays, gives=float, brief=True)
 @outlined
 def next_change_s(end_s, queue):
-    """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""
-    state = queue.state[0]
+    """The next date of calendar, gate or budget, or `end_s`, the next other event, if earlier or no job is left."""
+    state, rules = queue.state[0], queue.rules[0]
     if state.changed < len(queue.changes) and (end_s < np.inf or state.waiting > 0):
-        return min(end_s, queue.changes[state.changed].at_s)
+        end_s = min(end_s, queue.changes[state.changed].at_s)
+    if rules.energy > 0 and state.waiting > 0:
+        if state.wake_s > state.paid_s:
+            end_s = min(end_s, state.wake_s)
+        if rules.from_s <= state.paid_s < rules.until_s:
+            end_s = min(end_s, rules.from_s + (np.floor((state.paid_s - rules.from_s) / TICK_S) + 1) * TICK_S)
     return end_s
 
 
@@ -305,10 +313,15 @@ def pass_changes(now_s, queue, events):
     while state.changed < len(queue.changes) and queue.changes[state.changed].at_s <= now_s:
         change = queue.changes[state.changed]
         if change.fails:
-            short = -change.procs - max(state.free, np.int64(0))
+            short = -change.amount - max(state.free, np.int64(0))
             while short > 0:
                 short -= kill_last(now_s, queue, events)
-        state.free += change.procs
+        if change.pool == 0:
+            state.free += change.amount
+        elif change.pool == GATE:
+            state.open += change.amount
+        else:
+            queue.left[0, change.pool - ONE] += change.amount
         unsettle(queue)
         state.changed += 1
 
@@ -328,6 +341,8 @@ def next_instant_s(queue, events):
 def begin_instant(now_s, queue, events):
     """Handle what happens at an instant before jobs are submitted: ends, and dates of the calendar."""
     ends, clock, closed = events.ends, events.clock[0], len(events.follows) > 0
+    if queue.rules[0].energy > 0:
+        pay(now_s, queue)
     while next_end_s(ends) == now_s:
         row = ends.slots[next_end(ends)].row
         killed = queue.jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]

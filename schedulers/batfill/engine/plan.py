@@ -1,4 +1,4 @@
-"""The pass by a plan of all processors: with any number of reservations but one, a calendar, or a limit per user.
+"""The pass by a plan of all pools: with any number of reservations but one, with changes, or with further pools.
 
 Five things keep it short, and change no start:
 
@@ -8,7 +8,7 @@ Five things keep it short, and change no start:
 - While nothing ends and no job joins before `reached`, the plan is kept, and goes on with the jobs behind that place.
 - A reservation from `horizon_s` on, when all who could start now would have ended, is noted only, and entered before
   another job that may run into it.
-- A job at least as wide and as long as one before it begins no earlier.
+- A job at least as wide and as long as one before it begins no earlier, if processors are all that it takes.
 
 Whatever else changes a waiting or running job, or the machine, calls `running.unsettle`, which drops the plan: its
 steps, its falls and its reservations, whose numbers are fields of the queue's state.
@@ -17,6 +17,7 @@ The plan is a list of steps in order of time, records.STEP: from a step's date o
 processors are free. The first step is the present: its processors are the idle ones, whatever is expected of the
 running jobs, and those that are expected to end now, or before, release theirs in a second step at the same date. A job
 that is expected to run for no time holds its processors for such a step of no length, so that it is never overlooked.
+Processors are the first pool; `queue.more` has what is free of the others in each step. The falls are of processors.
 
 Kernels change `queue`, records.QueueArrays, in place.
 """
@@ -31,7 +32,7 @@ from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
 from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, OVERDUE, UNDECIDED, WAITS
-from batfill.engine.running import finish, is_held, outlast, reservation, start, unsettle
+from batfill.engine.running import finish, is_held, lacks_now, outlast, reservation, skips_some, start, unsettle
 from batfill.engine.waiting import NONE_WAITS, goes_before, start_heads, take_out
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
@@ -39,6 +40,7 @@ from batfill.engine.waiting import NONE_WAITS, goes_before, start_heads, take_ou
 LAST_S = 2.0**50
 FOREVER_S = 2.0**51
 ZERO = np.uint64(0)  # steps and falls are counted without signs; see `ends.ONE`
+SOON_S = 2.0**-20  # less than dates differ by
 FEW = 16  # reservations: so few are all entered at once
 
 
@@ -55,7 +57,7 @@ def plan_pass(now_s, queue, started):
         if waiting == 0 or last_end(now_s, queue, np.int64(0), waiting - 1) <= state.horizon_s:
             return plan_jobs(now_s, queue, started, np.int64(0), np.int64(0), waiting)
     unsettle(queue)
-    every_starts = len(queue.changes) == 0 and len(queue.users) == 0  # if it fits now, and none before it waits
+    every_starts = len(queue.changes) == 0 and not skips_some(queue)  # if it fits now, and none before it waits
     n = start_heads(now_s, queue, started) if every_starts else np.int64(0)
     if state.waiting == 0 or state.free <= 0:
         return n, n
@@ -65,7 +67,7 @@ def plan_pass(now_s, queue, started):
     if waiting == 0 and queue.rules[0].moves and state.reserved > 0:
         unsettle(queue)  # another job may be the head before any ends
         return n, n
-    if waiting == 0:
+    if waiting == 0 or (every_starts and queue.rules[0].reserving > 0 and all_lack(queue, waiting)):
         state.settled = 1
         return n, n
     unsettle(queue)
@@ -81,6 +83,17 @@ def plan_pass(now_s, queue, started):
 
 
 @outlined
+def all_lack(queue, waiting):
+    """Whether each of the jobs that are lined up lacks now processors or something of another pool."""
+    place = 0
+    while place < waiting and (
+        queue.lined[place].procs > queue.state[0].free or lacks_now(queue, queue.lined[place].row, ZERO)
+    ):
+        place += 1
+    return place == waiting
+
+
+@outlined
 def plan_jobs(now_s, queue, started, n, ahead, waiting):
     """Start or enter the jobs that are lined up; `n` jobs are in `started` already.
 
@@ -90,34 +103,34 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
     lined, state, rules = queue.lined, queue.state[0], queue.rules[0]
     if state.reserved == rules.depth and not rules.backfill_same:
         waiting = line_up_again(now_s, queue, np.int64(0), waiting)
-    place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves, True
+    place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves and rules.energy == 0, True
     former_procs, former_s, former_step, known, skipped = NONE_WAITS[0], np.inf, ZERO, n, np.int64(0)
     while True:
         if changed:
             # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
-            while last >= place and not fits_now(now_s, queue, lined[last].procs, lined[last].expected_s):
+            while last >= place and not may_start(now_s, queue, lined[last].row, lined[last].expected_s):
                 last -= 1
-            if rules.depth > FEW and last >= place:
+            if rules.depth > FEW and rules.reserving == 0 and last >= place:
                 state.horizon_s = min(state.horizon_s, last_end(now_s, queue, place, last))
             changed = False
-        if last < place:
+        if last < place and (rules.energy == 0 or ahead != NO_HEAD or place >= waiting):  # else the head needs its date
             break
         row, procs, span_s = lined[place].row, np.int64(lined[place].procs), planned_span(lined[place].expected_s)
         if is_held(queue, row):
             place += 1
             skipped += 1
             continue
-        if fits_now(now_s, queue, procs, span_s):
+        if may_start(now_s, queue, row, span_s):
             take_out(queue, row)
             start(now_s, queue, row)
             end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
             note_start(queue, state.free, procs, end_s)
-            if state.reserved < rules.depth:
-                hold_from_now(queue, procs, end_s)
+            if state.reserved < rules.depth or rules.reserving > 0:
+                hold_from_now(queue, row, procs, end_s)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
             settled = settled and (ahead == NO_HEAD or span_s < FOREVER_S)
-            # Before it, a job of its user may have got a reservation that the next pass will not make.
-            settled = settled and not is_held(queue, row)
+            # Before it, a job may have got a reservation that the next pass will not make, as it will be skipped.
+            settled = settled and not skips_some(queue)
             started[n].row = row
             n += 1
             changed = True
@@ -125,15 +138,15 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             continue
         if ahead == NO_HEAD:
             ahead = n
-        if place - (n - known) - skipped + 1 == rules.tested:
-            break
+        tested = place - (n - known) - skipped + 1
         if state.reserved < rules.depth:
             width = width_of(procs)
             if queue.far[width].span_s <= span_s and queue.far[width].at_s >= state.horizon_s:
                 note_far(queue, row, queue.far[width].at_s)
             else:
                 # No job begins earlier than one that is neither wider nor longer and goes before it.
-                step = former_step if procs >= former_procs and span_s >= former_s else ZERO
+                later = procs >= former_procs and span_s >= former_s and rules.reserving == 0
+                step = former_step if later else ZERO
                 former_step, changed = reserve_from(queue, step, row, procs, span_s)
                 former_procs, former_s = procs, span_s
             state.reserved += 1
@@ -141,8 +154,10 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             if state.reserved == rules.depth and not rules.backfill_same:
                 waiting = line_up_again(now_s, queue, place + 1, waiting)
                 last = waiting - 1
+        if tested == most_tested(queue):
+            break
         place += 1
-    if not settled or is_limited(queue):
+    if not settled or takes_all(queue):
         unsettle(queue)
     state.settled = settled
     return n, n if ahead == NO_HEAD else ahead
@@ -155,25 +170,39 @@ def reserve_from(queue, step, row, procs, span_s):
     Returns the step from which it has its processors, and whether it may keep others from starting now.
     """
     plan, state = queue.plan, queue.state[0]
-    step, end = earliest(queue, step, procs, span_s)
+    step, end = earliest_paid(queue, step, row, procs, span_s)
+    if state.reserved == 0:
+        state.wake_s = plan[step].at_s
     if plan[step].at_s >= state.horizon_s:
         note_far(queue, row, plan[step].at_s)
         note_span(queue, width_of(procs), procs, span_s, plan[step].at_s)
         return step, False
     if plan[step].at_s + span_s > state.noted_s:
         enter_noted(queue)
-        step, end = earliest(queue, step, procs, span_s)
-    fewest = hold(queue, step, end, procs, plan[step].at_s + span_s)
-    return step, note_hold(queue, step, fewest)
+        step, end = earliest(queue, step, row, procs, span_s)
+    fewest = hold_reserved(queue, step, end, row, procs, plan[step].at_s + span_s)
+    return step, note_hold(queue, step, fewest) or queue.rules[0].reserving > 0
+
+
+@kernel
+def most_tested(queue):
+    """How many jobs a pass finds that must wait before it ends: one while the gate is shut."""
+    return np.int64(1) if queue.rules[0].gated and queue.state[0].open == 0 else queue.rules[0].tested
 
 
 @kernel
 def is_limited(queue):
-    """Whether a calendar, a number of tested jobs, or one of a user's running jobs limits a pass.
+    """Whether a number of tested jobs, changes, or further pools limit a pass, so that the plan is made at once."""
+    return takes_all(queue) or queue.rules[0].reserving > 0
 
-    All jobs are lined up then, and no plan is kept.
+
+@kernel
+def takes_all(queue):
+    """Whether all waiting jobs are lined up, and no plan is kept.
+
+    So it is if those that must wait are counted, or some are skipped, or there are changes.
     """
-    return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0 or len(queue.users) > 0
+    return most_tested(queue) < len(queue.jobs) or len(queue.changes) > 0 or skips_some(queue)
 
 
 @kernel
@@ -197,15 +226,15 @@ def judge_behind(now_s, queue, section, row):
     holds = state.settled and (state.steps > 0 or state.reserved > 0) and next_end_s(queue.running) >= now_s
     if not holds or goes_before(queue, section, row, state.reached):
         return UNDECIDED
-    if not fits_now(now_s, queue, job.procs, span_s):
+    if not may_start(now_s, queue, row, span_s):
         return WAITS
     enters = state.steps > 0 and state.reserved < rules.depth
     more = (enters or state.steps == 0) and state.waiting > state.reserved  # who may get a reservation before it
     if more or (state.steps > 0 and now_s + span_s > state.horizon_s):
         return UNDECIDED
-    if enters:
+    if enters or rules.reserving > 0:
         queue.plan[0].at_s = now_s
-        hold_from_now(queue, job.procs, now_s + span_s)
+        hold_from_now(queue, row, job.procs, now_s + span_s)
     note_start(queue, state.free - job.procs, job.procs, now_s + span_s)
     if span_s == FOREVER_S:  # see `plan_pass`
         unsettle(queue)
@@ -267,15 +296,40 @@ def enter_noted(queue):
                 low = middle + ONE
             else:
                 high = middle
-        step, end = earliest(queue, low, procs, span_s)
-        hold(queue, step, end, procs, plan[step].at_s + span_s)
+        step, end = earliest(queue, low, row, procs, span_s)
+        hold(queue, step, end, row, procs, plan[step].at_s + span_s)
         note_span(queue, width, procs, span_s, plan[step].at_s)
     state.noted, state.noted_s = 0, np.inf
 
 
 @kernel
+def may_start(now_s, queue, row, expected_s):
+    """Whether a job could start now: all that it wants of any pool stays free for it."""
+    if not fits_now(now_s, queue, queue.jobs[row].procs, expected_s):
+        return False
+    if queue.rules[0].reserving == 0:
+        return True
+    step, steps, end_s = ZERO, np.uint64(queue.state[0].steps), now_s + planned_span(expected_s)
+    while not lacks(queue, step, row):
+        step += ONE
+        if step == steps or queue.plan[step].at_s >= end_s:
+            return queue.rules[0].energy == 0 or affords(queue, now_s, planned_span(expected_s), row)
+    return False
+
+
+@kernel
+def lacks(queue, step, row):
+    """Whether less is free in a step than a job wants of a pool but processors."""
+    for pool in range(queue.rules[0].reserving):
+        wanted = queue.wants[row, pool]
+        if wanted > 0 and queue.more[step, pool] < wanted:
+            return True
+    return False
+
+
+@kernel
 def fits_now(now_s, queue, procs, expected_s):
-    """Whether a job could start now."""
+    """Whether so many processors stay free from now on for a job."""
     if procs > queue.state[0].free:
         return False
     end_s, fall, falls = now_s + planned_span(expected_s), ZERO, np.uint64(queue.state[0].falls)
@@ -339,35 +393,37 @@ def find_falls(queue):
 def ended_if_planned(now_s, queue, row):
     """As `easy.ended_if_needed`: with or without the try, does a job start, or is a reservation earlier without it?"""
     plan, lined, noted, rules = queue.plan, queue.lined, queue.noted, queue.rules[0]
+    draws = rules.energy > 0 and queue.wants[row, rules.energy - ONE] > 0
     procs = finish(queue, row)  # which drops the plan, and with it the far jobs that are noted
     waiting = line_up_to(now_s, queue, np.int64(-1), rules.depth)
     plan_running(now_s, queue)
-    tested = min(waiting, rules.tested)
+    tested = min(waiting, most_tested(queue))
     depth = min(tested, rules.depth)
     for place in range(tested):
         job = lined[place]
         span_s = planned_span(job.expected_s)
-        step, end = earliest(queue, ZERO, job.procs, span_s)
+        step, end = earliest_paid(queue, ZERO, job.row, job.procs, span_s)
         if step == 0:
             unsettle(queue)
             return procs
         if place < depth:
             noted[place].key, noted[place].rank = plan[step].at_s, tied_before(plan, step)
-            hold(queue, step, end, job.procs, plan[step].at_s + span_s)
+            hold_reserved(queue, step, end, job.row, job.procs, plan[step].at_s + span_s)
             if tested < waiting and place + 1 == rules.depth and not rules.backfill_same:
                 line_up_again(now_s, queue, place + 1, waiting)  # which says who else is tested
     outlast(now_s, queue, row, procs)
     plan_running(now_s, queue)
     delays, same, end_s = False, np.int64(0), queue.jobs[row].start_s + queue.jobs[row].expected_s
     for early in range(np.int64(queue.state[0].steps)):  # it may be in the way of a window
-        delays = delays or (plan[early].at_s < end_s and plan[early].free < 0)
+        delays = delays or (plan[early].at_s < end_s and (plan[early].free < 0 or is_short(queue, early, row)))
+    delays = delays or (draws and affordable_s(queue, now_s, FOREVER_S, np.int64(0)) > now_s)
     while same < depth and not delays:
         job = lined[same]
         span_s = planned_span(job.expected_s)
-        step, end = earliest(queue, ZERO, job.procs, span_s)
+        step, end = earliest_paid(queue, ZERO, job.row, job.procs, span_s)
         # The first date that differs is a later one: until then the same is held, and the try's processors besides.
         delays = noted[same].key != plan[step].at_s or noted[same].rank != tied_before(plan, step)
-        hold(queue, step, end, job.procs, plan[step].at_s + span_s)
+        hold_reserved(queue, step, end, job.row, job.procs, plan[step].at_s + span_s)
         same += 1
     unsettle(queue)
     return finish(queue, row) if delays else GOES_ON
@@ -387,6 +443,8 @@ def plan_running(now_s, queue):
     """Write the plan of the running jobs and the windows known of."""
     plan, state, ends, changes = queue.plan, queue.state[0], queue.running, queue.changes
     plan[0].at_s, plan[0].free = now_s, state.free
+    for pool in range(queue.rules[0].reserving):
+        queue.more[0, pool] = queue.left[0, pool]
     state.steps, change = 1, np.int64(state.changed)
     for place in range(np.int64(ends.used[0].blocks) - 1, -1, -1):
         block = ends.directory[np.uint64(place)]
@@ -398,35 +456,76 @@ def plan_running(now_s, queue):
                 plan_change(now_s, queue, changes[change])
                 change += 1
             free_from(queue, at_s, ends.slots[slot].procs)
+            for pool in range(queue.rules[0].reserving):
+                queue.more[state.steps - ONE, pool] += queue.wants[ends.slots[slot].row, pool]
     for later in range(change, len(changes)):
         plan_change(now_s, queue, changes[later])
     lacking = queue.rules[0].procs - plan[state.steps - ONE].free
     if lacking > 0:  # unavailable machines are back some day
         free_from(queue, LAST_S, lacking)
+    for pool in range(queue.rules[0].reserving):
+        lacking = queue.most[pool] - queue.more[state.steps - ONE, pool]
+        if lacking > 0:
+            free_from(queue, LAST_S, 0)
+            queue.more[state.steps - ONE, pool] += lacking
 
 
 @kernel
 def plan_change(now_s, queue, change):
-    """Enter a date of the calendar behind the last step, if it is known of."""
-    if change.announced_s <= now_s and change.procs != 0:
-        free_from(queue, change.at_s, change.procs)
+    """Enter a date of the calendar behind the last step, if it is known of, and of a pool that is reserved."""
+    if change.announced_s <= now_s and change.amount != 0 and change.pool <= queue.rules[0].reserving:
+        free_from(queue, change.at_s, change.amount if change.pool == 0 else np.int64(0))
+        if change.pool > 0:
+            queue.more[queue.state[0].steps - ONE, change.pool - ONE] += change.amount
 
 
 @kernel
 def free_from(queue, at_s, procs):
-    """Enter that so many processors become free behind, or at, the last step."""
+    """Enter that so many processors become free behind, or at, the last step, which is then of this date."""
     plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     free = plan[steps - ONE].free + procs
     if steps == ONE or plan[steps - ONE].at_s < at_s:
+        if queue.rules[0].reserving > 0:
+            copy_more(queue, steps)
         plan[steps].at_s = at_s
         steps += ONE
         queue.state[0].steps = steps
     plan[steps - ONE].free = free
 
 
+@outlined
+def copy_more(queue, step):
+    """Let there be as much in a step of the pools but processors as in the one before."""
+    for pool in range(queue.rules[0].reserving):
+        queue.more[step, pool] = queue.more[step - ONE, pool]
+
+
+@outlined
+def hold_more(queue, step, end, row, steps):
+    """Take what a job wants of the pools but processors from a step on, as `hold`; there were so many steps before."""
+    if steps < queue.state[0].steps:
+        while steps >= end:
+            copy_more(queue, steps)
+            steps -= ONE
+    while step < end:
+        for pool in range(queue.rules[0].reserving):
+            queue.more[step, pool] -= queue.wants[row, pool]
+        step += ONE
+
+
 @kernel
-def earliest(queue, step, procs, span_s):
-    """The first step, `step` or later, from which so many processors stay free for so long; in the last, all are.
+def is_short(queue, step, row):
+    """Whether less than nothing is free in a step of a pool but processors that a job takes something of."""
+    for pool in range(queue.rules[0].reserving):
+        wanted = queue.wants[row, pool]
+        if wanted > 0 and queue.more[step, pool] < 0:
+            return True
+    return False
+
+
+@kernel
+def earliest(queue, step, row, procs, span_s):
+    """The first step, `step` or later, from which what a job wants stays free for so long; in the last, all is.
 
     Also returns the first step behind it that is not before the end of that time; the number of steps if none is.
     """
@@ -438,25 +537,128 @@ def earliest(queue, step, procs, span_s):
         while end < steps and plan[end].at_s < end_s and plan[end].free >= procs:
             end += ONE
         if end == steps or plan[end].at_s >= end_s:
-            return step, end
-        step = end + ONE
+            enough = step if queue.rules[0].reserving == 0 else enough_from(queue, step, end, row)
+            if enough == step:
+                return step, end
+            step = enough
+        else:
+            step = end + ONE
+
+
+@outlined
+def enough_from(queue, step, end, row):
+    """The first step, `step` or later, from which no step before `end` lacks what a job wants of other pools."""
+    while end > step and not lacks(queue, end - ONE, row):
+        end -= ONE
+    return end
 
 
 @kernel
-def hold(queue, step, end, procs, end_s):
-    """Take processors from a step on until `end_s`, and in any case in this step.
+def earliest_paid(queue, step, row, procs, span_s):
+    """As `earliest`; with a budget, from the present on, and the joules suffice, too."""
+    if queue.rules[0].energy > 0 and queue.wants[row, queue.rules[0].energy - ONE] > 0:
+        return earliest_affordable(queue, row, procs, span_s)
+    return earliest(queue, step, row, procs, span_s)
+
+
+@outlined
+def earliest_affordable(queue, row, procs, span_s):
+    """The first step from which what a job wants stays free, and the joules suffice, and its end: see `earliest`.
+
+    It may be a new one, from a whole second inside another.
+    """
+    plan, state, watts = queue.plan, queue.state[0], queue.wants[row, queue.rules[0].energy - ONE]
+    step, end = earliest(queue, ZERO, row, procs, span_s)
+    bound_s = affordable_s(queue, plan[step].at_s, span_s, watts)
+    while bound_s > plan[step].at_s:
+        first = step
+        while first < state.steps and plan[first].at_s < bound_s:
+            first += ONE
+        is_new = first == state.steps or plan[first].at_s > np.ceil(bound_s)
+        if is_new:
+            split(queue, first, np.ceil(bound_s))
+            hold_more(queue, first, first, row, np.uint64(state.steps) - ONE)
+        step, end = earliest(queue, first, row, procs, span_s)
+        at_s = plan[step].at_s
+        bound_s = affordable_s(queue, at_s, span_s, watts)
+        if is_new and (step > first or bound_s > at_s):  # nothing begins in the new step
+            for later in range(first + ONE, np.uint64(state.steps)):
+                plan[later - ONE].at_s, plan[later - ONE].free = plan[later].at_s, plan[later].free
+                for pool in range(queue.rules[0].reserving):
+                    queue.more[later - ONE, pool] = queue.more[later, pool]
+            state.steps -= 1
+            step, end = step - ONE, end - ONE
+    return step, end
+
+
+@outlined
+def affordable_s(queue, start_s, span_s, watts):
+    """`start_s` if the balance stays at 0 or above with a job from then on; else a later date, and none before does.
+
+    With 0 watts: if the plan itself keeps it there.
+    """
+    plan, rules, energy, steps = (
+        queue.plan,
+        queue.rules[0],
+        queue.rules[0].energy - ONE,
+        np.uint64(queue.state[0].steps),
+    )
+    end_s, until_s = start_s + span_s, rules.until_s
+    if start_s >= until_s or end_s <= rules.from_s:
+        return start_s
+    first_s, at_s = max(start_s, rules.from_s), max(plan[0].at_s, rules.from_s)
+    balance, bound_s, step = queue.state[0].balance, start_s, ZERO
+    while True:
+        while step + ONE < steps and plan[step + ONE].at_s <= at_s:
+            step += ONE
+        gain = rules.gain_w - (queue.most[energy] - queue.more[step, energy])
+        then_s = until_s if step + ONE == steps else min(plan[step + ONE].at_s, until_s)
+        if at_s < end_s:
+            then_s = min(then_s, first_s if at_s < first_s else end_s)
+        lacking = watts * (min(at_s, end_s) - first_s) - balance
+        if at_s >= first_s and lacking > 0:
+            enough_s = min(then_s, at_s - balance / gain) if gain > 0 else then_s  # where the balance is 0
+            bound_s = max(bound_s, enough_s if balance < 0 else at_s - balance / watts, start_s + SOON_S)
+            if at_s == end_s and start_s >= rules.from_s:  # the end moves with the start, and the balance grows
+                enough_s = min(then_s, at_s + lacking / gain) if gain > 0 else then_s
+                bound_s = max(bound_s, enough_s - span_s)
+            bound_s = min(bound_s, until_s)
+        if at_s >= until_s:
+            return bound_s
+        balance += gain * (then_s - at_s)
+        at_s = then_s
+
+
+@kernel
+def affords(queue, start_s, span_s, row):
+    """Whether the joules suffice for a job from a date on."""
+    watts = queue.wants[row, queue.rules[0].energy - ONE]
+    return watts == 0 or affordable_s(queue, start_s, span_s, watts) == start_s
+
+
+@kernel
+def split(queue, end, at_s):
+    """Let the step before `end` last until a date inside it, where another begins; see also `hold_more`."""
+    plan, later = queue.plan, np.uint64(queue.state[0].steps)
+    while later > end:
+        plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
+        later -= ONE
+    plan[end].at_s, plan[end].free = at_s, plan[end - ONE].free
+    queue.state[0].steps += 1
+
+
+@kernel
+def hold(queue, step, end, row, procs, end_s):
+    """Take what a job wants from a step on until `end_s`, and in any case in this step.
 
     `end`: the first step behind it that is not before `end_s`. Returns the fewest processors then free in those that
     are held.
     """
     plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     if end == steps or plan[end].at_s > end_s:
-        later = steps
-        while later > end:
-            plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
-            later -= ONE
-        plan[end].at_s, plan[end].free = end_s, plan[end - ONE].free
-        queue.state[0].steps += 1
+        split(queue, end, end_s)
+    if queue.rules[0].reserving > 0:
+        hold_more(queue, step, end, row, steps)
     fewest = plan[step].free
     while step < end:
         fewest = min(fewest, plan[step].free)
@@ -466,12 +668,22 @@ def hold(queue, step, end, procs, end_s):
 
 
 @kernel
-def hold_from_now(queue, procs, end_s):
-    """Take processors from the first step on until `end_s`."""
+def hold_reserved(queue, step, end, row, procs, end_s):
+    """As `hold`, for a reservation: its joules stay free unless reservations hold them."""
+    fewest, rules = hold(queue, step, end, row, procs, end_s), queue.rules[0]
+    if rules.energy > 0 and not rules.holds:
+        for held in range(step, end):
+            queue.more[held, rules.energy - ONE] += queue.wants[row, rules.energy - ONE]
+    return fewest
+
+
+@kernel
+def hold_from_now(queue, row, procs, end_s):
+    """Take what a job wants from the first step on until `end_s`."""
     end, steps = ZERO + ONE, np.uint64(queue.state[0].steps)
     while end < steps and queue.plan[end].at_s < end_s:
         end += ONE
-    hold(queue, ZERO, end, procs, end_s)
+    hold(queue, ZERO, end, row, procs, end_s)
 
 
 @kernel
@@ -497,8 +709,9 @@ def line_up(now_s, queue):
     last = last_to_fit(now_s, queue)
     if last < 0:
         return np.int64(0)
-    left = rules.depth - state.reserved if state.steps > 0 else rules.depth
-    return line_up_to(now_s, queue, np.int64(-1) if rules.moves or is_limited(queue) else last, left)
+    # The first that waits is lined up without reservations, too: it says who is backfilled.
+    left = rules.depth - state.reserved if state.steps > 0 else max(rules.depth, np.int64(1))
+    return line_up_to(now_s, queue, np.int64(-1) if rules.moves or takes_all(queue) else last, left)
 
 
 @outlined
@@ -532,7 +745,7 @@ def line_up_to(now_s, queue, last, left):
     Once they are made, jobs that need more than the idle processors are left out.
     """
     blocks, state, free, moves, n = queue.blocks, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
-    every = moves or is_limited(queue)
+    every, skips = moves or takes_all(queue), skips_some(queue)
     section, place, before = np.int64(0), np.int64(0), np.int64(0)
     if state.steps > 0:
         section = np.int64(queue.jobs[state.reached].section)
@@ -544,7 +757,7 @@ def line_up_to(now_s, queue, last, left):
             slot, end = np.uint64(block * BLOCK + before), np.uint64(block * BLOCK + blocks.nodes[block].count)
             while slot < end:
                 wide = blocks.slots[slot].procs > free
-                if (every or left > 0 or not wide) and not is_held(queue, blocks.slots[slot].row):
+                if (every or left > 0 or not wide) and not (skips and is_held(queue, blocks.slots[slot].row)):
                     queue.lined[n] = blocks.slots[slot]
                     n += ONE
                     left -= wide
@@ -572,7 +785,7 @@ def line_up_again(now_s, queue, first, waiting):
     n = np.int64(0)
     for place in range(first, waiting):
         job = queue.lined[place]
-        if is_limited(queue) or fits_now(now_s, queue, job.procs, job.expected_s):
+        if takes_all(queue) or fits_now(now_s, queue, job.procs, job.expected_s):
             candidate = queue.candidates[n]
             candidate.row, candidate.rank, candidate.key = job.row, 0, backfill_key(now_s, queue, job.row)
             n += 1

@@ -74,11 +74,14 @@ STEP = np.dtype([("at_s", "f8"), ("free", "i8")])  # of a plan: from a date on, 
 CHANGE = np.dtype(
     [
         ("at_s", "f8"),  # when a window begins or ends, or becomes known,
-        ("procs", "i8"),  # the processors that this frees: those of the window, less than 0 at its begin, or 0
+        ("pool", "u8"),  # of what: 0 for processors, else a column of QueueArrays.wants, counted from 1; or GATE
+        ("amount", "i8"),  # how much this frees: that of the window, less than 0 at its begin, or 0
         ("announced_s", "f8"),  # since when the window is known; -inf for always
         ("fails", "u1"),  # 1 if jobs that are in its way are killed
     ]
 )
+
+GATE = np.uint64(2**62)  # dates of this, with amounts 1 and -1, are those at which a period of the gate begins or ends
 
 # The queue as a whole, and results of the last pass. The fields from `settled` on only save work and change no start;
 # they are kept between passes, and `arrivals.py` says when they hold.
@@ -91,6 +94,7 @@ QUEUE = np.dtype(
         ("first_to", "u4"),  # which are all of those before this place of `ages`
         ("free", "i8"),  # idle processors; below 0 if so many are in use that a window should have
         ("changed", "u4"),  # dates of the calendar that are over
+        ("open", "i8"),  # periods of the gate that have begun and are not over
         ("waiting", "u4"),  # waiting jobs,
         ("wanted", "i8"),  # and the processors that they request together
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
@@ -101,6 +105,9 @@ QUEUE = np.dtype(
         ("noted", "u4"),  # how many of them are only noted,
         ("noted_s", "f8"),  # the first date at which one of these may begin,
         ("horizon_s", "f8"),  # and the date before which the plan is whole without them
+        ("balance", "f8"),  # the joules that have become available of a budget, less those drawn,
+        ("paid_s", "f8"),  # up to this date
+        ("wake_s", "f8"),  # with a budget: when the first reservation of the last pass begins
         ("ahead", "i8"),  # jobs that the pass started ahead of the head; NO_HEAD if every job fitted
         ("shadow_s", "f8"),  # the head's reservation,
         ("extra", "i8"),  # and the processors spare at it; UNRESERVED if it was not needed
@@ -127,7 +134,6 @@ class QueueRules:
     stand_back: float = math.inf  # tries stand back while waiting jobs request more machines; inf: never
     depth: int = 1  # how many waiting jobs get a reservation in a pass; EVERY_JOB for all
     tested: int = EVERY_JOB  # how many jobs a pass finds that must wait before it stops
-    max_running: int = EVERY_JOB  # how many jobs of a user may run at once; EVERY_JOB for any number
     keeps: bool = False  # whether the head keeps the reservation that it got when it became the head
     outlived: bool = False  # whether running jobs may outlive `expected_s`, which is then raised
 
@@ -143,12 +149,21 @@ RULES = np.dtype(
         ("planned", "u1"),  # 1 if `plan.py` makes the pass: see `Rules.planned`
         ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
         ("procs", "i8"),  # m
+        ("reserving", "u8"),  # of the columns of QueueArrays.wants, the first are pools that a plan reserves,
+        ("shared", "u8"),  # and up to here they are the machine's; behind them each user has some
+        ("energy", "u8"),  # the last pool that a plan reserves, if it is what jobs draw of a budget; 0 for no budget
+        ("gain_w", "i8"),  # the watts that the budget gives beside those of idle machines,
+        ("from_s", "f8"),  # from here
+        ("until_s", "f8"),  # until here
+        ("holds", "u1"),  # 1 if reservations hold joules
+        ("gated", "u1"),  # 1 if only the first of the queue may start out of a period of the gate
         ("agent", "u1"),  # 1 if an agent outside the engine decides, for which `loop.advance` stops before a pass
     ],
     align=True,
 )
 DATED = 2
 WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)  # what becomes of a job submitted alone, see `arrivals.py`
+TICK_S = 600.0  # while jobs wait, a decision is made so often in the period of a budget
 SPARE_STEPS = 2  # a plan's steps beside those of jobs and calendar: the present, the return of unavailable machines
 NO_HEAD = np.int64(-1)
 GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not needed
@@ -206,8 +221,8 @@ class Ends(NamedTuple):
 
 
 @record(
-    *(JOB, U4, LINE, TRY, U4, I8, Blocks, Ends),
-    *(CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, CHANGE, RULES, QUEUE),
+    *(JOB, U4, LINE, TRY, U4, Array(I8, 2), Array(I8, 2), I8, Blocks, Ends),
+    *(CANDIDATE, SLOT, CANDIDATE, FAR, STEP, Array(I8, 2), STEP, CHANGE, RULES, QUEUE),
 )
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes; `queue.Queue` owns it."""
@@ -216,8 +231,10 @@ class QueueArrays(NamedTuple):
     ages: NDArray[np.uint32]  # (n_jobs,)  rows by (submission time, id)
     backfill_lines: NDArray[np.void]  # LINE (n_jobs,), or (0,) if the backfill order is the queue's
     tries: NDArray[np.void]  # TRY (n_jobs,), or (0,) if no job can be small or outlive `expected_s`
-    users: NDArray[np.uint32]  # (n_jobs,)  by number, 0 for unknown; (0,) if users may have any number of running jobs
-    running_of: NDArray[np.int64]  # (n_users + 1,)  the running jobs of each user
+    users: NDArray[np.uint32]  # (n_jobs,)  by number, 0 for unknown; (0,) if users have no pools of their own
+    wants: NDArray[np.int64]  # (n_jobs, n_pools)  what jobs take of each pool but processors; (0, 0) without any
+    left: NDArray[np.int64]  # (n_users + 1, n_pools)  and what is free of it: of a machine's pool in the first row,
+    most: NDArray[np.int64]  # (n_pools,)  and its capacity
     blocks: Blocks
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass,
@@ -225,6 +242,7 @@ class QueueArrays(NamedTuple):
     noted: NDArray[np.void]  # CANDIDATE (n_jobs,)  reservations not entered in its plan: `key` is a date; likewise,
     far: NDArray[np.void]  # FAR (widths,)  by width class, see `blocks.width_of`; likewise,
     plan: NDArray[np.void]  # STEP (n_jobs + n_changes + SPARE_STEPS,)  its plan; likewise,
+    more: NDArray[np.int64]  # (as many, n_reserving)  what is free then of each pool that it reserves; likewise,
     falls: NDArray[np.void]  # STEP, as many  and when the least number of processors free from now on falls
     changes: NDArray[np.void]  # CHANGE (n_changes,)  the calendar, in order of time
     rules: NDArray[np.void]  # RULES (1,)

@@ -9,7 +9,7 @@ import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import ONE, block_of, enter, last_block, leave, released, slot_of
-from batfill.engine.records import AWAY, NEVER_S, OVERDUE, QueueArrays
+from batfill.engine.records import AWAY, EVERY_JOB, NEVER_S, OVERDUE, QueueArrays
 
 # Added to an expected run time when a job outlives it for the first, second, ... time; the last repeats.
 # Source: Tsafrir, Etsion and Feitelson, TPDS 2007, Section 4.
@@ -35,8 +35,8 @@ def occupy(queue, row, procs):
     """Enter a job that has started among the running ones; `procs` is what it takes, and will release."""
     enter(queue.running, queue.jobs[row].start_s + queue.jobs[row].expected_s, procs, row)
     queue.state[0].free -= procs
-    if len(queue.users) > 0:
-        queue.running_of[queue.users[row]] += 1
+    if len(queue.wants) > 0:
+        take(queue, row, -1)
 
 
 @entry(QueueArrays, brief=True)
@@ -54,17 +54,66 @@ def finish(queue, row):
     procs = leave(queue.running, queue.jobs[row].start_s + queue.jobs[row].expected_s, row)
     unsettle(queue)
     queue.state[0].free += procs
-    if len(queue.users) > 0:
-        queue.running_of[queue.users[row]] -= 1
+    if len(queue.wants) > 0:
+        take(queue, row, 1)
     return procs
 
 
+@outlined
+def take(queue, row, sign):
+    """Take a job's amounts of all pools but processors, or with sign 1 give them back."""
+    for pool in range(np.uint64(len(queue.most))):
+        queue.left[owner(queue, pool, row), pool] += sign * queue.wants[row, pool]
+
+
+@kernel
+def owner(queue, pool, row):
+    """Whose pool it is that a job takes from, as a row of `queue.left`."""
+    return queue.users[row] if pool >= queue.rules[0].shared else np.uint32(0)
+
+
+@entry(QueueArrays, brief=True)
+@kernel
+def free_all(queue):
+    """Let nothing be taken of any pool but processors; of those of users there is any amount for unknown ones."""
+    for pool in range(np.uint64(len(queue.most))):
+        queue.left[:, pool] = queue.most[pool]
+        if pool >= queue.rules[0].shared:
+            queue.left[0, pool] = EVERY_JOB
+
+
+@entry(float, QueueArrays, brief=True)
+@kernel
+def pay(now_s, queue):
+    """Add to the balance of a budget what became available until `now_s`, less what was drawn."""
+    state, rules = queue.state[0], queue.rules[0]
+    drawn = queue.most[rules.energy - ONE] - queue.left[0, rules.energy - ONE]
+    lasted_s = min(now_s, rules.until_s) - max(state.paid_s, rules.from_s)
+    state.balance += (rules.gain_w - drawn) * max(lasted_s, 0.0)
+    state.paid_s = now_s
+
+
+@kernel
+def skips_some(queue):
+    """Whether there are pools that skip."""
+    return queue.rules[0].reserving < np.uint64(len(queue.most))
+
+
+@entry(QueueArrays, int, gives=int, brief=True)
 @kernel
 def is_held(queue, row):
-    """Whether a job may not start because as many jobs of its user run as may run at once."""
-    if len(queue.users) == 0 or queue.users[row] == 0:
-        return False
-    return queue.running_of[queue.users[row]] >= queue.rules[0].max_running
+    """Whether a job is skipped, as it lacks now something of a pool that skips."""
+    return skips_some(queue) and lacks_now(queue, row, queue.rules[0].reserving)
+
+
+@kernel
+def lacks_now(queue, row, first):
+    """Whether less is free of a pool, from this column on, than a job wants of it."""
+    for pool in range(first, np.uint64(len(queue.most))):
+        wanted = queue.wants[row, pool]
+        if wanted > 0 and queue.left[owner(queue, pool, row), pool] < wanted:
+            return True
+    return False
 
 
 @entry(QueueArrays, int, int, brief=True)

@@ -110,7 +110,7 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
             return UNORDERED, row, date_s
         while change + 1 < len(ran.available_s) and ran.available_s[change + 1] <= date_s:
             change += 1
-        if taken - released[before] > ran.available[change]:
+        if width > 0 and taken - released[before] > ran.available[change]:  # of another pool a job may take nothing
             return CROWDED, row, date_s
         last_s = date_s
     for row in range(n_jobs):

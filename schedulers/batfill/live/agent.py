@@ -26,7 +26,7 @@ from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, windows_of
 from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
-from batfill.model.jobs import LARGE, SMALL
+from batfill.model.jobs import LARGE, LONGEST_S, SMALL
 from batfill.model.options import (
     CLASS,
     LIVE,
@@ -43,6 +43,7 @@ from batfill.model.options import (
     plans_machines,
     refuse_replayed,
 )
+from batfill.model.pools import amount_text
 from batfill.model.rows import margin_of
 from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject, WaitingTime
 from batfill.workloads.batsim_json import READ_FIELDS, unread_lines
@@ -102,6 +103,10 @@ class Agent:
             self.knowledge = KnowledgeByName(make(self.chosen, None, None))
         if self.chosen.calendar is not None:  # what no machine changes: a simulator may be waiting when it is known
             self.chosen.calendar.require_form(None, by_ids=self.margin_s is not None)
+        if self.chosen.backfill_while is not None:
+            self.chosen.backfill_while.on(None)
+        if self.chosen.energy_budget is not None:
+            self.chosen.energy_budget.on(None, self.chosen.pools)
         state_options(self.stated())
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
@@ -110,6 +115,7 @@ class Agent:
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
         self.odd_fields: set[str] = set()  # fields of the user's that were unusable in a job
         self.unread: Counter[str] = Counter()  # the jobs that have a field which nothing reads, by the field
+        self.taken: set[str] = set()  # pools of which a job has taken something
         self.has_classes = False  # whether a job has a class,
         self.has_users = False  # or a user
         self.rejected = 0
@@ -172,7 +178,11 @@ class Agent:
         self.machines = list(machines)
         if self.chosen.calendar is not None:
             ids = self.machines if self.margin_s is not None else None
-            self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None, ids))
+            self.chosen = replace(
+                self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None, ids, self.chosen.pools)
+            )
+        if self.chosen.energy_budget is not None:
+            self.chosen = replace(self.chosen, energy_budget=self.chosen.energy_budget.on(None, self.chosen.pools))
         self.ledger = Ledger(len(self.machines))
         if self.selection:
             from batfill.live.selection import PolicyChoice
@@ -187,7 +197,7 @@ class Agent:
     def note_fields(self, job: Mapping[str, Any]) -> None:
         """Count the fields of a job, as the simulator submits it for the first time, that nothing here reads."""
         if not READ_FIELDS.issuperset(job):  # which is rare, and takes a third of the time of a difference
-            self.unread.update(job.keys() - READ_FIELDS)
+            self.unread.update(job.keys() - READ_FIELDS - self.chosen.fields)
 
     def submitted(self, request: Request, now_s: float) -> None:
         """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run.
@@ -241,7 +251,15 @@ class Agent:
             return "0 machines", "none"
         if procs > size:
             return f"{procs} of {size} machines", "more machines than there are"
-        if calendar and not calendar.has_gap(procs, request.request_s, request.submit_s, size):
+        spare = {"": size - procs}
+        for pool in self.chosen.pools:
+            amount = pool.amount(request.amounts, procs)
+            if amount > 0 and (request.user >= 0 or not pool.of_user):
+                spare[pool.name] = pool.capacity - amount
+                self.taken.add(pool.name)
+            if spare.get(pool.name, 0) < 0:
+                return f"{amount_text(amount, pool.base)} of {pool.text}", f"more {pool.name} than there is"
+        if calendar and not calendar.has_gap(spare, request.request_s, request.submit_s):
             return f"{procs} of {size} machines, for which {calendar.name} has no gap", f"a gap in {calendar.name}"
         needs_walltime = self.cluster.plan is not None or self.live[UNLIMITED] == REJECT
         if needs_walltime and request.request_s == math.inf:
@@ -281,6 +299,7 @@ class Agent:
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
+        self.cluster.queue.pay(now_s)
         self.cluster.end(job, name)
         if self.knowledge is not None:
             self.knowledge.ended(job, now_s, name)
@@ -316,6 +335,14 @@ class Agent:
             log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
         if self.chosen.max_running is not None and not self.has_users:
             log.warning("option max-running did nothing: no job had a field `user_id`; choose a workload with users")
+        for pool in self.chosen.pools:
+            if pool.name not in self.taken:
+                log.warning(
+                    "option pool did nothing: no job%s had a field %s above 0; name another field, as %s=...@FIELD",
+                    " of a user" * pool.of_user,
+                    pool.field or pool.name,
+                    pool.name,
+                )
         if self.chosen.small == CLASS and not self.has_classes:
             log.warning(
                 "option small did nothing: no job had a field `class`; choose small all, or a workload with classes"
@@ -359,9 +386,10 @@ class Agent:
                 self.kill(job)
             else:
                 self.start_jobs(now_s)
-        if self.cluster.queue.rules.calendar is not None:
+        if self.cluster.queue.rules.has_dates:
             change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
-            if self.change_s < change_s < math.inf:
+            # Behind a job without a walltime a reservation begins later than any date.
+            if change_s < LONGEST_S and (change_s < self.change_s or self.change_s <= now_s):
                 self.change_s = change_s
                 self.say(CallAt(change_s))
 

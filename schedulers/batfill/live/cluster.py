@@ -64,6 +64,7 @@ class Cluster:
         self.size = len(ids)
         self.kills, self.bound = options.kills, options.bound
         self.queue = Queue(self.size, options.rules)  # a divider that is learned is not there yet
+        self.pools = options.rules.all_pools
         self.widest_try = options.widest_try(self.size)
         self.idle = HeldMachines(ids) if by_machines else IdleMachines(intervals_of(ids))
         self.away: set[int] = set()  # unavailable machines
@@ -85,6 +86,7 @@ class Cluster:
         """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""
         small = judgement.small and request.procs <= self.widest_try
         killable = small and self.kills and request.killable
+        pools = self.pools
         row = self.queue.submit(
             request.name,
             request.submit_s,
@@ -96,6 +98,7 @@ class Cluster:
             expected_s=judgement.expected_s,
             key_request_s=judgement.key_request_s,
             outlives=request.outlives,
+            wants=[pool.amount(request.amounts, request.procs) for pool in pools] if pools else None,
         )
         self.rows[request.name] = row
         self.placed[row] = Placed(request.name, request.procs, request.walltime_s)
@@ -155,7 +158,7 @@ class Cluster:
         """Whether something has happened since the last decision, or a date of the calendar has come."""
         if self.changed or self.plan is not None:  # which has dates of its own
             return True
-        return self.queue.rules.calendar is not None and self.queue.next_change_s(math.inf) <= now_s
+        return self.queue.rules.has_dates and self.queue.next_change_s(math.inf) <= now_s
 
     def decide(self, now_s: float) -> list[Start]:
         """Run one pass; if machines are not planned, each started job gets the idle ones with the lowest ids."""
@@ -169,7 +172,8 @@ class Cluster:
                 idle.remove(machines)
                 self.queue.start_waiting(row, now_s)
         elif self.rows:
-            if self.queue.rules.calendar is not None:
+            self.queue.pay(now_s)
+            if self.queue.rules.has_dates:
                 self.hold_windows(now_s)
             chosen = [(row, idle.take(placed[row].procs)) for row in self.queue.decide(now_s).tolist()]
         else:

@@ -34,6 +34,7 @@ def wait_s(cluster: Cluster, request: Request, judgement: Judgement, now_s: floa
         running = ahead.queue.running
         end_s = max(float(running["end_s"][0]), date_s) if len(running) else math.inf
         date_s = ahead.queue.next_change_s(end_s)
+        ahead.queue.pay(date_s)
         for row in running["row"][running["end_s"] <= date_s].tolist():
             ahead.end(ahead.placed[row].name)
     return math.inf

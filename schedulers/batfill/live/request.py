@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.model.schedule import try_name
 from batfill.protocol.decisions import Register
 from batfill.workloads.batsim5_json import EXTRA_FIELD
-from batfill.workloads.batsim_json import EXPECTED_FIELD, NO_WALLTIME, odd_fields, usable, user_of, user_request_of
+from batfill.workloads.batsim_json import (
+    EXPECTED_FIELD,
+    NO_WALLTIME,
+    amounts_of,
+    odd_fields,
+    usable,
+    user_of,
+    user_request_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 log = logging.getLogger("batfill")
+NOTHING: Mapping[str, float] = {}
 
 
 class Request(NamedTuple):
@@ -33,6 +42,7 @@ class Request(NamedTuple):
     extra: Any = None  # further data, which only the simulator and the user understand; a later try keeps them
     first: str | None = None  # of a later try: the name of the first one
     kills: int = 0  # of the job's tries before this one
+    amounts: Mapping[str, float] = NOTHING  # what it states that it takes, by name, for pools
 
     @property
     def outlives(self) -> bool:
@@ -97,4 +107,5 @@ def job_request(name: str, fields: Mapping[str, Any], odd: set[str]) -> Request:
         fields.get("killable") is not False,
         user_request_s if user_request_s > 0 else math.nan,
         fields.get("extra_data"),
+        amounts=amounts_of(fields),
     )

@@ -8,8 +8,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.model.calendar import Calendar
+    from batfill.model.energy import Budget
     from batfill.model.feedback import Feedback
+    from batfill.model.gate import Gate
     from batfill.model.policy import Policy
+    from batfill.model.pools import Pools
 
 
 class Arguments(TypedDict, total=False):
@@ -22,6 +25,9 @@ class Arguments(TypedDict, total=False):
     reservation: Literal["processors", "kept", "machines"] | None
     max_running: int | Literal["none"] | None
     calendar: Calendar | str | Path | None
+    backfill_while: Gate | str | Path | list[tuple[float, float]] | None
+    pool: Pools | str | list[str] | None
+    energy_budget: Budget | str | None
     feedback: Feedback | str | None
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None

@@ -1,4 +1,6 @@
-"""A calendar: windows in which processors are unavailable. Times are seconds of the log, or dates of its clock.
+"""A calendar: windows in which processors, or a part of another pool, are unavailable.
+
+Times are seconds of the log, or dates of its clock.
 
 >>> maintenance = Calendar.of([{"kind": "announced", "begin": 3600, "end": 7200, "processors": 64}])
 >>> maintenance.away_proc_s(0, 5400)
@@ -11,7 +13,7 @@ import csv
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -22,23 +24,35 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import any_length, csv_text, readable
+from batfill.model.pools import amount_of, amount_text, rejected, wanted
 from batfill.model.values import is_finite, number_or_text, of_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Clock, JobTable
+    from batfill.model.pools import Pool
 
 ANNOUNCED, FAILURE = KINDS = ("announced", "failure")
-COLUMNS = ("kind", "begin", "end", "processors", "announced", "machines")
+COLUMNS = ("kind", "begin", "end", "processors", "announced", "machines", "pool")
 NEEDED = COLUMNS[:4]
 REMEDY = (
     f"a calendar is a CSV file with the columns {','.join(NEEDED)}, and {COLUMNS[4]} if it is not always known; "
-    "machines may replace processors for a kept plan"
+    "machines may replace processors for a kept plan, and with a name in pool they are an amount of that one"
 )
 MOST_WINDOWS = 20_000
 PROCS = re.compile(r"-?[0-9]{1,15}")
 SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")  # of machines
+
+
+class Change(NamedTuple):
+    """A date of a window, as the engine's CHANGE."""
+
+    at_s: float
+    pool: str  # by name; empty for processors
+    amount: int  # how much this frees
+    announced_s: float
+    fails: int
 
 
 class Window(NamedTuple):
@@ -51,16 +65,26 @@ class Window(NamedTuple):
     announced: Any = None  # when an announced window becomes known; None for always
     line: int = 0  # of the file
     machines: str = ""  # which, as `0-3 8`; empty: any
+    pool: str = ""  # of which it takes so much instead of processors, in whole base units; empty: processors
+    base: str = ""  # that unit
 
     @property
-    def changes(self) -> list[tuple[float, int, float, int]]:
-        """Its dates as the engine's CHANGE: when, the processors that this frees, known since, whether jobs fail."""
-        fails = self.kind == FAILURE
+    def amount(self) -> str:
+        """What it takes, with its unit."""
+        return amount_text(self.processors, self.base)
+
+    @property
+    def changes(self) -> list[Change]:
+        """Its dates."""
+        fails, pool = self.kind == FAILURE, self.pool
         announced_s = self.begin if fails else -math.inf if self.announced is None else self.announced
-        dates = [(self.begin, -self.processors, announced_s, int(fails)), (self.end, self.processors, announced_s, 0)]
+        dates = [
+            Change(self.begin, pool, -self.processors, announced_s, int(fails)),
+            Change(self.end, pool, self.processors, announced_s, 0),
+        ]
         if -math.inf < announced_s < self.begin:
-            dates.append((announced_s, 0, announced_s, 0))
-        return [date for date in dates if date[0] < math.inf]
+            dates.append(Change(announced_s, pool, 0, announced_s, 0))
+        return [date for date in dates if date.at_s < math.inf]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +128,10 @@ class Calendar:
         if window.kind not in KINDS:
             raise self.wrong(window, f"kind {window.kind!r:.60} is none of {', '.join(KINDS)}")
         if window.processors < 1:
-            raise self.wrong(window, f"{window.processors} processors are none; give at least 1, or drop the line")
+            of = window.pool or "processors"
+            raise self.wrong(window, f"{window.processors} {of} are none; give at least 1, or drop the line")
+        if window.pool and (window.kind == FAILURE or window.machines):
+            raise self.wrong(window, f"only processors fail, and have machines; announce what {window.pool} lacks")
         if window.end != math.inf and not window.begin < window.end:
             raise self.wrong(
                 window, f"ends at {window.end}, and begins at {window.begin}; the end comes after the begin"
@@ -146,11 +173,15 @@ class Calendar:
             begin, end, announced = (
                 date_of(where, column, row.get(column)) for column in ("begin", "end", "announced")
             )
-            procs = str(row["processors"]).strip()
-            if not PROCS.fullmatch(procs):
+            procs, kind, pool = (str(row.get(name) or "").strip() for name in ("processors", "kind", "pool"))
+            if pool:
+                taken, base = amount_of(where, procs)
+            elif not PROCS.fullmatch(procs):
                 raise BatfillError(f"{where}: {procs!r} is not a number of processors; give a whole number >= 1")
-            kind = str(row["kind"]).strip()
-            windows.append(Window(kind, begin, math.inf if end is None else end, int(procs), announced, line, machines))
+            else:
+                taken, base = int(procs), ""
+            end = math.inf if end is None else end
+            windows.append(Window(kind, begin, end, taken, announced, line, machines, pool, base))
         return cls(tuple(windows), name, digest)
 
     @classmethod
@@ -185,10 +216,13 @@ class Calendar:
     def as_csv(self) -> str:
         """The windows as a file."""
         rows = [
-            [window.kind, *map(as_field, (window.begin, window.end)), window.processors, as_field(window.announced)]
+            [window.kind, *map(as_field, (window.begin, window.end)), window.amount, as_field(window.announced)]
             for window in self.windows
         ]
-        return csv_text([COLUMNS[:5], *rows])
+        if not any(window.pool for window in self.windows):
+            return csv_text([COLUMNS[:5], *rows])
+        rows = [[*row, window.pool] for row, window in zip(rows, self.windows, strict=True)]
+        return csv_text([(*COLUMNS[:5], "pool"), *rows])
 
     def require_form(self, clock: Clock | None, *, by_ids: bool) -> None:
         """Refuse windows that fit no machine: dates without a clock, and machines that are not named, or must not be.
@@ -203,16 +237,20 @@ class Calendar:
                 )
             if window.machines and not by_ids:
                 raise self.wrong(window, "names machines, and only processors are counted here; give their number")
+            if by_ids and window.pool:
+                raise self.wrong(window, f"is of {window.pool}, and a kept plan is of machines; leave it out")
             if by_ids and not window.machines:
                 raise self.wrong(window, "has a number of processors, and a kept plan is of machines; name them")
             if by_ids and window.announced is not None:
                 raise self.wrong(window, "is announced at a date, and a kept plan knows all windows; leave that empty")
 
-    def on(self, size: int, clock: Clock | None, ids: Iterable[int] | None = None) -> Calendar:
+    def on(
+        self, size: int, clock: Clock | None, ids: Iterable[int] | None = None, pools: Iterable[Pool] = ()
+    ) -> Calendar:
         """The same in seconds of a log with this clock, on a machine of `size` processors, or on those with these ids.
 
         Raises:
-            BatfillError: there are dates and no clock, or more processors are unavailable at a time than there are.
+            BatfillError: there are dates and no clock, no such pool, or more is unavailable at a time than there is.
         """
 
         def second(date: Any) -> Any:
@@ -228,66 +266,101 @@ class Calendar:
             window._replace(**{name: second(getattr(window, name)) for name in ("begin", "end", "announced")})
             for window in self.windows
         )
-        there = replace(self, windows=windows)
-        if wide := [window for window in windows if window.processors > size]:
-            raise there.wrong(wide[0], f"takes {wide[0].processors} processors of a machine of {size}; give fewer")
-        at_s, away = there.away()
-        if (away > size).any():
-            place = int(np.argmax(away > size))
-            together = [window for window in windows if window.begin <= at_s[place - 1] < window.end]
-            lines = ", ".join(str(window.line or windows.index(window) + 1) for window in together)
-            raise there.wrong(
-                together[-1],
-                f"overlaps others (lines {lines}): together they take {sum(w.processors for w in together)} processors "
-                f"of a machine of {size}; join them, or make them narrower",
-            )
+        there, of_name = replace(self, windows=windows), {pool.name: pool for pool in pools}
+        for window in windows:
+            of = of_name.get(window.pool)
+            if window.pool and (of is None or of.of_user or of.base != window.base):
+                names = ", ".join(pool.text for pool in of_name.values() if not pool.of_user) or "none"
+                raise there.wrong(
+                    window, f"takes {window.amount} of {window.pool}, and the machine's pools are {names}"
+                )
+        there.require_room("", size, f"processors of a machine of {size}", "")
+        for pool in {window.pool: of_name[window.pool] for window in windows if window.pool}.values():
+            there.require_room(pool.name, pool.capacity, f"of {pool.text}", pool.base)
         return there
+
+    def require_room(self, pool: str, most: int, of: str, base: str) -> None:
+        """Refuse windows that together take more of a pool than its capacity, or more processors than there are.
+
+        Raises:
+            BatfillError: some do.
+        """
+        windows = [window for window in self.windows if window.pool == pool]
+        if wide := [window for window in windows if window.processors > most]:
+            raise self.wrong(wide[0], f"takes {wide[0].amount} {of}; give fewer")
+        at_s, away = self.away(pool)
+        if (away > most).any():
+            place = int(np.argmax(away > most))
+            together = [window for window in windows if window.begin <= at_s[place - 1] < window.end]
+            lines = ", ".join(str(window.line or self.windows.index(window) + 1) for window in together)
+            taken = amount_text(sum(window.processors for window in together), base)
+            raise self.wrong(
+                together[-1],
+                f"overlaps others (lines {lines}): together they take {taken} {of}; join them, or make them narrower",
+            )
 
     # In seconds
 
     @property
-    def changes(self) -> list[tuple[float, int, float, int]]:
-        """The dates of all windows as the engine's CHANGE, in order: ends first, then begins, failures last."""
+    def changes(self) -> list[Change]:
+        """The dates of all windows in order: ends first, then begins, failures last."""
         dates = [date for window in self.windows for date in window.changes]
-        return sorted(dates, key=lambda date: (date[0], date[1] < 0, date[3]))
+        return sorted(dates, key=lambda date: (date.at_s, date.amount < 0, date.fails))
 
     def most_kills(self, n_jobs: int) -> int:
         """The most tries that failures can kill, if so many jobs run."""
         return sum(min(window.processors, n_jobs) for window in self.windows if window.kind == FAILURE)
 
-    def away(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The dates at which windows begin or end, (n,), and the processors unavailable before and after, (n + 1,)."""
-        changes = self.changes
-        at_s = np.array([date[0] for date in changes], np.float64)
-        return at_s, np.concatenate([[0], np.cumsum([-date[1] for date in changes], dtype=np.int64)])
+    def away(self, pool: str = "") -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The dates at which windows begin or end, (n,), and what is unavailable before and after, (n + 1,).
+
+        Of processors, or of the pool of this name.
+        """
+        changes = [date for date in self.changes if date.pool == pool]
+        at_s = np.array([date.at_s for date in changes], np.float64)
+        return at_s, np.concatenate([[0], np.cumsum([-date.amount for date in changes], dtype=np.int64)])
 
     def away_proc_s(self, from_s: float, until_s: float) -> float:
         """The processor-seconds of the windows between two dates."""
         at_s, away = self.away()
         return float((np.diff(np.clip(at_s, from_s, until_s), prepend=from_s, append=until_s) * away).sum())
 
-    def has_gap(self, procs: int, span_s: float, submit_s: float, size: int) -> bool:
-        """Whether the windows ever leave so many of `size` processors for so long, from a submission on."""
-        at_s, away = self.away()
-        if procs <= size - away[-1]:
-            return True
-        from_s = submit_s
-        for until_s, taken in zip(at_s.tolist(), away.tolist(), strict=False):
-            if taken > size - procs:
-                from_s = max(until_s, submit_s)
-            elif until_s - from_s >= span_s:
-                return True
-        return False
+    def has_gap(self, spare: Mapping[str, int], span_s: float, submit_s: float) -> bool:
+        """Whether the windows ever leave what a job wants for so long, from a submission on.
 
-    def require_possible(self, jobs: JobTable, size: int, source: str) -> None:
+        `spare`: by pool, of which processors have no name, how much there is beside what it wants.
+        """
+        spare, from_s, short = dict(spare), submit_s, False
+        for date in self.changes:
+            if not short and date.at_s - from_s >= span_s:
+                return True
+            if date.pool in spare:
+                spare[date.pool] += date.amount
+            was, short = short, min(spare.values()) < 0
+            if was and not short:
+                from_s = max(date.at_s, submit_s)
+        return not short
+
+    def require_possible(self, jobs: JobTable, size: int, source: str, pools: Sequence[Pool] = ()) -> None:
         """Refuse a workload with jobs for which no gap is ever wide and long enough.
 
         Raises:
             BatfillError: it has some.
         """
         lasts_s = np.minimum(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.request_s)
-        wide = np.flatnonzero((jobs.procs > size - self.away()[1][-1]) & (jobs.procs <= size)).tolist()
-        stuck = [row for row in wide if not self.has_gap(jobs.procs[row], lasts_s[row], jobs.submit_s[row], size)]
+        wants = {"": jobs.procs} | {pool.name: pool.amounts(jobs) for pool in pools if not pool.of_user}
+        most = {"": size} | {pool.name: pool.capacity for pool in pools}
+        lasting = np.any([(n > 0) & (n > most[name] - self.away(name)[1][-1]) for name, n in wants.items()], axis=0)
+        fits = ~rejected(jobs, size, pools, wanted(pools, jobs))
+        stuck = [
+            row
+            for row in np.flatnonzero(lasting & fits).tolist()
+            if not self.has_gap(
+                {name: most[name] - int(n[row]) for name, n in wants.items() if n[row]},
+                lasts_s[row],
+                jobs.submit_s[row],
+            )
+        ]
         if stuck:
             raise BatfillError(never_runs(source, self.name, jobs, stuck))
 

@@ -88,6 +88,7 @@ class JobTable(ReadOnly, KeptRows):
     waited_s: NDArray[np.float64] | None = None  # the wait; nan or None if unknown
     preceding: NDArray[np.int64] | None = None  # the number of the job that this one followed; -1 or None if unknown,
     think_s: NDArray[np.float64] | None = None  # and how long after its end; unknown if below 0
+    amounts: NDArray[np.void] | None = None  # float64 fields by name: what jobs state that they take; nan for nothing
     source: InitVar[str] = "the job table"  # what error messages call the jobs
     entering: InitVar[bool] = False  # whether they come from outside, where every run time is finite
 
@@ -214,7 +215,7 @@ class JobTable(ReadOnly, KeptRows):
         """Whether the other table has equal jobs."""
         if not isinstance(other, JobTable):
             return NotImplemented
-        left_out = ("killable", "assumed_s", "waited_s", "preceding", "think_s")  # None stands for the first two
+        left_out = ("killable", "assumed_s", "waited_s", "preceding", "think_s", "amounts")  # None stands for two
         plain = [f.name for f in fields(self) if f.name not in left_out]
         return (
             len(self) == len(other)
@@ -271,6 +272,16 @@ def is_limit(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return in_time(values) & (values > 0)
 
 
+def are_amounts(values: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Which of these records are of amounts, each a float64, or nan for none."""
+    if values.dtype.names is None or any(kind != "f8" for kind, *_ in (values.dtype.fields or {}).values()):
+        return np.zeros(len(values), bool)
+    found: NDArray[np.bool_] = np.ones(len(values), bool)
+    for name in values.dtype.names:
+        found &= ~(values[name] < 0)
+    return found
+
+
 TIME, LIMIT = f"a number from 0 to {LONGEST_S:g}", f"a number > 0 and <= {LONGEST_S:g}"
 # The valid values of the columns of a job table that are not free: the name, what a value is, and the rule, for kernels
 # and for people.
@@ -284,6 +295,7 @@ CHECKS: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[np.bool_]], str],
     ),
     ("procs", "a number of processors", lambda q: (q >= 1) & (q <= LARGEST) & (q == np.floor(q)), whole_from(1)),
     ("waited_s", "a wait", lambda wait: in_time(wait) | np.isnan(wait), f"{TIME}, or nan"),
+    ("amounts", "amounts", are_amounts, "numbers >= 0, or nan"),
     ("job_class", "a class", lambda each: (each >= UNKNOWN) & (each <= SMALL), "known"),
 )
 
@@ -382,6 +394,11 @@ class Workload(JobRows):
     speed: float | None = None  # of the hosts, in operations per second, by which jobs that compute were timed
     doubts: tuple[str, ...] = ()  # what could not be read of the jobs' further fields, one line each
 
+    def with_read(self, fields: set[str]) -> Workload:
+        """The same without the doubts that nothing reads these fields of the jobs."""
+        doubts = tuple(line for line in self.doubts if not any(unread(name) in line for name in fields))
+        return self if doubts == self.doubts else replace(self, doubts=doubts)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt figures of these jobs, one line each; every host and every result shows them."""
@@ -476,6 +493,11 @@ class Workload(JobRows):
         axes.set(xlabel="days", ylabel="processors")
         axes.legend(frameon=False)
         return axes
+
+
+def unread(field: str) -> str:
+    """How a line begins that says that nothing reads a field of jobs."""
+    return f"not modelled: the field {field} of "
 
 
 def size_warnings(submit_s: NDArray[Any], runtime_s: NDArray[Any], procs: NDArray[Any], size: int) -> tuple[str, ...]:
@@ -596,6 +618,7 @@ def job_table(
     waited_s: ArrayLike | None = None,
     preceding: ArrayLike | None = None,
     think_s: ArrayLike | None = None,
+    amounts: Mapping[str, ArrayLike] | NDArray[np.void] | None = None,
 ) -> JobTable:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
@@ -622,6 +645,7 @@ def job_table(
         waited_s: the wait at the site, >= 0; nan if unknown. This and the next two are for `feedback`.
         preceding: the id, a whole number, of the job that this one followed; -1 if unknown.
         think_s: how long after that job's end this one was submitted; below 0 if unknown.
+        amounts: by name, what the jobs take beside processors, >= 0; watts, GB or pieces; nan for nothing.
 
     Raises:
         WorkloadError: a value is out of range or of another type (the message names the first such job), or an id
@@ -671,7 +695,24 @@ def job_table(
         waited_s=None if waited_s is None else seconds("waited_s", waited_s),
         preceding=None if preceding is None else whole("preceding", preceding),
         think_s=None if think_s is None else seconds("think_s", think_s),
+        amounts=None if amounts is None else records_of(source, n, amounts),
     )
+
+
+def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike] | NDArray[np.void]) -> NDArray[np.void]:
+    """Columns of amounts by name, or records of them, as records (n,) of their own.
+
+    Raises:
+        WorkloadError: one has another length, or no numbers.
+    """
+    names = (amounts.dtype.names or ()) if isinstance(amounts, np.ndarray) else tuple(amounts)
+    records = np.zeros(n, [(str(name), "f8") for name in names])
+    for name in names:
+        try:
+            records[str(name)] = np.asarray(amounts[name], np.float64).reshape(n)
+        except (TypeError, ValueError):
+            raise WorkloadError(f"{source}: amounts: {name} is not {n} numbers; give one per job") from None
+    return records
 
 
 def table_in_order(source: str, **columns: Any) -> JobTable:

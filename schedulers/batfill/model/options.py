@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from batfill.model.calendar import Calendar
+    from batfill.model.energy import Budget
     from batfill.model.feedback import Feedback
+    from batfill.model.gate import Gate
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.policy import Policy
+    from batfill.model.pools import Pool, Pools
     from batfill.model.rules import Rules
 
 NO_PRESET, FIRST_TRIES, CONSERVATIVE = "none", "first-tries", "conservative_bf"
@@ -128,7 +131,7 @@ class Options:
     """
 
     # fmt: off
-    preset: str = option(WHAT, words(*PRESETS), NO_PRESET, "A setting by name; see `batfill policies`.", quiet=True)
+    preset: str = option(WHAT, words(*PRESETS), NO_PRESET, "A setting; see `batfill policies`.", quiet=True)
     policy: Policy = option(WHAT, rows.POLICY, "fcfs", "Queue order; see `batfill policies`.", off=MISSING)
     backfill: Policy | None = option(WHAT, rows.BACKFILL, rows.SAME, "The order of backfilling.")
     depth: int | str = option(WHAT, rows.DEPTH, 1, "The number of reservations, or all.", quiet=True)
@@ -137,6 +140,11 @@ class Options:
         "processors, kept processors, or (live) machines.", quiet=True)
     max_running: int | None = option(WHAT, rows.MOST, None, "The most jobs of one user that run at once.", quiet=True)
     calendar: Calendar | None = option(WHAT, rows.CALENDAR, None, "Windows in which processors are unavailable.",
+        quiet=True)
+    backfill_while: Gate | None = option(WHAT, rows.GATE, None, "When jobs are backfilled, as grid.csv:300.",
+        quiet=True)
+    pool: Pools | None = option(WHAT, rows.POOLS, None, "What jobs take besides, as licences=40.", quiet=True)
+    energy_budget: Budget | None = option(WHAT, rows.BUDGET, None, "Energy in a period, as 2MWh@0..3d,watts=100W.",
         quiet=True)
     feedback: Feedback | None = option(WHAT, rows.FEEDBACK, None, "Jobs that follow others: log, after:20min, "
         "sessions.", quiet=True)
@@ -156,10 +164,10 @@ class Options:
         "waiting jobs request more machines than this.",
         OF_SMALL, OF_SPARED, quiet=True)
     seed: int = option(SMALL_JOBS, rows.SEED, 0, "Seed of the forests.", OF_FOREST)
-    predict: str = option(PREDICTIONS, rows.words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected "
-        "run time of a job: its request, a prediction (easy++, regression), or the true runtime.", OF_REQUESTS)
-    predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where this replaces the request: in the order "
-        "alone, or in all: in reservations and backfilling, too. If the order changes: all.", OF_PREDICTIONS, off=ALL)
+    predict: str = option(PREDICTIONS, rows.words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "What a job is "
+        "expected to run: its request, easy++, regression, or the true runtime.", OF_REQUESTS)
+    predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where that replaces the request: in the order "
+        "alone, or in backfilling, too; all if the order changes.", OF_PREDICTIONS, off=ALL)
     bound: bool = option(STUDY, rows.SWITCH, True, "Expect a small job that may be killed to end at the divider at the "
         "latest.", OF_TRIES, OF_KILLS, off=False)
     regime: str = option(STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: what had ended by the "
@@ -238,23 +246,46 @@ class Options:
 
     @property
     def calendar_digest(self) -> dict[str, str]:
-        """The sha256 of the calendar's file; {} without one."""
-        return {} if self.calendar is None else {"calendar_sha256": self.calendar.digest}
+        """The sha256 of the files of the calendar and the gate; {} without any."""
+        files = {"calendar": self.calendar, "backfill-while": self.backfill_while}
+        return {f"{name.replace('-', '_')}_sha256": one.digest for name, one in files.items() if one is not None}
 
     def on(self, workload: Workload, jobs: JobTable) -> Options:
-        """The same with the calendar in seconds of these jobs of a workload, which must be able to run beside it.
+        """The same with all dates in seconds of these jobs of a workload, which must be able to run beside a calendar.
 
         Raises:
-            BatfillError: they are not, or the calendar does not fit the machine or the workload.
+            BatfillError: they are not, or the calendar or a gate does not fit the machine or the workload.
         """
-        if self.calendar is None:
-            return self
-        assert workload.procs is not None
-        calendar = self.calendar.on(workload.procs, workload.clock)
-        calendar.require_possible(jobs, workload.procs, workload.name)
-        return replace(self, calendar=calendar)
+        self.require_amounts(jobs, workload.name)
+        gate, calendar = self.backfill_while, self.calendar
+        gate = None if gate is None else gate.on(workload.clock)
+        if calendar is not None:
+            assert workload.procs is not None
+            calendar = calendar.on(workload.procs, workload.clock, pools=self.pools)
+            calendar.require_possible(jobs, workload.procs, workload.name, self.pools)
+        budget = self.energy_budget
+        if budget is not None:
+            budget = budget.on(workload.clock, self.pools)
+            if len(jobs) and not budget.pool.amounts(jobs).any():
+                raise BatfillError(
+                    f"{workload.name}: option energy-budget: no job has a field {budget.field} above 0; name another, "
+                    "as watts=FIELD, or what a processor draws, as watts=100W"
+                )
+        return replace(self, calendar=calendar, backfill_while=gate, energy_budget=budget)
 
     # What the options mean together
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """What jobs take beside processors."""
+        return () if self.pool is None else self.pool.pools
+
+    @property
+    def fields(self) -> set[str]:
+        """The fields of jobs that pools read."""
+        read = {pool.field or pool.name for pool in self.pools if pool.each is None}
+        read |= {self.energy_budget.field} - {""} if self.energy_budget is not None else set()
+        return read | {"resources"} if read else read
 
     @property
     def kills(self) -> bool:
@@ -341,6 +372,25 @@ class Options:
             raise BatfillError(
                 f"{source}: option max-running: no job has a user; leave it out, or take a log with users"
             )
+
+    def require_amounts(self, jobs: JobTable, source: str) -> None:
+        """Refuse a pool of which no job takes anything.
+
+        Raises:
+            BatfillError: there is one.
+        """
+        for pool in self.pools:
+            if len(jobs) and not pool.amounts(jobs).any():
+                field = pool.field or pool.name
+                raise BatfillError(
+                    f"{source}: option pool: {pool.name}: no job has a field {field} above 0; name another, as "
+                    f"{pool.name}=...@FIELD, or what a processor takes, as @1, or leave the pool out"
+                )
+            if len(jobs) and pool.of_user and (jobs.user < 0).all():
+                raise BatfillError(
+                    f"{source}: option pool: {pool.name} is of each user, and no job has one; leave :user out, or take "
+                    "a log with users"
+                )
 
     def require_classes(self, jobs: JobTable, source: str) -> None:
         """Refuse classes of the workload if no job states its own.
@@ -553,11 +603,13 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
                 f"option kill: needed compares reservations of processors; choose always, or leave reservation "
                 f"{reserved} out"
             )
-        plan = ("depth", 1), ("tested", ALL), ("calendar", None), ("max-running", None)
-        if any(chosen[name] != usual_one for name, usual_one in plan):
+        plan = {"depth": 1, "tested": ALL} | dict.fromkeys(
+            ("calendar", "backfill-while", "max-running", "pool", "energy-budget")
+        )
+        if any(chosen[name] != usual_one for name, usual_one in plan.items()):
             raise BatfillError(
-                f"options depth, tested, calendar, max-running: with reservation {reserved} one job of all that wait "
-                "has a reservation, without a plan; leave them or the reservation out"
+                f"options {', '.join(plan)}: with reservation {reserved} one job of all that wait has a reservation, "
+                "without a plan; leave them or the reservation out"
             )
     small, divider = chosen["small"], chosen["divider"]
     if small == CLASS and divider.fixed_s == math.inf:

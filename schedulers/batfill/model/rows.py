@@ -161,6 +161,27 @@ def calendar_file(name: str, value: Any) -> Calendar:
     return calendar_of(name, value)
 
 
+def gate_in(name: str, value: Any) -> Any:
+    """The gate in this file, or of these periods, or the gate itself."""
+    from batfill.model.gate import Gate
+
+    return Gate.of(name, value)
+
+
+def budget_in(name: str, value: Any) -> Any:
+    """The energy budget that a text names, or the budget itself."""
+    from batfill.model.energy import Budget
+
+    return Budget.of(name, value)
+
+
+def pools_in(name: str, value: Any) -> Any:
+    """The pools that a text names, or the pools themselves."""
+    from batfill.model.pools import Pools
+
+    return Pools.of(value, name)
+
+
 def feedback_in(name: str, value: Any) -> Any:
     """The feedback that a text names, or the feedback itself."""
     from batfill.model.feedback import feedback_of
@@ -283,6 +304,21 @@ DEPTH = Kind(partial(count_of, example=1), "a whole number, or `all`", "number",
 MOST = Kind(partial(count_of, least=1, word=OFF, example=40), "a whole number > 0, or `none`", "number", OR_NONE)
 TESTED = Kind(partial(count_of, least=1), "a whole number > 0, or `all`", "number", OR_ALL)
 CALENDAR = Kind(calendar_file, "a CSV file", "file", "Calendar | str | Path")
+GATE = Kind(
+    gate_in,
+    "a CSV file of periods; or of intensities, with `:` and the highest",
+    "file",
+    "Gate | str | Path | list[tuple[float, float]]",
+)
+BUDGET = Kind(
+    budget_in, "`AMOUNT@BEGIN..END`, with `,watts=`, `,idle=` and `,head-holds` behind it", "budget", "Budget | str"
+)
+POOLS = Kind(
+    pools_in,
+    "`NAME=AMOUNT`, with `@` and a field, or what a processor takes; several with commas",
+    "pool",
+    "Pools | str | list[str]",
+)
 FEEDBACK = Kind(
     feedback_in,
     "`none`, `log`, `after:` and a duration, or `sessions`; the last two also with `:fcfs`",

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 from batfill.base.errors import BatfillError
 from batfill.engine.records import EVERY_JOB as EVERY_JOB
 from batfill.engine.records import QueueRules
+from batfill.model.pools import RUNNING, Pool, in_order
 
 if TYPE_CHECKING:
-    from batfill.model.calendar import Calendar
+    from batfill.model.calendar import Calendar, Change
+    from batfill.model.energy import Budget
+    from batfill.model.gate import Gate
     from batfill.model.policy import Policy
 
 
@@ -27,7 +30,13 @@ class Rules(QueueRules):
     backfill: Policy | None = None  # the order in which jobs are tried for backfilling; None for the queue's own
     kills: bool = True  # whether a small job that still runs at its divider is killed, and queued again as large
     bound: bool = False  # whether a job that may be killed is expected to end at the divider at the latest
-    calendar: Calendar | None = None  # windows in which processors are unavailable, in seconds of the log
+    calendar: Calendar | None = (
+        None  # windows in which processors, or of a pool, are unavailable, in seconds of the log
+    )
+    backfill_while: Gate | None = None  # when jobs are backfilled, in seconds of the log; None for always
+    energy_budget: Budget | None = None  # in seconds of the log, with what jobs draw
+    max_running: int = EVERY_JOB  # how many jobs of a user may run at once; EVERY_JOB for any number
+    pools: tuple[Pool, ...] = ()  # what jobs take beside processors
 
     def __post_init__(self) -> None:
         if not self.threshold_s >= 0:
@@ -55,7 +64,29 @@ class Rules(QueueRules):
     @property
     def planned(self) -> bool:
         """Whether a plan of all processors says which jobs start, and not the reservation of the head alone."""
-        return self.depth != 1 or self.tested != EVERY_JOB or self.calendar is not None or self.limits_users
+        return self.depth != 1 or self.tested != EVERY_JOB or self.has_dates or bool(self.all_pools)
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether decisions are made at dates of a calendar, a gate or a budget, too."""
+        return any(given is not None for given in (self.calendar, self.backfill_while, self.energy_budget))
+
+    @property
+    def changes(self) -> list[Change]:
+        """The dates of the calendar, the gate and the budget, in order."""
+        dated = (self.calendar, self.backfill_while, self.energy_budget)
+        dates = [one for given in dated if given is not None for one in given.changes]
+        return sorted(dates, key=lambda date: (date.at_s, date.amount < 0, date.fails))
+
+    @property
+    def all_pools(self) -> tuple[Pool, ...]:
+        """The pools in the engine's order; a limit of running jobs is one of each user, of which a job takes one.
+
+        What jobs draw of a budget is the last of those that reserve.
+        """
+        drawn = () if self.energy_budget is None else (self.energy_budget.pool,)
+        limit = (Pool(RUNNING, self.max_running, of_user=True),) if self.limits_users else ()
+        return in_order((*limit, *self.pools, *drawn))
 
     @property
     def limits_users(self) -> bool:

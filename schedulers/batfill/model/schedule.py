@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.tables import ReadOnly, same_values
-from batfill.base.words import instant
-from batfill.model.calendar import Calendar
+from batfill.base.words import duration, instant
+from batfill.model.calendar import NO_WINDOWS, Calendar
+from batfill.model.energy import Budget
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import DAY_S, JobTable
 from batfill.model.metrics import TAU_S, Summary, summarize
+from batfill.model.pools import Pool, amount_text, rejected
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
@@ -33,7 +36,7 @@ def try_name(job: str, number: int) -> str:
     return f"{job}#{number}" if number else job
 
 
-HOUR_S = 3600
+HOUR_S, KWH_J = 3600, 3_600_000
 LATER_TRY = re.compile(r"(.+)#([0-9]{1,9})")  # a name made by `try_name`
 
 
@@ -64,6 +67,49 @@ class Away:
             f"{away_h:,.1f} processor-hours unavailable, jobs still ran in {overrun_h:,.1f} of them; "
             f"failures killed {self.failed:,} tries ({lost_h:,.1f} processor-hours of work)"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How much of a pool was in use in a run."""
+
+    name: str
+    capacity: int  # in whole base units, without windows
+    unit: str  # the base unit; empty for pieces
+    share: float  # in use, of what there was
+    most: int  # the most in use at once
+    above_s: float  # how long more was in use than there was, after a window had begun
+    refused: int  # jobs that want more than the capacity, which are rejected,
+    first_refused: str  # and the id of the first; empty if there is none
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a dict by field, for JSON."""
+        return asdict(self)
+
+    def as_text(self) -> str:
+        """One line."""
+        most, capacity = (amount_text(amount, self.unit) for amount in (self.most, self.capacity))
+        too_much = f"; {self.refused:,} jobs want more (first: {self.first_refused})" if self.refused else ""
+        above = f"; {duration(self.above_s)} above what there was" if self.above_s else ""
+        return f"{self.name}: {self.share:.2%} of {capacity} in use, at most {most}{above}{too_much}"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a run drew of an energy budget."""
+
+    budget_j: int
+    drawn_j: float  # in the period, that of idle machines included
+    above_s: float  # how long more was drawn than had become available
+
+    def as_dict(self) -> dict[str, float]:
+        """As a dict by field, for JSON."""
+        return {**asdict(self), "share": self.drawn_j / self.budget_j}
+
+    def as_text(self) -> str:
+        """One line."""
+        above = f"; {duration(self.above_s)} more than had become available" if self.above_s else ""
+        return f"{self.drawn_j / KWH_J:,.1f} kWh, {self.drawn_j / self.budget_j:.2%} of the budget{above}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +146,9 @@ class Schedule(ReadOnly):
     until_s: float = np.inf  # the last instant processed, if the replay has not ended
     closed_submit_s: NDArray[np.float64] | None = None  # of a closed replay; inf if still to come
     calendar: Calendar | None = None  # in seconds; None if all processors are always available
+    pools: tuple[Pool, ...] = ()  # what jobs take beside processors,
+    wants: NDArray[np.int64] | None = None  # (n_jobs, n_pools)  and how much; None without pools
+    budget: Budget | None = None  # of energy, in seconds
 
     def __eq__(self, other: object) -> bool:
         """Whether the other schedule starts equal jobs at the same instants in the same order, and kills the same."""
@@ -139,8 +188,10 @@ class Schedule(ReadOnly):
 
     @property
     def rejected(self) -> NDArray[np.bool_]:
-        """The jobs wider than the machine."""
-        return self.jobs.procs > self.size
+        """The jobs wider than the machine, and those that want more of a pool than there is."""
+        if self.wants is None:
+            return self.jobs.procs > self.size
+        return rejected(self.jobs, self.size, self.pools, self.wants)
 
     @property
     def runtime_s(self) -> NDArray[np.float64]:
@@ -212,14 +263,68 @@ class Schedule(ReadOnly):
 
     def available(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Dates, ascending, and how many processors are available from each on: also those of windows with jobs."""
-        assert self.calendar is not None
+        dates, used, taken = self.over_time("", self.jobs.procs)
+        return dates, np.maximum(self.size - taken, used)
+
+    def over_time(
+        self, pool: str, amounts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        """Dates, ascending, and from each on what jobs that have ended use of a pool, and what windows take of it.
+
+        `pool`: empty for processors; `amounts`: what the jobs want of it.
+        """
         ran = self.ended
-        at_s, away = self.calendar.away()
+        at_s, away = (self.calendar or NO_WINDOWS).away(pool)
         at_s = at_s.clip(max=self.end_s[ran].max(initial=0.0))  # later ones are of no account
-        whole, killed = self.jobs.procs[ran], self.jobs.procs[self.kills["row"]]
+        whole, killed = amounts[ran], amounts[self.kills["row"]]
         dates = np.concatenate([at_s, self.start_s[ran], self.end_s[ran], self.kills["start_s"], self.kills["end_s"]])
         in_order = np.argsort(dates, kind="stable")
         idle = np.zeros(len(at_s), np.int64)
         used = np.cumsum(np.concatenate([idle, whole, -whole, killed, -killed])[in_order])
         taken = np.cumsum(np.concatenate([np.diff(away), np.zeros(len(dates) - len(at_s), np.int64)])[in_order])
-        return dates[in_order], np.maximum(self.size - taken, used)
+        return dates[in_order], used, taken
+
+    def drawn(self) -> Drawn | None:
+        """What was drawn of the energy budget until its end, or the last instant processed; None without one."""
+        if self.budget is None:
+            return None
+        budget, watts = self.budget, self.budget.pool.amounts(self.jobs)
+        started = ~np.isnan(self.start_s)
+        begins = np.concatenate([self.start_s[started], self.kills["start_s"]])
+        ends = np.concatenate([self.end_s[started], self.kills["end_s"]])
+        each = np.concatenate([watts[started], watts[self.kills["row"]]])
+        until_s = max(min(budget.end, self.until_s), budget.begin)
+        dates = np.concatenate([[budget.begin, until_s], begins, ends]).clip(budget.begin, until_s)
+        in_order = np.argsort(dates, kind="stable")
+        drawn_w = budget.idle_w + np.cumsum(np.concatenate([[0, 0], each, -each])[in_order])
+        lasts_s = np.diff(dates[in_order], append=until_s)
+        gains = (budget.rate_w - drawn_w) * lasts_s
+        after = np.cumsum(gains)
+        least, most = np.minimum(after - gains, after), np.maximum(after - gains, after)
+        below = np.where(
+            most <= 0,
+            least < 0,
+            np.divide(-least, most - least, out=np.zeros(len(after)), where=(least < 0) & (most > 0)),
+        )
+        return Drawn(budget.joules, float((drawn_w * lasts_s).sum()), float((below * lasts_s).sum()))
+
+    def uses(self) -> list[Use]:
+        """How the pools of the machine were used, from the first submission to the last end of jobs that have ended."""
+        found, ran = [], self.ended
+        if self.wants is None or not ran.any():
+            return []
+        from_s, until_s = float(self.submit_s[ran].min()), float(self.end_s[ran].max())
+        for pool, amounts in zip(self.pools, self.wants.T, strict=True):
+            if pool.of_user:
+                continue
+            dates, used, taken = self.over_time(pool.name, amounts)
+            lasts_s = np.diff(np.clip(dates, from_s, until_s), append=until_s)
+            there = float((np.maximum(pool.capacity - taken, 0) * lasts_s).sum())
+            there += float(pool.capacity) * (min(float(dates[0]), until_s) - from_s)
+            over_s = float(lasts_s[used > pool.capacity - taken].sum())
+            share = float((used * lasts_s).sum()) / there if there > 0 else 0.0
+            most = int(used[lasts_s > 0].max(initial=0))
+            refused = np.flatnonzero((amounts > pool.capacity) & (self.submit_s <= self.until_s))
+            first = str(self.jobs.ids[refused[0]]) if len(refused) else ""
+            found.append(Use(pool.name, pool.capacity, pool.base, share, most, over_s, len(refused), first))
+        return found

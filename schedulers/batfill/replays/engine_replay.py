@@ -27,6 +27,7 @@ from batfill.model.calendar import NO_WINDOWS, never_runs
 from batfill.model.invariants import InternalError, require_sound
 from batfill.model.jobs import SMALL, JobTable, checked_size
 from batfill.model.policy import POLICIES
+from batfill.model.pools import may_run_short, rejected, wanted
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
 from batfill.queue import Queue, copied
@@ -73,7 +74,7 @@ class EngineReplay:
         Raises:
             BatfillError: a policy returns an unsortable key, or another argument is invalid.
         """
-        checked_size("size", size)
+        checked_size("size", size + bool(rules.pools))  # one more for jobs that want more of a pool than there is
         n_jobs = len(jobs)
         expected_s = np.asarray(jobs.request_s if expected_s is None else expected_s, np.float64)
         if expected_s.shape != (n_jobs,) or not (expected_s >= 0).all():
@@ -84,9 +85,21 @@ class EngineReplay:
         small = (jobs.job_class == SMALL if small is None else small) & (not learns) & (rules.divider_s < np.inf)
         n_small = n_jobs if learns else int(small.sum())
         n_kills = n_small + (rules.calendar.most_kills(n_jobs) if rules.calendar else 0)
-        rules = replace(rules, outlived=rules.outlived or jobs.outlives)
+        # Pools that can never run short are left out, as they change no start.
+        self.pools, windowed = rules.pools, {w.pool for w in rules.calendar.windows} if rules.calendar else set()
+        self.wants = wanted(self.pools, jobs)
+        self.rejected = rejected(jobs, size, self.pools, self.wants)
+        fits = ~self.rejected
+        scarce = tuple(
+            pool
+            for pool, amounts in zip(self.pools, self.wants.T, strict=True)
+            if pool.name in windowed or may_run_short(pool, amounts[fits], jobs.procs[fits], size)
+        )
+        rules = replace(rules, outlived=rules.outlived or jobs.outlives, pools=scarce)
         self.queue = Queue(size, rules, capacity=n_jobs, tries=n_small > 0 or rules.outlived)
-        self.queue.know(jobs.submit_s, jobs.request_s, jobs.procs, jobs.user, outlives=jobs.outlives)
+        procs = np.where(self.rejected, size + 1, jobs.procs)
+        wants = wanted(rules.all_pools, jobs) if rules.all_pools else None
+        self.queue.know(jobs.submit_s, jobs.request_s, procs, jobs.user, outlives=jobs.outlives, wants=wants)
         self.events = Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=ends.new_ends(at_once),
@@ -105,7 +118,7 @@ class EngineReplay:
             small=small.astype(np.uint8),
             killable=((small if jobs.killable is None else small & jobs.killable) & rules.kills).astype(np.uint8),
             submit_s=np.ascontiguousarray(jobs.submit_s, np.float64),
-            procs=np.ascontiguousarray(jobs.procs, np.int64),
+            procs=np.ascontiguousarray(procs, np.int64),
         )
         self.restart(rules)
 
@@ -243,6 +256,13 @@ class EngineReplay:
         given = self.given._replace(submit_s=submit_s) if self.closed else self.given
         found = loop.violation(until_s, self.size, given, start_s, self.events, self.scratch())
         require_sound(found, lambda row: self.table.ids[row])
+        for pool, wants in zip(self.pools, self.wants.T, strict=True):
+            if not pool.of_user:  # as on a machine that has so much of this pool
+                amounts = np.where(self.rejected, pool.capacity + 1, wants)
+                there = available(pool.capacity, self.queue.rules.calendar or NO_WINDOWS, pool.name)
+                given, events = given._replace(procs=amounts), self.events._replace(available=there)
+                found = loop.violation(until_s, pool.capacity, given, start_s, events, self.scratch())
+                require_sound(found, lambda row: self.table.ids[row])
         if self.closed:
             self.check_follows(submit_s, start_s)
 
@@ -252,7 +272,7 @@ class EngineReplay:
         preceding = follows["preceding"][rows].astype(np.int64)
         free = preceding == NOBODY
         preceding[free] = 0
-        ends_s = np.where(self.table.procs > self.size, submit_s, start_s + self.events.duration_s)
+        ends_s = np.where(self.rejected, submit_s, start_s + self.events.duration_s)
         due_s = np.where(free, self.table.submit_s[rows], ends_s[preceding] + follows["think_s"][rows])
         wrong = (submit_s[rows] != due_s) | (np.bincount(rows, minlength=1)[rows] != 1)
         if wrong.any() or (np.diff(submit_s[rows]) < 0).any():
@@ -285,6 +305,9 @@ class EngineReplay:
             order=self.tries["row"].astype(np.int64),
             until_s=np.inf if self.next_s == np.inf else self.now_s,
             calendar=self.queue.rules.calendar,
+            pools=self.pools,
+            wants=self.wants if self.pools else None,
+            budget=self.queue.rules.energy_budget,
         )
 
 
@@ -349,9 +372,9 @@ def bytes_a_job(jobs: JobTable, rules: Rules, *, learns: bool = False) -> tuple[
     return round(jobs.nbytes / max(len(jobs), 1)), -(-(some[1] - some[0]) // (SAMPLE - SAMPLE // 2))
 
 
-def available(size: int, calendar: Calendar) -> NDArray[np.void]:
-    """The processors available from each date on, engine STEP (n_changes + 1,)."""
-    at_s, away = calendar.away()
+def available(size: int, calendar: Calendar, pool: str = "") -> NDArray[np.void]:
+    """The processors, or what there is of a pool, from each date on, engine STEP (n_changes + 1,)."""
+    at_s, away = calendar.away(pool)
     steps: NDArray[np.void] = new_records(len(away), STEP)
     steps["at_s"], steps["free"] = np.append(-np.inf, at_s), size - away
     return steps
@@ -360,7 +383,7 @@ def available(size: int, calendar: Calendar) -> NDArray[np.void]:
 def engine_bytes(jobs: JobTable, rules: Rules, learns: bool) -> int:
     """The bytes of all arrays of a replay of these jobs but its blocks, and of its schedule at its end."""
     small = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8)) if (jobs.job_class == SMALL).any() else jobs
-    run = EngineReplay(small, 1, replace(rules, calendar=None), learns=learns)
+    run = EngineReplay(small, 1, replace(rules, calendar=None, backfill_while=None, energy_budget=None), learns=learns)
     made = run.schedule()
     arrays = [*run.events, *run.given, made.start_s, made.backfilled]
     in_table = {id(getattr(small, f.name)) for f in fields(small)}

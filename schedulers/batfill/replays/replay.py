@@ -129,6 +129,7 @@ def replay(
     workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested, speed=speed)
     read_s = None if isinstance(log, Workload) else time.perf_counter() - began
     chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
+    workload = workload.with_read(chosen.fields)
     if say is not None and len(workload.jobs) >= LONG:
         say(memory_line(workload, chosen))
 

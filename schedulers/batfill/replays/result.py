@@ -103,6 +103,8 @@ class Result(ReadOnly, KeptRows):
             **(self.learned.as_dict() if self.learned else {}),
             **self.who_pays(),
             **({} if self.schedule.calendar is None else {"calendar": self.of_calendar()}),
+            **({"pools": [use.as_dict() for use in uses]} if (uses := self.schedule.uses()) else {}),
+            **({} if (drawn := self.schedule.drawn()) is None else {"energy": drawn.as_dict()}),
             **({} if (closed := self.schedule.closed()) is None else {"feedback": closed.as_dict()}),
             **({} if self.ended else {"until_s": self.schedule.until_s, "not_ended": self.not_ended}),
             "read_s": self.read_s,
@@ -123,7 +125,7 @@ class Result(ReadOnly, KeptRows):
     def of_calendar(self) -> dict[str, Any]:
         """What the calendar took, and its windows: when they begin and end, None for never, and how wide they are."""
         assert self.schedule.calendar is not None
-        windows = [(w.begin, finite(w.end), w.processors) for w in self.schedule.calendar.windows]
+        windows = [(w.begin, finite(w.end), w.processors) for w in self.schedule.calendar.windows if not w.pool]
         return {**self.schedule.away().as_dict(), "windows": windows}
 
     def who_pays(
@@ -226,6 +228,8 @@ class Result(ReadOnly, KeptRows):
             *([("not ended", running)] if running else []),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
             *([] if self.schedule.calendar is None else [("calendar", self.schedule.away().as_text())]),
+            *(("pool", use.as_text()) for use in self.schedule.uses()),
+            *([] if (drawn := self.schedule.drawn()) is None else [("energy", drawn.as_text())]),
             *([] if closed is None else [("feedback", closed.as_text())]),
             ("time", f"{reading}{took(self.simulate_s)} simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.workload.warnings),

@@ -16,6 +16,7 @@ from dataclasses import fields, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -26,6 +27,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows
 from batfill.base.words import instant
 from batfill.model.calendar import Calendar
+from batfill.model.gate import Gate
 from batfill.model.jobs import Clock, JobTable, Overrun, Workload, checked_size
 from batfill.model.metrics import TAU_S, Summary
 from batfill.model.options import REQUEST, Options, arguments_of, of_arguments
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Unrequested
     from batfill.replays.plots import Plot
 
-SAVED_FORMAT = "batfill replay 23"
+SAVED_FORMAT = "batfill replay 24"
 # The columns of a job table in a file, with their types. A value for each job; those that may be None may be missing.
 OF_JOBS = {
     "ids": "U",
@@ -57,6 +59,7 @@ OF_JOBS = {
     "killable": "b1",
     **dict.fromkeys(("assumed_s", "waited_s", "think_s"), "f8"),
     "preceding": "i8",
+    "amounts": "V",
 }
 FLAGS = ("own_end", "outlives")
 OPTIONAL = {f.name for f in fields(JobTable) if f.default is None}
@@ -166,7 +169,8 @@ class Replay(JobRows):
         """Follow other rules from the next decision on: these fields of the options are changed."""
         self.changes = (*self.changes, (self.now_s, self.options))
         self.options = replace(self.options, **values)
-        self.engine.change_rules(replace(self.options, calendar=None).rules)  # the calendar stays
+        undated = replace(self.options, calendar=None, backfill_while=None, energy_budget=None)  # which stay
+        self.engine.change_rules(undated.rules)
 
     # What there is to see
 
@@ -254,7 +258,8 @@ class Replay(JobRows):
 
     def save(self, path: str | Path) -> None:
         """Write the run's state, including its workload, to one file (NumPy's .npz; contains no code)."""
-        workload, calendar = self.workload, self.engine.queue.rules.calendar
+        workload, rules = self.workload, self.engine.queue.rules
+        calendar, gate = rules.calendar, rules.backfill_while
         options = [*(options for _, options in self.changes), self.options]
         dates = [*(until_s for until_s, _ in self.engine.past), self.engine.until_s]
         about = {
@@ -270,6 +275,7 @@ class Replay(JobRows):
             "simulate_s": self.simulate_s,
             "forked_s": self.forked_s,
             "calendar": calendar and calendar_as_dict(calendar),
+            "gate": gate and gate_as_dict(gate),
             "steps": [[until_s, one.as_dict()] for until_s, one in zip(dates, options, strict=True)],
             "found": digest_of(self.engine),
         }
@@ -294,7 +300,10 @@ class Replay(JobRows):
         own = {policy.name: policy for policy in policies}
         jobs, about = read_run(path)
         try:
-            calendar = None if about["calendar"] is None else calendar_of(**about["calendar"])
+            given = {
+                "calendar": None if about["calendar"] is None else calendar_of(**about["calendar"]),
+                "backfill-while": None if about["gate"] is None else gate_of(**about["gate"]),
+            }
             (until_s, first), *later = (
                 (end_of(until_s), {**stated, **{name: own.get(stated[name], stated[name]) for name in ORDERS}})
                 for until_s, stated in about["steps"]
@@ -310,13 +319,13 @@ class Replay(JobRows):
                 unrequested=cast("Unrequested", unrequested_of("unrequested", about["unrequested"])),
                 speed=None if about["speed"] is None else speed_given("speed", about["speed"]),
             )
-            options = arguments_of({**first, "calendar": calendar})
+            options = arguments_of({**first, **given})
             run = cls(workload, tau_s=about["tau_s"], **cast("Any", options))
             run.engine.advance(until_s)
             for until_s, stated in later:
                 if not until_s >= run.engine.until_s:
                     raise ValueError("a step's date")
-                changed = Options.of({**stated, "calendar": calendar})
+                changed = Options.of({**stated, **given})
                 run._change(**{name: getattr(changed, name) for name in CHANGEABLE})
                 run.engine.advance(until_s)
             run.simulate_s = seconds_of("simulate_s", about["simulate_s"])
@@ -337,9 +346,30 @@ def digest_of(run: EngineReplay) -> str:
     return sha256(b"".join(array.tobytes() for array in (run.start_s, run.tries, run.kills))).hexdigest()
 
 
+def gate_as_dict(gate: Gate) -> dict[str, Any]:
+    """A gate in seconds as JSON, which `gate_of` reads."""
+    return {
+        "periods": [[begin, finite(end)] for begin, end in gate.periods],
+        "name": gate.name,
+        "digest": gate.digest,
+    }
+
+
+def gate_of(periods: Any, name: Any, digest: Any) -> Gate:
+    """The gate of these values.
+
+    Raises:
+        BatfillError, TypeError, ValueError: they are none.
+    """
+    read = ((float(begin), math.inf if end is None else float(end)) for begin, end in periods)
+    return Gate(tuple(read), str(name), str(digest))
+
+
 def calendar_as_dict(calendar: Calendar) -> dict[str, Any]:
     """A calendar in seconds as JSON, which `calendar_of` reads."""
-    windows = [{**window._asdict(), "end": finite(window.end)} for window in calendar.windows]
+    windows = [
+        {**window._asdict(), "end": finite(window.end), "processors": window.amount} for window in calendar.windows
+    ]
     return {"windows": windows, "name": calendar.name, "digest": calendar.digest}
 
 
@@ -388,7 +418,7 @@ def read_run(path: Path) -> tuple[JobTable, dict[str, Any]]:
             arrays: dict[str, NDArray[Any]] = {name: np.asarray(stored[name]) for name in stored.files}
     except (
         *(OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, NotImplementedError, MemoryError),
-        *(SyntaxError, RuntimeError, zipfile.BadZipFile, zlib.error),
+        *(SyntaxError, TokenError, RuntimeError, zipfile.BadZipFile, zlib.error),
     ) as error:
         raise BatfillError(f"{path}: cannot be read as a saved replay ({error!s:.200}); save it again") from None
     if str(arrays.get("format")) != SAVED_FORMAT:
@@ -402,7 +432,7 @@ def read_run(path: Path) -> tuple[JobTable, dict[str, Any]]:
                 raise wrong(path, f"{name} is missing")
             continue
         array = arrays[name]
-        if array.shape != shape or (array.dtype.kind if kind == "U" else array.dtype) != kind:
+        if array.shape != shape or (array.dtype.kind if kind in "UV" else array.dtype) != kind:
             raise wrong(path, f"{name} is of type {array.dtype} and shape {array.shape}")
     try:
         about = loaded_json(str(arrays["about"]))

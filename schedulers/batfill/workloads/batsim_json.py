@@ -34,7 +34,9 @@ from batfill.model.jobs import (
     expected_of,
     refuse_unrequested,
     table_in_order,
+    unread,
 )
+from batfill.model.pools import MOST
 from batfill.model.values import speed_given, unrequested_of
 from batfill.workloads.batsim5_json import (
     NEW_TYPES,
@@ -49,6 +51,8 @@ from batfill.workloads.batsim5_json import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 
 BatsimVersion = Literal[4, 5]  # those whose form of a workload is written
@@ -103,6 +107,7 @@ USER_FIELDS = {
 
 # Every field of a job that something here reads, or passes on as Batsim's own.
 READ_FIELDS = frozenset((*RESERVED, *USER_FIELDS, ASSUMED_FIELD))
+RESOURCES = "resources"  # an object of amounts by name, of which pools may read some
 
 
 class ProfileTask(NamedTuple):
@@ -360,6 +365,7 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
         outlives=outlives,
         assumed_s=np.array([assumed_of(job) for job in jobs], np.float64) if np.isnan(user_request_s).any() else None,
+        amounts=amounts_in(jobs),
     )
     stated: Overrun = "kill" if (table.runtime_s >= table.walltime_s).any() else "keep"
     if outlives:
@@ -670,7 +676,32 @@ def field_warnings(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def unread_lines(found: Mapping[str, int]) -> tuple[str, ...]:
     """A line for each field that nothing reads, with the number of the jobs that have it."""
-    return tuple(f"not modelled: the field {name} of {things(n, 'job')}" for name, n in sorted(found.items()))
+    return tuple(f"{unread(name)}{things(n, 'job')}" for name, n in sorted(found.items()))
+
+
+def amounts_of(job: Mapping[str, Any]) -> dict[str, float]:
+    """The amounts that a job states, by name: its further fields that are numbers >= 0, and what `resources` has."""
+    if READ_FIELDS.issuperset(job):
+        return {}
+    given = job.get(RESOURCES)
+    further = {name: job[name] for name in job.keys() - READ_FIELDS} | (given if isinstance(given, dict) else {})
+    return {
+        name: float(value)
+        for name, value in further.items()
+        if name and type(value) in (int, float) and 0 <= value <= MOST
+    }
+
+
+def amounts_in(jobs: Iterable[Mapping[str, Any]]) -> NDArray[np.void] | None:
+    """The same of all jobs, float64 fields (n_jobs,), nan where a job has none; None without any."""
+    found = [amounts_of(job) for job in jobs]
+    names = sorted({name for one in found for name in one})
+    if not names:
+        return None
+    records = np.full(len(found), nan, [(name, "f8") for name in names])
+    for name in names:
+        records[name] = [one.get(name, nan) for one in found]
+    return records
 
 
 def user_of(job: Mapping[str, Any]) -> int:

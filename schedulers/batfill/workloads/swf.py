@@ -57,7 +57,7 @@ NO_RUN_TIME, NO_SUBMISSION, NO_PROCESSORS, SUMMARISED, ADDED = range(1, len(REAS
 # The columns that jobs are made of, and those that what stands in for a request may need besides.
 OF_JOBS = (
     *("job", "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status", "user"),
-    *("preceding_job", "think_s"),
+    *("preceding_job", "think_s", "requested_memory_kb"),
 )
 OF_STAND_INS = {"queue": ("queue",)}
 
@@ -164,7 +164,21 @@ def columns_of(
         "waited_s": np.where(waited_s >= 0, waited_s, np.nan) if (waited_s >= 0).any() else None,
         "preceding": np.where(preceding > 0, preceding, -1).astype(np.int64) if follows else None,
         "think_s": log["think_s"][keep] if follows else None,
+        "amounts": memory_of(log, keep),
     }
+
+
+def memory_of(log: SwfLog, keep: NDArray[np.bool_]) -> NDArray[np.void] | None:
+    """The memory that jobs request, in GB, as the field `memory` of amounts; None if none requests any.
+
+    The log has it for each processor, in kB.
+    """
+    known = log["requested_memory_kb"][keep]
+    if not (known > 0).any():
+        return None
+    amounts = np.zeros(len(known), [("memory", "f8")])
+    amounts["memory"] = np.where(known > 0, known * log.needed_procs[keep] / 1e6, np.nan)
+    return amounts
 
 
 @dataclass(frozen=True, eq=False)

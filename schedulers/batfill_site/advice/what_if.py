@@ -19,6 +19,7 @@ from batfill.base.words import duration
 from batfill.model.calendar import Calendar
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, who_pays, width_bins
 from batfill.model.options import OPTIONS, Options
+from batfill.model.pools import Pools, rejected, wanted
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
 from batfill.replays.replay import simulate
@@ -462,6 +463,11 @@ def what_if(
     withheld = beyond(system, tried)
     read = read_once(log, **how.reading)
     workload, jobs, size = how.jobs(read)
+    if shared.get("pool"):  # whatever the order, the same jobs run
+        pools = Pools.of(shared["pool"]).pools
+        jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
+        if not len(jobs):
+            raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
     source = source_of(read, **how.reading)
     loads = LOADS if promise.PRESET in (choice.options for choice in tried) else ()
     with patient_progress("choices", len(tried) + len(loads) + 1) as advance:

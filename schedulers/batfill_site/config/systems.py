@@ -744,6 +744,12 @@ def site_config(
     draft = draft_of(at, options)
     if options.calendar is not None:
         draft.lacks.append("the calendar's windows: reserve their nodes for maintenance in the batch system itself")
+    if options.backfill_while is not None:
+        draft.lacks.append("the gate: switch backfilling on and off in the batch system itself")
+    if options.energy_budget is not None:
+        draft.lacks.append("the energy budget, which none of these systems has")
+    if options.pool is not None:
+        draft.lacks.append("the pools of what jobs take beside processors: define them in the batch system itself")
     if options.max_running is not None and "slurm.conf" in draft.files:
         draft.files["slurm.conf"] += SLURM_LIMIT.format(most=options.max_running)
         draft.differs.append("the limit of running jobs per user holds for jobs of the QOS normal, and needs slurmdbd")

@@ -14,6 +14,7 @@ from batfill.base.kernels import F8, U1, U4, Array, entry, kernel, outlined, rec
 from batfill.engine.ends import clear_ends, enter, next_end_s
 from batfill.engine.loop import AT_START, BEFORE_START, Events, advance, next_change_s
 from batfill.engine.records import AWAY, JOB, LINE, TRY, QueueArrays
+from batfill.engine.running import free_all, take
 from batfill.engine.waiting import dequeue, enqueue_at, section_again
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def begin_fork(now_s, free, changed, fork, forks, queue, events):
     for row in range(len(jobs)):
         if jobs[row].section != AWAY:
             dequeue(queue, row)
-    queue.running_of[:] = 0
+    free_all(queue)
     clear_ends(queue.running)
     clear_ends(events.ends)
     queue.state[0] = AT_START[0]
@@ -92,8 +93,8 @@ def begin_fork(now_s, free, changed, fork, forks, queue, events):
             enqueue_at(now_s, queue, section_again(queue, row), row)
             continue
         enter(queue.running, job.start_s + job.expected_s, job.procs, row)
-        if len(queue.users) > 0:
-            queue.running_of[queue.users[row]] += 1
+        if len(queue.wants) > 0:
+            take(queue, row, -1)
         run_s = events.duration_s[row]
         if job.killable:
             run_s = min(run_s, queue.tries[row].kill_after_s)

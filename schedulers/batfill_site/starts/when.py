@@ -51,6 +51,7 @@ class ForecastOfReplay(Forecast):
         """Follow a replay from where it has stopped, with all that has ended so far as the past."""
         refuse_replayed(run.options)
         refuse_kept(run.options)
+        refuse_pools(run.options)
         self.run, given = run, run.engine.given
         past = Past(so_far(run.workload.jobs, given.small, given.killable))
         super().__init__(past, Ensemble(forks, seed))
@@ -208,12 +209,29 @@ def when(
         )
     refuse_replayed(chosen)
     refuse_kept(chosen)
+    refuse_pools(chosen)
     if chosen.calendar is not None:
         raise BatfillError("option calendar: its dates count from a log's begin, and a site's state has none")
     site = read_state(state, at=at, procs=procs)
     chosen.require_classes(site.jobs, site.name)
     chosen.require_users(site.jobs, site.name)
     return when_at_site(site, job, chosen, forks, seed)
+
+
+def refuse_pools(options: Options) -> None:
+    """Refuse pools, as no state says what jobs take, and gates, which are not forecast.
+
+    Raises:
+        BatfillError: there are some.
+    """
+    if options.pool is not None:
+        raise BatfillError(
+            "option pool: an expected start is of processors, as no state says what else jobs take; leave it out"
+        )
+    if options.energy_budget is not None:
+        raise BatfillError("option energy-budget: an expected start knows no budget; leave it out")
+    if options.backfill_while is not None:
+        raise BatfillError("option backfill-while: an expected start knows no gate; leave it out")
 
 
 def refuse_kept(options: Options) -> None:

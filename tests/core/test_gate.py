@@ -1,0 +1,126 @@
+"""The gate on backfilling: cases on paper, its files, and where it is refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+import batfill as bf
+from batfill.base.errors import BatfillError
+from batfill.live.agent import Agent
+from batfill.model.gate import Gate
+from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
+from command import json_result, refusal
+from oracle import assert_same, oracle
+from strategies import random_table, table
+
+SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
+DATA = Path(__file__).parents[1] / "data" / "gate"
+
+# On 4 processors: the second waits for all until 10, and the third and the fourth would fit beside the first
+ROWS = [(0, 10, 10, 3), (1, 5, 5, 4), (2, 3, 3, 1), (2, 3, 3, 1)]
+ON_PAPER = {
+    "while it is open, jobs are backfilled": ([(0, math.inf)], [0, 10, 2, 5]),
+    "while it is shut, none starts behind the head, which goes on": ([(99, math.inf)], [0, 10, 15, 15]),
+    "jobs start when it opens, before it shuts, and not when it shuts": ([(4, 7)], [0, 10, 4, 15]),
+    "at the end of a period it is shut, and at the begin of the next open": ([(2, 4), (7, 8)], [0, 10, 2, 7]),
+    "periods may touch": ([(3, 6), (6, 9)], [0, 10, 3, 6]),
+    "without a period it is always shut": ([], [0, 10, 15, 15]),
+}
+
+
+@pytest.mark.parametrize("claim", ON_PAPER)
+def test_on_paper(claim):
+    periods, starts = ON_PAPER[claim]
+    schedule = replay_jobs(table(ROWS), 4, Rules(policy_named("fcfs"), backfill_while=Gate(tuple(periods))))
+    assert schedule.start_s.tolist() == starts, claim
+    assert_same(schedule, oracle(table(ROWS), 4, "fcfs", gate=periods))
+
+
+def test_a_gate_that_is_always_open_or_shut_is_no_gate_or_one_job_tested():
+    log = bf.Workload("made", random_table(5, n_jobs=300, size=9, span_s=900, wide=0), 9)
+    for policy in ("fcfs", "saf"):
+        always, never = (bf.replay(log, policy, backfill_while=gate) for gate in ([(0, math.inf)], []))
+        assert (always.schedule.start_s == bf.replay(log, policy, tested=300).schedule.start_s).all()
+        assert (never.schedule.start_s == bf.replay(log, policy, tested=1).schedule.start_s).all()
+        assert (always.schedule.start_s != never.schedule.start_s).any()
+
+
+def test_an_intensity_and_a_bound_make_the_periods():
+    assert Gate.of("gate", f"{DATA / 'intensity.csv'}:300").periods == ((0, 3600), (7200, 20_000))
+    assert Gate.of("gate", f"{DATA / 'intensity.csv'}:301").periods == ((0, 3600), (7200, math.inf))
+    assert Gate.of("gate", f"{DATA / 'intensity.csv'}:1").periods == ()
+    assert Gate.of("gate", DATA / "periods.csv").periods == ((0, 7200), (20_000, math.inf))
+    result = json_result("replay", SAMPLE, "--backfill-while", f"{DATA / 'intensity.csv'}:300")
+    assert result["options"]["backfill-while"] == f"{DATA / 'intensity.csv'}:300"
+    assert len(result["backfill_while_sha256"]) == 64
+
+
+def test_dates_are_those_of_the_logs_clock(tmp_path):
+    path = tmp_path / "dates.csv"
+    path.write_text("begin,end\n2026-03-01T08:00+00:00,2026-03-01T09:00+01:00\n")
+    assert "period 1 ends at 2026-03-01 09:00:00+01:00, before it begins" in refusal(
+        "replay", SAMPLE, "--backfill-while", path
+    )
+    path.write_text("begin,end\n2026-03-01T08:00+00:00,2026-03-01T10:00+01:00\n")
+    assert "is a date, and the workload has no clock" in refusal("replay", SAMPLE, "--backfill-while", path)
+    with pytest.raises(BatfillError, match="is a date, and the workload has no clock"):
+        Agent({"backfill-while": path})
+
+
+@pytest.mark.parametrize(
+    ("text", "bound", "says"),
+    [
+        ("begin,end\n9,5\n", "", "period 1 ends at 5.0, before it begins"),
+        ("begin,end\n1,5\n4,9\n", "", "period 2 begins before the one in front of it is over"),
+        ("begin,end\n1,\n4,9\n", "", "period 2 begins before the one in front of it is over"),
+        ("begin,end\n1,2026-03-01T08:00+01:00\n", "", "seconds and dates are mixed"),
+        ("begin,end\n2026-03-01T08:00,2026-03-01T09:00\n", "", "has no time zone"),
+        ("begin,end\nsoon,9\n", "", "line 2: begin 'soon' is neither"),
+        ("begin,end\n,9\n", "", "line 2: is not begin and end"),
+        ("begin,end\n1\n", "", "line 2: "),
+        ("begin,end\n1,2\n", ":300", "line 1: the columns are not begin,intensity"),
+        ("begin,intensity\n1,2\n", "", "line 1: the columns are not begin,end"),
+        ("begin,intensity\n1,low\n", ":300", "line 2: is not begin and intensity"),
+        ("begin,intensity\n5,2\n5,3\n", ":300", "dates are not in order, each once"),
+        ("begin,intensity\n5,2\n2026-03-01T08:00+01:00,3\n", ":300", "seconds and dates are mixed"),
+        ("", "", "line 1: the columns are not begin,end"),
+        ("begin,end\n" + "".join(f"{2 * n},{2 * n + 1}\n" for n in range(20_001)), "", "20,001 periods are too many"),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_line(text, bound, says, tmp_path):
+    path = tmp_path / "gate.csv"
+    path.write_text(text)
+    assert says in refusal("replay", SAMPLE, "--backfill-while", f"{path}{bound}")
+
+
+def test_what_takes_no_gate_says_so(tmp_path):
+    gate = [(0, 9)]
+    for options in ({"reservation": "kept"}, {"reservation": "machines"}):
+        with pytest.raises(BatfillError, match=r"backfill.while, max.running, pool, energy.budget: with reservation"):
+            Agent({"backfill-while": gate, **options})
+    with pytest.raises(BatfillError, match=r"a kept plan backfills no job; choose backfill.while none"):
+        Agent({"backfill-while": gate, "plan": "kept", "depth": "all"})
+    with pytest.raises(BatfillError, match="without windows, gates and pools"):
+        Agent({"backfill-while": gate, "select": "full"})
+    for wrong in (7, "", [3], [(1, 2, 3)]):
+        with pytest.raises(BatfillError, match=r"option backfill.while"):
+            bf.replay(SAMPLE, backfill_while=wrong)
+    path = tmp_path / "binary.csv"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BatfillError, match="is not text"):
+        bf.replay(SAMPLE, backfill_while=path)
+
+
+def test_a_saved_or_forked_replay_keeps_its_gate(tmp_path):
+    log = bf.Workload("made", random_table(3, n_jobs=80, size=9, span_s=90, longest=20), 9)
+    result = bf.replay(log, "saf", backfill_while=[(10, 30), (50, math.inf)])
+    assert (result.schedule.start_s != bf.replay(log, "saf").schedule.start_s).any()
+    run = bf.Replay(log, "saf", backfill_while=[(10, 30), (50, math.inf)]).run(40)
+    run.save(tmp_path / "run.npz")
+    for going_on in (run.fork(), bf.Replay.load(tmp_path / "run.npz")):
+        assert going_on.run().result().schedule == result.schedule
