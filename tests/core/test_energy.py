@@ -216,6 +216,7 @@ def test_what_takes_no_budget_says_so():
         bf.replay(SAMPLE, energy_budget=7)
 
 
+@pytest.mark.compiled
 def test_a_result_states_what_was_drawn_and_a_saved_replay_keeps_the_budget(tmp_path):
     text = "60kWh@0..2d,watts=100W,idle=500W"
     result = json_result("replay", SAMPLE, "--energy-budget", text)

@@ -41,6 +41,7 @@ def test_on_paper(claim):
     assert_same(schedule, oracle(table(ROWS), 4, "fcfs", gate=periods))
 
 
+@pytest.mark.compiled
 def test_a_gate_that_is_always_open_or_shut_is_no_gate_or_one_job_tested():
     log = bf.Workload("made", random_table(5, n_jobs=300, size=9, span_s=900, wide=0), 9)
     for policy in ("fcfs", "saf"):
