@@ -46,7 +46,7 @@ def truths(*, late=False):
 
 
 def chosen_truths(args):
-    """Those that are asked for."""
+    """The runs that --of names, or all."""
     if not PUBLIC:
         print("BATFILL_SLURM names no folder: without the public run", file=sys.stderr)
     return [truth for name, truth in truths().items() if not args.of or name in args.of]
