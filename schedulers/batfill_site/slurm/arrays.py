@@ -166,7 +166,7 @@ def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
     """The jobs that can start if the site is empty, and a sentence for each reason why others are left out."""
     asked, partitions, known = Asked(site), {each.name: each for each in site.partitions}, {}
     left_out: dict[str, list[str]] = {}
-    too_long = (jobs.limit_s > longest_s(site, jobs)).tolist()
+    too_long = (jobs.limit_s > longest_s(site, jobs, *share_arrays(site, jobs))).tolist()
     for job, needs, long in zip(jobs.ids, needs_of(jobs), too_long, strict=True):
         if needs not in known:
             known[needs] = lacking(site, asked, partitions, needs)
@@ -352,9 +352,13 @@ def limit_arrays(
     ), classes.all(keys)
 
 
-def longest_s(site: Site, jobs: SlurmJobs) -> NDArray[np.float64]:
-    """The longest limit that each job's partition, QOS and nearest association with a MaxWall allow."""
-    shares, association, rows = share_arrays(site, jobs)
+def longest_s(
+    site: Site, jobs: SlurmJobs, shares: Shares, association: NDArray[np.int64], rows: list[Association]
+) -> NDArray[np.float64]:
+    """The longest limit that each job's partition, QOS and nearest association with a MaxWall allow.
+
+    The last three are what `share_arrays` gives.
+    """
     nearest = [each.max_wall_s for each in rows]
     for i in shares.down.tolist():
         if nearest[i] is None:
@@ -401,9 +405,8 @@ def amounts_of(name: str, site: Site, jobs: SlurmJobs) -> tuple[NDArray[np.float
     if kind != "gres/gpu":
         return np.zeros(len(jobs)), lambda node: 0
     fits = np.array([gpu_type in ("", each) for each in jobs.gpu_type], bool)
-    return (jobs.gpus_per_node * jobs.nodes * fits).astype(
-        float
-    ), lambda node: node.gpus if gpu_type in ("", node.gpu_type) else 0
+    gpus = (jobs.gpus_per_node * jobs.nodes * fits).astype(float)
+    return gpus, lambda node: node.gpus if gpu_type in ("", node.gpu_type) else 0
 
 
 def fixed_priority(site: Site, jobs: SlurmJobs, associations: Sequence[Association]) -> NDArray[np.float64]:
@@ -453,8 +456,10 @@ def billing_of(site: Site, jobs: SlurmJobs) -> NDArray[np.float64]:
     return billing * times
 
 
-def job_arrays(site: Site, jobs: SlurmJobs, types: Numbers, asks: Numbers) -> NDArray[np.void]:
-    """The jobs; `asks` receives the classes of `node_arrays`."""
+def job_arrays(
+    site: Site, jobs: SlurmJobs, types: Numbers, asks: Numbers, longest_s: NDArray[np.float64]
+) -> NDArray[np.void]:
+    """The jobs, and the longest limit that is allowed each; `asks` receives the classes of `node_arrays`."""
     settings, table, memory = site.settings, new_records(len(jobs), JOB), memory_of(jobs)
     partitions = {each.name: i for i, each in enumerate(site.partitions)}
     if unknown := set(jobs.partition) - set(partitions):
@@ -474,7 +479,7 @@ def job_arrays(site: Site, jobs: SlurmJobs, types: Numbers, asks: Numbers) -> ND
     table["exclusive"] = jobs.exclusive | settings.whole_nodes | np.array([each.exclusive for each in given], bool)[of]
     table["tier"] = np.array([each.tier for each in given], np.int64)[of]
     most_nodes = np.array([np.inf if each.max_nodes is None else each.max_nodes for each in given])[of]
-    table["barred"] = (jobs.nodes > most_nodes) | (jobs.limit_s > longest_s(site, jobs))
+    table["barred"] = (jobs.nodes > most_nodes) | (jobs.limit_s > longest_s)
     table["asks"] = asks.all(zip(jobs.partition, jobs.constraint, memory.tolist(), strict=True))
     table["first"] = np.cumsum(jobs.nodes) - jobs.nodes
     table["billing"], table["start_s"] = billing_of(site, jobs), np.nan
@@ -555,10 +560,11 @@ def slurm_arrays(site: Site, jobs: SlurmJobs) -> Slurm:
         WorkloadError: a partition, a constraint or an association makes no sense.
     """
     n, types, asks, asked = len(jobs), Numbers(), Numbers(), Asked(site)
-    table = job_arrays(site, jobs, types, asks)
-    shares, table["association"], given = share_arrays(site, jobs)
-    table["fixed"] = fixed_priority(site, jobs, [given[i] for i in table["association"]])
-    limited, table["limits"] = limit_arrays(site, jobs, shares, table["association"], given)
+    shares, association, given = share_arrays(site, jobs)
+    table = job_arrays(site, jobs, types, asks, longest_s(site, jobs, shares, association, given))
+    table["association"] = association
+    table["fixed"] = fixed_priority(site, jobs, [given[i] for i in association])
+    limited, table["limits"] = limit_arrays(site, jobs, shares, association, given)
     counts_of, most, places = counted_of(site, jobs, table)
     nodes = node_arrays(site, asked, types, asks)
     shapes = shape_arrays(table, nodes)

@@ -60,8 +60,7 @@ def jobs_of(log: str | Path | Iterable[str | Path], site: Site, timezone: str | 
         WorkloadError: a file is unusable.
     """
     paths = [Path(log)] if isinstance(log, str | Path) else list(map(Path, log))
-    limits = {part.name: part.max_time_s for part in site.partitions if part.max_time_s is not None}
-    return read_jobs(paths, zone=timezone or "UTC", limits=limits)
+    return read_jobs(paths, zone=timezone or "UTC", limits=site.max_times_s)
 
 
 def read_windows(path: Path, site: Site) -> tuple[Window, ...]:

@@ -122,8 +122,7 @@ def read_now(
     Raises:
         WorkloadError: a file or the instant is unusable.
     """
-    limits = {part.name: part.max_time_s for part in site.partitions if part.max_time_s is not None}
-    records, past = _Live(Reading(timezone or "UTC"), limits), list(past)
+    records, past = _Live(Reading(timezone or "UTC"), site.max_times_s), list(past)
     with readable(state) as stream:
         begin = stream.read(4096).lstrip()
         text = begin + stream.read() if begin.startswith(b"JobId=") else b""

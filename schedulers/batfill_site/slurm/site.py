@@ -174,6 +174,11 @@ class Site:
     windows: tuple[Window, ...] = ()
     warnings: tuple[str, ...] = ()  # what was assumed, or is not modelled; a sentence each
 
+    @property
+    def max_times_s(self) -> dict[str, float]:
+        """The longest limit of each partition that has one, by its name: that of jobs without a limit."""
+        return {each.name: each.max_time_s for each in self.partitions if each.max_time_s is not None}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJobs:
