@@ -594,9 +594,8 @@ def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
 def of_plan(capacity: int, size: int, rules: Rules) -> Any:
     """The arrays by name for the plan of so many jobs and processors, empty unless a plan is made."""
     dates = len(rules.changes)
-    places = (
-        capacity if rules.energy_budget is None else 2 * capacity
-    )  # each reservation may begin in a step of its own
+    # With a budget each reservation may begin in a step of its own.
+    places = capacity if rules.energy_budget is None else 2 * capacity
     jobs, steps = (capacity, places + dates + SPARE_STEPS) if rules.planned else (0, 0)
     return {
         "lined": new_records(jobs, SLOT),

@@ -43,17 +43,8 @@ MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 
 
 SLURM = "a site's own Slurm"
-GROUPS = (
-    WHAT,
-    SMALL_JOBS,
-    PREDICTIONS,
-    LIVE_ONLY,
-    "",
-    SLURM,
-    "periods",
-    "log",
-    "output",
-)  # "": the command's own heading
+# Headings of a command's help, in their order; "" is the command's own.
+GROUPS = (WHAT, SMALL_JOBS, PREDICTIONS, LIVE_ONLY, "", SLURM, "periods", "log", "output")
 GROUP_OF = {
     **dict.fromkeys(("days", "months", "boundary", "skip", "count", "min-jobs", "training", "last"), "periods"),
     **dict.fromkeys(("procs", "tau", "overrun", "unrequested", "speed", "platform", "at"), "log"),

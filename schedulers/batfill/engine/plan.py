@@ -597,12 +597,8 @@ def affordable_s(queue, start_s, span_s, watts):
 
     With 0 watts: if the plan itself keeps it there.
     """
-    plan, rules, energy, steps = (
-        queue.plan,
-        queue.rules[0],
-        queue.rules[0].energy - ONE,
-        np.uint64(queue.state[0].steps),
-    )
+    plan, rules, steps = queue.plan, queue.rules[0], np.uint64(queue.state[0].steps)
+    energy = rules.energy - ONE
     end_s, until_s = start_s + span_s, rules.until_s
     if start_s >= until_s or end_s <= rules.from_s:
         return start_s

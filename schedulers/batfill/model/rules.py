@@ -30,9 +30,7 @@ class Rules(QueueRules):
     backfill: Policy | None = None  # the order in which jobs are tried for backfilling; None for the queue's own
     kills: bool = True  # whether a small job that still runs at its divider is killed, and queued again as large
     bound: bool = False  # whether a job that may be killed is expected to end at the divider at the latest
-    calendar: Calendar | None = (
-        None  # windows in which processors, or of a pool, are unavailable, in seconds of the log
-    )
+    calendar: Calendar | None = None  # windows of processors and pools, in seconds of the log
     backfill_while: Gate | None = None  # when jobs are backfilled, in seconds of the log; None for always
     energy_budget: Budget | None = None  # in seconds of the log, with what jobs draw
     max_running: int = EVERY_JOB  # how many jobs of a user may run at once; EVERY_JOB for any number
