@@ -44,32 +44,17 @@ def generated(n, load, seed):
     run_s *= load * NODES * CORES * GAP_S / (run_s * nodes * cpus).mean()
     submit_s = np.floor(np.cumsum(rng.exponential(GAP_S, n)))
     user = rng.zipf(1.5, n) % 100
-    none, zero, no_name = np.full(n, np.nan), np.zeros(n, np.int64), ("",) * n
-    jobs = SlurmJobs(
-        ids=tuple(map(str, range(n))),
-        submit_s=submit_s,
-        eligible_s=submit_s,
+    jobs = SlurmJobs.of(
+        submit_s,
         limit_s=np.minimum(np.maximum(60, run_s * rng.uniform(1, 5, n)) // 60 * 60 + 60, 14 * DAY_S).astype(np.int64),
         run_s=run_s,
         cpus=nodes * cpus,
         nodes=nodes,
         cpus_per_node=cpus,
-        min_nodes=np.ones(n, np.int64),
         memory_per_cpu_mb=np.full(n, 4000),
-        memory_per_node_mb=zero,
-        gpus_per_node=zero,
-        gpu_type=no_name,
-        constraint=no_name,
         partition=("batch",) * n,
-        qos=no_name,
         account=tuple(f"a{i % 10}" for i in user),
         user=tuple(f"u{i}" for i in user),
-        array=zero - 1,
-        nice=zero,
-        exclusive=zero > 0,
-        started_s=none,
-        ran_on=no_name,
-        held=zero > 0,
     )
     return site, jobs
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from batfill_site.slurm.arrays import rows_of
 from batfill_site.slurm.when import forecast_at, moment_at
 from slurm_truth import own
 
@@ -22,7 +21,7 @@ def scored(truth, every=10, forks=21):
     jobs, found = truth.jobs, []
     for row in range(every - 1, len(jobs), every):
         now_s = float(jobs.submit_s[row])
-        known = rows_of(jobs, np.flatnonzero(jobs.submit_s <= now_s).tolist())
+        known = jobs.select(np.flatnonzero(jobs.submit_s <= now_s))
         end_s = known.started_s + known.run_s
         end_s[end_s > now_s] = np.nan
         forecast = forecast_at(truth.site, known, end_s, now_s, forks, 0)

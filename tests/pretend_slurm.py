@@ -73,11 +73,9 @@ def jobs_of(n: int, seed: int) -> SlurmJobs:
     submit_s = BEGAN + np.cumsum(rng.exponential(work / (0.85 * 20 * 32), n)).round()
     memory = np.where(kind == 0, rng.choice([1000, 3000, 3000, 8000], n), 3000)
     users = [names[k] for k in np.minimum(rng.zipf(1.6, n) - 1, len(names) - 1)]
-    empty = ("",) * n
-    return SlurmJobs(
+    return SlurmJobs.of(
+        submit_s,
         ids=tuple(str(100 + k) for k in range(n)),
-        submit_s=submit_s,
-        eligible_s=submit_s,
         limit_s=limit_s.astype(np.int64),
         run_s=run_s,
         cpus=nodes * cpus_per_node,
@@ -85,20 +83,11 @@ def jobs_of(n: int, seed: int) -> SlurmJobs:
         cpus_per_node=cpus_per_node,
         min_nodes=nodes,
         memory_per_cpu_mb=memory,
-        memory_per_node_mb=np.zeros(n, np.int64),
         gpus_per_node=np.where(kind == 2, rng.choice([1, 2, 4], n), 0),
-        gpu_type=empty,
-        constraint=empty,
         partition=tuple(np.where(kind == 3, "debug", "batch")),
         qos=("normal",) * n,
         account=tuple(account_of[user] for user in users),
         user=tuple(users),
-        array=np.full(n, -1),
-        nice=np.zeros(n, np.int64),
-        exclusive=np.zeros(n, bool),
-        started_s=np.full(n, np.nan),
-        ran_on=empty,
-        held=np.zeros(n, bool),
     )
 
 

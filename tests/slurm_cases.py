@@ -176,9 +176,8 @@ def random_jobs(draw, site, n):
         np.where(rng.random(n) < 0.2, rng.integers(1, 3, n), 0) if any(node.gpus for node in site.nodes) else 0 * nodes
     )
     words = ("", "", "", "A", "A&B", "A|B", "(A|B)&C", "[A|C]", "A*2,B")
-    return SlurmJobs(
-        ids=tuple(map(str, range(n))),
-        submit_s=submit_s,
+    return SlurmJobs.of(
+        submit_s,
         eligible_s=eligible_s.astype(float),
         limit_s=limit_s,
         run_s=np.where(rng.random(n) < 0.1, 0.0, limit_s * rng.choice([0.1, 0.5, 1.0, 1.2], n)),
@@ -198,9 +197,6 @@ def random_jobs(draw, site, n):
         array=rng.choice([-1, -1, 7, 8], n),
         nice=rng.choice([0, 0, 500, -50], n),
         exclusive=rng.random(n) < draw.one(0.0, 0.0, 0.2),
-        started_s=np.full(n, np.nan),
-        ran_on=("",) * n,
-        held=np.zeros(n, bool),
     )
 
 

@@ -106,17 +106,14 @@ def public(folder):
     def text(key):
         return tuple(row[key] for row in rows)
 
-    nothing, submit_s = np.zeros(len(rows), np.int64), number("submit_s") + PUBLIC_BEGAN_S
     per_node, memory_per_node = number("tasks_per_node"), number("mem_per_node_mb")
-    jobs = SlurmJobs(
-        ids=text("id"), submit_s=submit_s.astype(float), eligible_s=submit_s.astype(float),
-        limit_s=number("limit_s"), run_s=number("sleep_s").astype(float), cpus=number("tasks"),
-        nodes=-(-number("tasks") // per_node), cpus_per_node=per_node, min_nodes=nothing + 1,
-        memory_per_cpu_mb=np.where(memory_per_node > 0, 0, number("mem_per_cpu_mb")),
-        memory_per_node_mb=memory_per_node, gpus_per_node=number("gpus"), gpu_type=("",) * len(rows),
-        constraint=text("constraint"), partition=("normal",) * len(rows), qos=("normal",) * len(rows),
-        account=text("account"), user=text("user"), array=nothing - 1, nice=nothing, exclusive=nothing > 0,
-        started_s=(number("start_s") + PUBLIC_BEGAN_S).astype(float), held=nothing > 0,
+    jobs = SlurmJobs.of(
+        (number("submit_s") + PUBLIC_BEGAN_S).astype(float), ids=text("id"), limit_s=number("limit_s"),
+        run_s=number("sleep_s").astype(float), cpus=number("tasks"), nodes=-(-number("tasks") // per_node),
+        cpus_per_node=per_node, memory_per_cpu_mb=np.where(memory_per_node > 0, 0, number("mem_per_cpu_mb")),
+        memory_per_node_mb=memory_per_node, gpus_per_node=number("gpus"), constraint=text("constraint"),
+        partition=("normal",) * len(rows), qos=("normal",) * len(rows), account=text("account"), user=text("user"),
+        started_s=(number("start_s") + PUBLIC_BEGAN_S).astype(float),
         ran_on=tuple(row["nodes"].replace("+", ",") for row in rows),
     )  # fmt: skip
     # sdiag gives whole seconds; the cycles were about half a second later. The controller was 8 s old.

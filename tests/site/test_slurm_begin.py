@@ -29,13 +29,8 @@ def state_of(seed):
     running = started & (run.start_s <= begin_s) & (run.start_s + jobs.run_s > begin_s)
     ended = started & (run.start_s + jobs.run_s <= begin_s)
     seen = replace(jobs, started_s=np.where(started, run.start_s, np.nan), ran_on=ran_on)
-    kept = np.flatnonzero(~ended)
-    rows = {name: getattr(seen, name) for name in type(seen).__slots__ if name != "warnings"}
-    chosen = {
-        name: tuple(each[k] for k in kept) if isinstance(each, tuple) else each[kept] for name, each in rows.items()
-    }
     clock = clock._replace(first_decay_s=begin_s - 8)  # ticks before the start of a job that runs make no sense
-    return site, replace(seen, **chosen), clock, running[kept], begin_s
+    return site, seen.select(np.flatnonzero(~ended)), clock, running[~ended], begin_s
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -38,12 +38,8 @@ def invented(n=240, seed=1, load=1.0):
     cpus = np.where(nodes == 1, rng.choice([1, 2, 4], n), 4)
     run_s = np.clip(rng.lognormal(8.5, 1, n), 60, 40_000).round()
     submit_s = BEGAN + np.cumsum(rng.exponential((run_s * nodes * cpus).mean() / 24 / load, n)).round()
-    amounts = ("memory_per_cpu_mb", "memory_per_node_mb", "gpus_per_node", "nice")
-    flags, texts = ("exclusive", "held"), ("gpu_type", "constraint", "qos", "ran_on")
-    return SlurmJobs(
-        ids=tuple(map(str, range(n))),
-        submit_s=submit_s,
-        eligible_s=submit_s,
+    return SlurmJobs.of(
+        submit_s,
         run_s=run_s,
         limit_s=(2 * run_s).astype(np.int64),
         cpus=nodes * cpus,
@@ -53,19 +49,6 @@ def invented(n=240, seed=1, load=1.0):
         partition=("main",) * n,
         user=tuple(USERS[k] for k in user),
         account=tuple("aab"[k] for k in user),
-        array=np.full(n, -1),
-        started_s=np.full(n, np.nan),
-        **dict.fromkeys(amounts, np.zeros(n, np.int64)),
-        **dict.fromkeys(flags, np.zeros(n, bool)),
-        **dict.fromkeys(texts, ("",) * n),
-    )
-
-
-def some(jobs, rows):
-    """These rows."""
-    columns = {name: getattr(jobs, name) for name in SlurmJobs.__slots__ if name != "warnings"}
-    return replace(
-        jobs, **{n: c[rows] if isinstance(c, np.ndarray) else tuple(c[k] for k in rows) for n, c in columns.items()}
     )
 
 
@@ -121,7 +104,7 @@ def test_jobs_that_ran_when_the_log_begins_are_named():
     site = replace(SITE, settings=replace(SITE.settings, multifactor=False, weight_fairshare=0))
     jobs = logged(site, invented())
     cut_s = BEGAN + 4 * DAY_S  # `sacct -S` prints what had not ended by then
-    kept = some(jobs, np.flatnonzero(jobs.started_s + jobs.run_s > cut_s))
+    kept = jobs.select(np.flatnonzero(jobs.started_s + jobs.run_s > cut_s))
     first = found(site, kept)["causes"][0]
     assert first["cause"].startswith("the beginning of the log: 3 jobs ran")
     assert first["share"] > 0.5
@@ -148,7 +131,7 @@ def test_the_pool_is_the_replay_of_the_same_jobs():
     waits = bf.replay(Workload("log", table, 24))["wait_s"]
     assert np.array_equal(pool_waits(SITE, jobs), waits)
     last = replace(jobs, eligible_s=np.where(np.arange(240) < 2, jobs.submit_s[-1] + 1, jobs.eligible_s))
-    assert np.array_equal(pool_waits(SITE, last)[-1:], pool_waits(SITE, some(jobs, np.arange(2, 240)))[-1:])
+    assert np.array_equal(pool_waits(SITE, last)[-1:], pool_waits(SITE, jobs.select(range(2, 240)))[-1:])
 
 
 def test_the_command_and_python_give_one_answer_of_the_files():

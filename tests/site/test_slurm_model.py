@@ -38,17 +38,8 @@ REACHING = (0, 2, 3, 4, 5, 7, 8, 10, 12, 16, 17, 19, 23, 24, 29, 32, 43, 44, 48,
 def jobs_of(**columns):
     """Jobs of one CPU and a minute, all at once, but for these columns."""
     n = max(len(each) for each in columns.values())
-    zero, one, none = np.zeros(n, np.int64), np.ones(n, np.int64), ("",) * n
     given = {name: each if isinstance(each[0], str) else np.asarray(each) for name, each in columns.items()}
-    start_s = given.setdefault("submit_s", np.full(n, BEGAN, np.float64))
-    start = {"submit_s": start_s, "eligible_s": start_s, "started_s": np.full(n, np.nan), "ran_on": none}
-    sizes = dict.fromkeys(("cpus", "nodes", "cpus_per_node", "min_nodes"), one)
-    sizes |= {"limit_s": 60 * one, "run_s": 60.0 * one}
-    texts = dict.fromkeys(("gpu_type", "constraint", "qos", "account", "user"), none)
-    zeros = dict.fromkeys(("memory_per_cpu_mb", "memory_per_node_mb", "gpus_per_node", "nice"), zero)
-    rest = {"ids": tuple(map(str, range(n))), "partition": ("p",) * n, "array": zero - 1}
-    flags = dict.fromkeys(("exclusive", "held"), zero > 0)
-    return SlurmJobs(**start | sizes | texts | zeros | rest | flags | given)
+    return SlurmJobs.of(**{"submit_s": np.full(n, BEGAN, np.float64), "partition": ("p",) * n} | given)
 
 
 def site_of(n=4, **fields):
@@ -252,5 +243,5 @@ def test_a_partition_or_an_account_that_makes_no_sense_is_named():
 
 
 def test_a_site_without_jobs_runs():
-    run = Model(site_of(), arrays.rows_of(jobs_of(nodes=[1]), [])).run(Clock())
+    run = Model(site_of(), jobs_of(nodes=[1]).select([])).run(Clock())
     assert (len(run.start_s), run.first.tolist(), run.cycles) == (0, [0], 0)

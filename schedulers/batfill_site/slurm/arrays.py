@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from datetime import UTC, datetime, timedelta
@@ -180,7 +179,7 @@ def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
         f"{len(named)} job{'s are' if len(named) > 1 else ' is'} left out (the first is {named[0]}): {reason}"
         for reason, named in left_out.items()
     )
-    return (rows_of(jobs, [i for i, job in enumerate(jobs.ids) if job not in gone]) if gone else jobs), texts
+    return (jobs.select([i for i, job in enumerate(jobs.ids) if job not in gone]) if gone else jobs), texts
 
 
 def lacking(site: Site, asked: Asked, partitions: dict[str, Partition], needs: Needs) -> str:
@@ -204,16 +203,6 @@ def lacking(site: Site, asked: Asked, partitions: dict[str, Partition], needs: N
         if len(left) < needs.nodes:
             return f"too few nodes of their partition have the {what} that they need"
     return ""
-
-
-def rows_of(jobs: SlurmJobs, rows: Sequence[int]) -> SlurmJobs:
-    """These jobs alone."""
-    columns = {each.name: getattr(jobs, each.name) for each in dataclasses.fields(jobs) if each.name != "warnings"}
-    chosen: dict[str, Any] = {
-        name: tuple(column[i] for i in rows) if isinstance(column, tuple) else column[list(rows)]
-        for name, column in columns.items()
-    }
-    return dataclasses.replace(jobs, **chosen)
 
 
 # The arrays of each part.

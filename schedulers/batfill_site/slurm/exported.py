@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -110,15 +110,13 @@ def site_of(conf: str, procs: int, most_running: int | None) -> Site:
 
 def slurm_jobs(jobs: JobTable, run_s: NDArray[np.float64], plugin: str | None) -> SlurmJobs:
     """The jobs as Slurm has them: a processor is a node, and a job's site factor is its whole priority."""
-    n, q, none = len(jobs), jobs.procs, np.zeros(len(jobs), np.int64)
+    n, q = len(jobs), jobs.procs
     limit_s = np.where(np.isfinite(jobs.request_s), np.maximum(60 * np.ceil(jobs.request_s / 60), 60), YEAR_S)
     factor = np.arange(n, 0, -1) if plugin is None else site_factors(plugin, jobs.submit_s, limit_s, q)
-    columns: dict[str, Any] = {each.name: ("",) * n if "str" in str(each.type) else none for each in fields(SlurmJobs)}
-    columns |= {"ids": tuple(map(str, jobs.ids)), "user": tuple(map(str, jobs.user)), "warnings": ()}
-    columns |= {"partition": ("all",) * n, "qos": ("normal",) * n, "array": none - 1, "nice": -factor.astype(np.int64)}
-    columns |= dict.fromkeys(("cpus", "nodes", "min_nodes"), q) | dict.fromkeys(("exclusive", "held"), none > 0)
-    columns |= {"cpus_per_node": none + 1, "submit_s": jobs.submit_s, "eligible_s": jobs.submit_s, "run_s": run_s}
-    return SlurmJobs(**columns | {"limit_s": limit_s.astype(np.int64), "started_s": np.full(n, np.nan)})
+    columns: dict[str, Any] = {"ids": tuple(map(str, jobs.ids)), "user": tuple(map(str, jobs.user))}
+    columns |= {"partition": ("all",) * n, "qos": ("normal",) * n, "nice": -factor.astype(np.int64)}
+    columns |= dict.fromkeys(("cpus", "nodes", "min_nodes"), q) | {"limit_s": limit_s.astype(np.int64)}
+    return SlurmJobs.of(jobs.submit_s, run_s=run_s, **columns)
 
 
 def site_factors(

@@ -6,14 +6,15 @@ The rules that use it are in docs/background/slurm.md. Times are in seconds, dat
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+import numpy as np
 
-    import numpy as np
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
 NONE: Mapping[str, Any] = MappingProxyType({})
@@ -213,6 +214,28 @@ class SlurmJobs:
     ran_on: tuple[str, ...]  # node lists as cb[01-06]; "" if not known
     held: NDArray[np.bool_]  # it waited for something that is not modelled, or ran in a reservation
     warnings: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(cls, submit_s: NDArray[np.float64], **columns: Any) -> SlurmJobs:
+        """Jobs of one CPU and a minute in a partition without a name, but for these columns."""
+        n = len(submit_s)
+        usual: dict[str, Any] = {"ids": tuple(map(str, range(n))), "submit_s": submit_s, "eligible_s": submit_s}
+        usual |= dict.fromkeys(("cpus", "nodes", "cpus_per_node", "min_nodes"), np.ones(n, np.int64))
+        usual |= {"limit_s": np.full(n, 60), "run_s": np.full(n, 60.0), "array": np.full(n, -1)}
+        usual |= {"started_s": np.full(n, np.nan), "exclusive": np.zeros(n, bool), "held": np.zeros(n, bool)}
+        for each in fields(cls):
+            usual.setdefault(each.name, ("",) * n if "str" in str(each.type) else np.zeros(n, np.int64))
+        return cls(**usual | {"warnings": ()} | columns)
+
+    def select(self, rows: Sequence[int] | NDArray[np.intp]) -> SlurmJobs:
+        """These jobs alone, in this order."""
+        columns = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "warnings"}
+        at = np.asarray(rows, np.intp)
+        chosen: dict[str, Any] = {
+            name: tuple(column[i] for i in at.tolist()) if isinstance(column, tuple) else column[at]
+            for name, column in columns.items()
+        }
+        return replace(self, **chosen)
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -19,7 +19,7 @@ from batfill.model.values import number_from, seed_of, tau_of
 from batfill_site.advice.payers import Changed
 from batfill_site.score import score
 from batfill_site.slurm.answer import Group, Logged, Outcome, Payers, SlurmWhatIf
-from batfill_site.slurm.arrays import possible, rows_of
+from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.changes import add_nodes, apply
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, waits
 from batfill_site.slurm.files import VERSION, jobs_of, site_of
@@ -123,7 +123,7 @@ def compared(
         worst = list(sites)[int(np.argmax([one.sum() for one in stuck]))]
         raise WorkloadError(f"{name}: no job starts under every configuration, least under {worst}; leave that out")
     if never.any():
-        jobs, found = rows_of(jobs, np.flatnonzero(~never).tolist()), [wait[:, ~never] for wait in found]
+        jobs, found = jobs.select(np.flatnonzero(~never)), [wait[:, ~never] for wait in found]
     slowdowns = [bounded_slowdown(wait, jobs.run_s, tau_s) for wait in found]
     by = [*kinds(jobs, sum(node.cpus for node in first.nodes)), *users(jobs)]
     groups = [group for kind in by for group in grouped(*kind, found, slowdowns)]

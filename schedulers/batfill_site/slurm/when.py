@@ -19,7 +19,6 @@ from batfill.model.jobs import DAY_S, Clock, job_table
 from batfill.model.options import Options
 from batfill.replays.many import in_threads
 from batfill_site.accounting.record_text import zone_of
-from batfill_site.slurm.arrays import rows_of
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.files import site_of
 from batfill_site.slurm.model import Model
@@ -120,7 +119,7 @@ class Forks(Ensemble):
         run_s[:n] = drawn_s
         unknown = np.isnan(run_s)
         run_s[unknown] = self.all.limit_s[row[unknown]]
-        jobs = rows_of(self.all, row.tolist())
+        jobs = self.all.select(row)
         jobs = replace(jobs, submit_s=jobs.submit_s + by_s, eligible_s=jobs.eligible_s + by_s, run_s=run_s)
         running, wanted = np.zeros(len(row), bool), np.zeros(len(row), bool)
         running[:n], wanted[:n] = ~moment.waits, asked
