@@ -12,24 +12,8 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.engine.ends import new_ends
 from batfill.engine.records import new_records
-from batfill_site.slurm.records import (
-    FREE,
-    GROUP,
-    JOB,
-    KINDS,
-    NODE,
-    OPTIONS,
-    SHARE,
-    STATE,
-    WINDOW,
-    Limited,
-    Nodes,
-    Plan,
-    Shapes,
-    Shares,
-    Slurm,
-    Windows,
-)
+from batfill_site.slurm import records
+from batfill_site.slurm.records import KINDS, Limited, Nodes, Plan, Shapes, Shares, Slurm, Windows
 from batfill_site.slurm.site import NEW_RULES, Association, Limits
 
 if TYPE_CHECKING:
@@ -40,6 +24,7 @@ if TYPE_CHECKING:
     from batfill_site.slurm.site import Node, Partition, Site, SlurmJobs
 
 NO_LIMIT = 2**62
+NO_LIMIT_IF_0 = ("partition_job_depth", "sched_max_job_start", "bf_max_job_test", "bf_max_job_start")
 SLOT_KEYS = 2**21  # of all slots together
 ROOM = 64  # intervals of a plan, at first
 RESET_YEARS = 30  # after the last job: as long as usage is reset
@@ -211,7 +196,7 @@ def lacking(site: Site, asked: Asked, partitions: dict[str, Partition], needs: N
 def node_arrays(site: Site, asked: Asked, types: Numbers, asks: Iterable[tuple[str, str, int]]) -> Nodes:
     """The nodes; `types` are those of GPUs, `asks` partition, features and memory of each class of jobs."""
     n = len(site.nodes)
-    nodes, free = new_records(n, NODE), new_records(n, FREE)
+    nodes, free = new_records(n, records.NODE), new_records(n, records.FREE)
     free["cpus"] = nodes["cpus"] = [node.cpus for node in site.nodes]
     nodes["first"] = np.cumsum(nodes["cpus"]) - nodes["cpus"]
     free["memory"], free["gpus"] = [node.memory_mb for node in site.nodes], [node.gpus for node in site.nodes]
@@ -232,7 +217,7 @@ def node_arrays(site: Site, asked: Asked, types: Numbers, asks: Iterable[tuple[s
     places = np.zeros(67, np.uint8)
     places[[pow(2, i, 67) for i in range(64)]] = range(64)
     by_leaf = [np.cumsum([0, *map(len, leaves)]), np.array([i for leaf in leaves for i in leaf], np.int64)]
-    scratch = [new_records(n + len(leaves), GROUP), places, *(words_of([], n) for _ in range(9))]
+    scratch = [new_records(n + len(leaves), records.GROUP), places, *(words_of([], n) for _ in range(9))]
     return Nodes._make([nodes, free, *words, *by_leaf, *scratch])
 
 
@@ -248,7 +233,7 @@ def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, NDArray[np.int64]
             given.setdefault((account, ""), Association(account))
     place = {("", ""): 0, ("root", ""): 0, **{key: i for i, key in enumerate(given, 1)}}
     rows = [Association(""), *given.values()]
-    tree = new_records(len(rows), SHARE)
+    tree = new_records(len(rows), records.SHARE)
     tree["parent"] = [-1, *(place[each.account if each.user else each.parent, ""] for each in rows[1:])]
     tree["user"] = [each.user != "" for each in rows]
     parents, shares = tree["parent"][1:], np.array([each.shares for each in rows], np.float64)
@@ -365,7 +350,7 @@ def window_arrays(site: Site) -> Windows:
     """The calendar."""
     place = {node.name: i for i, node in enumerate(site.nodes)}
     given = [each for each in site.windows if each.begin_s < each.end_s]
-    windows, step = new_records(len(given), WINDOW), site.settings.bf_resolution_s
+    windows, step = new_records(len(given), records.WINDOW), site.settings.bf_resolution_s
     windows["begin_s"], windows["end_s"] = [each.begin_s for each in given], [each.end_s for each in given]
     windows["told_s"] = [min(each.begin_s, each.announced_s) for each in given]
     windows["b"] = [math.floor(each.begin_s / step) * step for each in given]
@@ -449,7 +434,7 @@ def job_arrays(
     site: Site, jobs: SlurmJobs, types: Numbers, asks: Numbers, longest_s: NDArray[np.float64]
 ) -> NDArray[np.void]:
     """The jobs, and the longest limit that is allowed each; `asks` receives the classes of `node_arrays`."""
-    settings, table, memory = site.settings, new_records(len(jobs), JOB), memory_of(jobs)
+    settings, table, memory = site.settings, new_records(len(jobs), records.JOB), memory_of(jobs)
     partitions = {each.name: i for i, each in enumerate(site.partitions)}
     if unknown := set(jobs.partition) - set(partitions):
         raise WorkloadError(f"there is no partition {min(unknown)!r}; leave such jobs out, see arrays.possible")
@@ -477,27 +462,14 @@ def job_arrays(
 
 def option_record(site: Site) -> NDArray[np.void]:
     """What the kernels read of the settings."""
-    s, options = site.settings, new_records(1, OPTIONS)
-    same = ("weight_age", "weight_fairshare", "damping", "multifactor", "fair_tree", "defer", "least_loaded")
-    values = {name: getattr(s, name) for name in (*same, "serial_at_end")} | {
-        "max_age": s.max_age_s,
-        "decay": 1 - 0.693 / s.half_life_s if s.half_life_s else 1.0,
-        "calc_period": s.calc_period_s,
-        "new_rules": s.version >= NEW_RULES,
-        "depth": s.default_queue_depth,
-        "partition_depth": s.partition_job_depth or NO_LIMIT,
-        "main_starts": s.sched_max_job_start or NO_LIMIT,
-        "tests": s.bf_max_job_test or NO_LIMIT,
-        "cycle_starts": s.bf_max_job_start or NO_LIMIT,
-        "leaves": len(site.switches),
-        "sched_interval": s.sched_interval_s,
-        "sched_delay": s.batch_sched_delay_s,
-        "interval": s.bf_interval_s,
+    s, options = site.settings, new_records(1, records.OPTIONS)
+    values = records.numbers_of(s) | {name: getattr(s, name) or NO_LIMIT for name in NO_LIMIT_IF_0}
+    values |= {
+        "bf_min_prio_reserve": s.bf_min_prio_reserve if s.multifactor else 0,
         "window": int(s.bf_window_s),
-        "resolution": s.bf_resolution_s,
-        "linear": s.bf_window_linear_s,
-        "min_priority": s.bf_min_prio_reserve if s.multifactor else 0,
-        "min_age": s.bf_min_age_reserve_s,
+        "decay": 1 - 0.693 / s.half_life_s if s.half_life_s else 1.0,
+        "new_rules": s.version >= NEW_RULES,
+        "leaves": len(site.switches),
         "last_edge": max((max(each.begin_s, each.end_s) for each in site.windows), default=-np.inf),
         "two": 2.0,
     }
@@ -562,5 +534,5 @@ def slurm_arrays(site: Site, jobs: SlurmJobs) -> Slurm:
     places_of = [np.zeros(int(jobs.nodes.sum()), np.int64), new_ends(most_running + 1)]
     plan = [new_plan(ROOM, nodes.mask.size), window_arrays(site), counts_of, np.zeros(places, np.int64), most]
     dates = [np.zeros(len(site.partitions), np.int64), np.empty(0), np.empty(0), np.empty(0)]
-    records = [option_record(site), new_records(1, STATE)]
-    return Slurm._make([table, *rows, *places_of, nodes, shapes, limited, shares, *plan, *dates, *records])
+    last = [option_record(site), new_records(1, records.STATE)]
+    return Slurm._make([table, *rows, *places_of, nodes, shapes, limited, shares, *plan, *dates, *last])

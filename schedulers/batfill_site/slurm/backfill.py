@@ -30,6 +30,12 @@ def meets(slurm, date):
         same_until(slurm, date if date < now + window else min(date, date - window + 1))
 
 
+@kernel
+def cut(options, date):
+    """A date cut down to the resolution of plans (B4, 6)."""
+    return date - date % options.bf_resolution_s
+
+
 @outlined
 def reserve(slurm, b, e, taken):
     """Reserve nodes in [b, e) (B7)."""
@@ -127,7 +133,7 @@ def date_of(slurm, last):
 def group_of(slurm, asked, key):
     """The last key of the group that has a key, of the running jobs on the nodes asked (B5)."""
     state, new_rules, running = slurm.state[0], slurm.options[0].new_rules, slurm.running
-    linear = slurm.options[0].linear
+    linear = slurm.options[0].bf_window_linear_s
     window, date = FIRST_GROUP_S, end_of(running[next_on(slurm, asked, 0)])
     if new_rules:
         date += 30 - date % 30
@@ -260,7 +266,7 @@ def try_job(slurm, place, may_reserve):
                     return True
         if begin > now and not may_reserve:
             return False
-        b, e = begin - begin % options.resolution, begin + job.limit - (begin + job.limit) % options.resolution
+        b, e = cut(options, begin), cut(options, begin + job.limit)
         meets(slurm, b)
         meets(slurm, e)
         clash = begin > now and not free_between(slurm, b, e, nodes.found)
@@ -296,7 +302,7 @@ def cycle(slurm):
             if slurm.counts_of[slurm.queue[i], kind] >= 0:
                 slurm.counts[slurm.counts_of[slurm.queue[i], kind]] = 0
     tried = started = place = 0
-    while place < state.waiting and tried < options.tests and started < options.cycle_starts:
+    while place < state.waiting and tried < options.bf_max_job_test and started < options.bf_max_job_start:
         row = slurm.queue[place]
         if counted(slurm, row, 0, TRIED) or passed_over(slurm, row):
             place += 1
@@ -305,10 +311,11 @@ def cycle(slurm):
         for kind in range(TRIED):
             slurm.counts[slurm.counts_of[row, kind]] += 1
         job = slurm.jobs[row]
-        old_enough = state.now - job.eligible >= options.min_age
+        old_enough = state.now - job.eligible >= options.bf_min_age_reserve_s
         if not old_enough:
             same_until(slurm, state.now)
-        may_reserve = job.priority >= options.min_priority and old_enough and not counted(slurm, row, TRIED, COUNTED)
+        may_reserve = old_enough and job.priority >= options.bf_min_prio_reserve
+        may_reserve = may_reserve and not counted(slurm, row, TRIED, COUNTED)
         if try_job(slurm, place, may_reserve):
             started += 1
         else:

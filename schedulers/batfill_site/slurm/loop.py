@@ -30,11 +30,11 @@ def main_pass(slurm):
         nodes.open[x] = ~np.uint64(0)
     slurm.partition_counts[:] = 0
     tried = started = place = 0
-    while place < state.waiting and tried < options.depth and started < options.main_starts:
+    while place < state.waiting and tried < options.default_queue_depth and started < options.sched_max_job_start:
         row = queue[place]
         job = jobs[row]
         partition = job.partition
-        if slurm.partition_counts[partition] >= options.partition_depth or passed_over(slurm, row):
+        if slurm.partition_counts[partition] >= options.partition_job_depth or passed_over(slurm, row):
             place += 1
             continue
         tried += 1
@@ -46,7 +46,7 @@ def main_pass(slurm):
             start(slurm, place, MAIN)
             started += 1
         else:
-            slurm.partition_counts[partition] = options.partition_depth  # the partition is closed
+            slurm.partition_counts[partition] = options.partition_job_depth  # the partition is closed
             for x in range(len(nodes.open)):
                 nodes.open[x] &= ~nodes.partitions[partition, x]
             place += 1
@@ -55,7 +55,7 @@ def main_pass(slurm):
 @kernel
 def turn_s(options, date_s):
     """The controller's loop's next turn."""
-    found_s = whole(date_s - options.phase) + options.phase
+    found_s = whole(date_s - options.phase_s) + options.phase_s
     return found_s if found_s >= date_s else found_s + 1
 
 
@@ -64,7 +64,7 @@ def set_due(slurm):
     """A main pass is due (M3)."""
     state, options = slurm.state[0], slurm.options[0]
     if state.due_s == np.inf and not options.main_known:
-        state.due_s = turn_s(options, max(state.now_s, state.turned + options.sched_delay))
+        state.due_s = turn_s(options, max(state.now_s, state.turned + options.batch_sched_delay_s))
 
 
 @kernel
@@ -77,7 +77,7 @@ def next_s(slurm):
     if state.cleaned < state.ended:
         found_s = min(found_s, slurm.cleaned_s[state.cleaned])
     if state.queued < len(slurm.arrivals):
-        found_s = min(found_s, slurm.jobs[slurm.arrivals[state.queued]].queued_s + options.arrival)
+        found_s = min(found_s, slurm.jobs[slurm.arrivals[state.queued]].queued_s + options.arrival_s)
     return found_s
 
 
@@ -107,7 +107,7 @@ def advance(slurm):
         if next_end_s(slurm.ends) == now_s:
             row = np.int64(slurm.ends.slots[next_end(slurm.ends)].row)
             leave_next(slurm.ends)
-            slurm.cleaned_s[state.ended] = now_s + options.cleaning
+            slurm.cleaned_s[state.ended] = now_s + options.cleaning_s
             end(slurm, row)
             account_end(slurm, row)
             if options.new_rules:
@@ -116,7 +116,7 @@ def advance(slurm):
             state.cleaned += 1
         elif (
             state.queued < len(slurm.arrivals)
-            and slurm.jobs[slurm.arrivals[state.queued]].queued_s + options.arrival == now_s
+            and slurm.jobs[slurm.arrivals[state.queued]].queued_s + options.arrival_s == now_s
         ):
             enqueue(slurm, slurm.arrivals[state.queued])
             state.queued += 1
@@ -124,7 +124,7 @@ def advance(slurm):
                 set_due(slurm)
         elif state.tick_s == now_s:
             tick(slurm)
-            state.tick_s = now_s + options.calc_period
+            state.tick_s = now_s + options.calc_period_s
         elif state.passed < state.ended and slurm.cleaned_s[state.passed] == now_s:
             state.passed += 1
             if not (options.new_rules or options.main_known):
@@ -134,7 +134,7 @@ def advance(slurm):
             main_pass(slurm)
         elif state.full_s == now_s:
             make_full(slurm)
-        elif 2 * (min(options.tests, state.waiting) + len(slurm.windows.live)) + 2 > len(slurm.plan.begin):
+        elif 2 * (min(options.bf_max_job_test, state.waiting) + len(slurm.windows.live)) + 2 > len(slurm.plan.begin):
             return NO_ROOM
         else:
             make_cycle(slurm)
@@ -146,7 +146,7 @@ def make_full(slurm):
     """A main pass on a full turn, or on a date that is known."""
     state, options = slurm.state[0], slurm.options[0]
     state.due_s, state.turned = np.inf, state.now
-    state.full_s += options.sched_interval
+    state.full_s += options.sched_interval_s
     if options.main_known:
         state.mains += 1
         state.full_s = slurm.main_s[state.mains] if state.mains < len(slurm.main_s) else np.inf
@@ -166,9 +166,9 @@ def make_cycle(slurm):
         look(slurm)
         state.last_tried = cycle(slurm)
     tried = state.last_tried
-    state.cycle_s = state.now_s + options.test * tried + options.interval
-    if options.jitter > 0:
-        state.cycle_s += options.jitter * slurm.draws[state.cycles % DRAWS]
+    state.cycle_s = state.now_s + options.test_s * tried + options.bf_interval_s
+    if options.jitter_s > 0:
+        state.cycle_s += options.jitter_s * slurm.draws[state.cycles % DRAWS]
     state.cycles += 1
     state.tried += tried
     if options.cycles_known:

@@ -11,7 +11,7 @@ from batfill_site.slurm.arrays import NO_LIMIT, new_plan, slurm_arrays
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.loop import OVER, advance
 from batfill_site.slurm.priority import set_factors
-from batfill_site.slurm.records import DRAWS, Slurm
+from batfill_site.slurm.records import DRAWS, Slurm, numbers_of
 from batfill_site.slurm.running import resume, whole
 from batfill_site.slurm.site import Run
 
@@ -98,8 +98,8 @@ class Model:
         slurm: Slurm = own(self.slurm)
         settings, first_s = self.settings, self.first_s
         options, state = slurm.options, slurm.state
-        for name in ("phase", "overhead", "cleaning", "test", "jitter", "arrival"):
-            options[name] = getattr(clock, f"{name}_s")
+        for name, value in numbers_of(clock).items():
+            options[name] = value
         options["main_known"], options["cycles_known"] = bool(clock.main_s), bool(clock.cycles_s)
         turn_s = whole(first_s - clock.phase_s) + clock.phase_s
         state["full_s"] = clock.main_s[0] if clock.main_s else turn_s + (turn_s < first_s)

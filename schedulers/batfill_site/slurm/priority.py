@@ -16,7 +16,7 @@ def set_priority(slurm, row, age):
     """Compute a waiting job's priority (Q3)."""
     options, job = slurm.options[0], slurm.jobs[row]
     if options.multifactor:
-        aged = min(age / options.max_age, 1.0) if options.max_age > 0 else 1.0
+        aged = min(age / options.max_age_s, 1.0) if options.max_age_s > 0 else 1.0
         factor = slurm.shares.tree[job.association].factor
         job.priority = max(np.int64(options.weight_age * aged + options.weight_fairshare * factor + job.fixed), 1)
 
@@ -108,7 +108,7 @@ def tick(slurm):
     for place in range(state.waiting):
         row = slurm.queue[place]
         set_priority(slurm, row, np.float64(max(state.now - slurm.jobs[row].aged_from, 0)))
-        if sift(slurm.jobs, slurm.queue, place) or options.min_priority > 0:
+        if sift(slurm.jobs, slurm.queue, place) or options.bf_min_prio_reserve > 0:
             state.steady = 0
 
 

@@ -5,13 +5,14 @@ Sets of nodes are bits in words of uint64, node i in word i // 64. Dates of plan
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.base.kernels import F8, I8, U1, Array, record
 from batfill.engine.records import Ends
-from batfill_site.slurm.site import Limits
+from batfill_site.slurm.site import Clock, Limits, Settings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +24,14 @@ KINDS = len(Limits._fields)  # of what is limited
 # What a backfill cycle counts: jobs tried of a user, of a partition, of a user in a partition, and of an association;
 # then reservations of a partition, and of an array.
 TRIED, COUNTED = 4, 6
+NUMBERS = {bool: "u1", int: "i8", float: "f8"}
+
+
+def numbers_of(given: Settings | Clock) -> dict[str, Any]:
+    """The fields that are numbers, by name."""
+    names = given._fields if isinstance(given, Clock) else [each.name for each in fields(given)]
+    return {name: value for name in names if isinstance(value := getattr(given, name), tuple(NUMBERS))}
+
 
 # A job; from `priority` on, what a run changes.
 JOB = np.dtype(
@@ -84,13 +93,13 @@ SHARE = np.dtype(
 )
 OPTIONS = np.dtype(
     [
-        *((name, "f8") for name in ("weight_age", "weight_fairshare", "max_age", "decay", "damping", "calc_period")),
-        *((name, "u1") for name in ("multifactor", "fair_tree", "defer", "new_rules", "least_loaded", "serial_at_end")),
-        *((name, "i8") for name in ("depth", "partition_depth", "main_starts", "tests", "cycle_starts", "leaves")),
-        *((name, "f8") for name in ("sched_interval", "sched_delay", "interval")),
-        *((name, "i8") for name in ("window", "resolution", "linear", "min_priority")),
-        *((name, "f8") for name in ("min_age", "phase", "overhead", "cleaning", "test", "jitter", "arrival")),
-        *((name, "u1") for name in ("main_known", "cycles_known")),
+        *((name, NUMBERS[type(value)]) for name, value in (numbers_of(Settings()) | numbers_of(Clock())).items()),
+        ("window", "i8"),
+        ("decay", "f8"),  # of usage in a second
+        ("new_rules", "u1"),
+        ("leaves", "i8"),
+        ("main_known", "u1"),
+        ("cycles_known", "u1"),
         ("last_edge", "f8"),  # the last begin or end of a window
         ("two", "f8"),  # 2: LLVM would call another function for a constant
     ]

@@ -74,7 +74,7 @@ def run(slurm, row):
     insert(slurm.running, 0, state.running, key_of(job, row))
     insert(slurm.held, 0, state.running, row)
     state.running += 1
-    enter(slurm.ends, job.start_s + job.run_s + slurm.options[0].overhead, 0, row)
+    enter(slurm.ends, job.start_s + job.run_s + slurm.options[0].overhead_s, 0, row)
 
 
 @entry(Slurm, Array(I8, read=True), Array(F8, read=True))
