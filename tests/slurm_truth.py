@@ -92,7 +92,7 @@ def own(name, *, late=False):
 def public(folder):
     """The public run in this folder, which is not part of the project."""
     folder = Path(folder)
-    site = read_site(folder / "slurm.conf", version=(17, 11))
+    site = read_site(folder / "slurm.conf", slurm_version="17.11")
     said = (folder / "associations.txt").read_text()
     accounts = re.findall(r"account name=(\w+) Fairshare=(\d+)", said)
     users = re.findall(r"user name=(\w+) DefaultAccount=(\w+)", said)

@@ -98,7 +98,7 @@ def test_the_configurations_of_two_real_runs_are_read(run, multifactor, half_lif
 
 @pytest.mark.skipif("BATFILL_SLURM" not in os.environ, reason="BATFILL_SLURM names no folder with the public run")
 def test_the_configuration_of_the_public_run_is_read():
-    site = read_site(Path(os.environ["BATFILL_SLURM"]) / "slurm.conf", version=(17, 11))
+    site = read_site(Path(os.environ["BATFILL_SLURM"]) / "slurm.conf", slurm_version="17.11")
     assert (len(site.nodes), [len(leaf) for leaf in site.switches]) == (10, [4, 4, 2])
     assert sum(node.gpus for node in site.nodes) == 2
     assert {partition.memory_per_cpu_mb for partition in site.partitions} == {2800}
@@ -167,10 +167,10 @@ def test_options_are_read_with_their_units(site_of):
 
 @pytest.mark.parametrize(
     ("version", "default"),
-    [((17, 11), (False, 100, False, True)), ((19, 5), (True, 100, False, True)), ((24, 5), (True, 500, True, False))],
+    [("17.11", (False, 100, False, True)), ("19.05", (True, 100, False, True)), ("24.05", (True, 500, True, False))],
 )
 def test_defaults_are_those_of_the_version(site_of, version, default):
-    site = site_of("NodeName=a\nPartitionName=p Nodes=a\n", version=version)
+    site = site_of("NodeName=a\nPartitionName=p Nodes=a\n", slurm_version=version)
     had = site.settings
     assert (had.fair_tree, had.bf_max_job_test, had.multifactor, not had.memory) == default
     assert had.memory != had.whole_nodes

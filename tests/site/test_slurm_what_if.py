@@ -16,10 +16,11 @@ from batfill.base.errors import BatfillError
 from batfill_pages.words import units_kept
 from batfill_site.score import Score
 from batfill_site.slurm.answer import MINUS, NB, Logged, change, headline, table_rows, verdict
+from batfill_site.slurm.conf import read_site, read_windows
 from batfill_site.slurm.ensemble import Difference, clocks, gap, t_quantile
 from batfill_site.slurm.ensemble import waits as waits_of
-from batfill_site.slurm.files import jobs_of, read_windows, site_of
 from batfill_site.slurm.groups import OTHERS, users
+from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.page import as_page
 from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, changed, compared, grouped, payers_of, slurm
 from command import batfill
@@ -122,7 +123,7 @@ def test_of_differences_that_are_chance_next_to_none_counts():
 def test_runs_differ_in_their_clocks_and_repeat_with_the_seed(files, answer, monkeypatch):
     log, _ = files
     site = answer.site
-    jobs = jobs_of(log, site)
+    jobs = read_jobs(log, limits=site.max_times_s)
     drawn = clocks(site, jobs, 30, 4)
     assert drawn == clocks(site, jobs, 30, 4) != clocks(site, jobs, 30, 5)
     first_s = jobs.submit_s[0]
@@ -370,8 +371,8 @@ def test_without_a_configuration_the_answer_says_what_would_model_more(files):
 
 def test_jobs_that_do_not_start_everywhere_are_left_out_and_counted(files):
     log, _ = files
-    site = site_of(CONF)
-    jobs = jobs_of(log, site)
+    site = read_site(CONF)
+    jobs = read_jobs(log, limits=site.max_times_s)
     short, none = "partition.main.MaxTime=5", "partition.main.MaxNodes=0"
     gone = int((jobs.limit_s > 300).sum())
     found = slurm(log, CONF, [short, NODES], runs=5)
@@ -389,8 +390,8 @@ def test_jobs_that_do_not_start_everywhere_are_left_out_and_counted(files):
 
 
 def test_windows_are_read_and_delay_jobs(files, tmp_path):
-    log, site, path = files[0], site_of(CONF), tmp_path / "down.csv"
-    begin_s = jobs_of(log, site).submit_s[0] - 10
+    log, site, path = files[0], read_site(CONF), tmp_path / "down.csv"
+    begin_s = read_jobs(log, limits=site.max_times_s).submit_s[0] - 10
     path.write_text(f'nodes,begin,end,announced\n"cb[01-30,32]",{begin_s},2026-11-26T20:00:00,\ncb31,1,2,0\n')
     first, second = read_windows(path, site)
     assert (len(first.nodes), first.begin_s, first.end_s, first.announced_s) == (31, begin_s, 1795723200, np.inf)
@@ -415,4 +416,4 @@ def test_a_bad_window_is_named(text, said, tmp_path):
     path = tmp_path / "w.csv"
     path.write_text(text)
     with pytest.raises(BatfillError, match=said):
-        read_windows(path, site_of(CONF))
+        read_windows(path, read_site(CONF))

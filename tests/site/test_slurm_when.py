@@ -11,7 +11,7 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError, WorkloadError
-from batfill_site.slurm.files import site_of
+from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.now import read_now
 from batfill_site.slurm.usage import with_usage_at
 from batfill_site.slurm.when import forecast_at, moment_at, quantile_of
@@ -84,7 +84,7 @@ def printed(tmp_path_factory):
 
 
 def test_scontrol_and_sacct_say_the_same(printed):
-    site = site_of(CONF)
+    site = read_site(CONF)
     past = [printed / "past.txt"]
     one, other, whole = (
         read_now(printed / name, files, site)
@@ -104,7 +104,7 @@ def test_scontrol_and_sacct_say_the_same(printed):
 def read(tmp_path, *blocks, conf=CONF, **how):
     path = tmp_path / "state.txt"
     path.write_text("\n".join(blocks))
-    return read_now(path, [], site_of(conf), **how)
+    return read_now(path, [], read_site(conf), **how)
 
 
 def test_each_field_of_scontrol_is_read(tmp_path):
@@ -206,7 +206,7 @@ def test_options_of_one_pool_are_refused(printed, given):
 
 
 def test_usage_decays_as_the_ticks_of_the_model_make_it(printed):
-    site = site_of(CONF, accounts=[ACCOUNTS])
+    site = read_site(CONF, accounts=[ACCOUNTS])
     now = read_now(printed / "whole.txt", [], site)
     d, at_s, jobs = 1 - 0.693 / 300, 1_795_721_300.0, now.jobs
     slow = dict.fromkeys(set(jobs.user), 0.0)
@@ -228,7 +228,7 @@ def test_starts_that_are_not_known_yet_count_as_later():
 
 
 def test_a_forecast_reads_nothing_that_comes_later(printed):
-    site = site_of(CONF, accounts=[ACCOUNTS])
+    site = read_site(CONF, accounts=[ACCOUNTS])
     now = read_now(printed / "whole.txt", [], site)
     moment = moment_at(now.jobs, now.end_s, now.now_s)
     found = []

@@ -1,22 +1,27 @@
-"""A site's slurm.conf, with topology.conf and gres.conf beside it, as a `Site`."""
+"""A site's slurm.conf, with topology.conf and gres.conf beside it, and windows of nodes, as a `Site`."""
 
 from __future__ import annotations
 
+import csv
+import math
 import re
 from dataclasses import replace
+from datetime import UTC
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batfill.base.errors import WorkloadError
+from batfill.base.errors import BatfillError, WorkloadError
+from batfill.base.files import any_length, readable
+from batfill.model.calendar import date_of
 from batfill_site.accounting.record_text import lines_of
 from batfill_site.slurm.accounts import read_accounts
 from batfill_site.slurm.hosts import by_name, expand
 from batfill_site.slurm.options import MISSING, PARTITION_ROWS, Option, listed, rows, settings_of, value, whole, words
-from batfill_site.slurm.site import Node, Partition, Site
+from batfill_site.slurm.site import Node, Partition, Site, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 COMMENT = re.compile(r"(?<!\\)#.*")
 PAIR = re.compile(r"([A-Za-z]\w*)\s*[+-]?=+(?:\s+(?!\w+\s*=))?(\"[^\"]*\"|\S*)(?:\s+|$)")  # a text may be empty
@@ -48,6 +53,9 @@ NODE_ROWS = rows(
 
 
 ROWS_OF = {"nodename": NODE_ROWS, "partitionname": PARTITION_ROWS}
+VERSION = "22.05"
+DATES = ("begin", "end", "announced")  # of a window
+REMEDY = "write the columns nodes,begin,end, and announced if it is known before; a list of nodes in double quotes"
 LIMITS = ("group", "each", "per_user", "per_account", "max_wall_s")
 
 
@@ -102,18 +110,29 @@ def lines_in(path: Path, within: tuple[Path, ...] = ()) -> Iterator[Line]:
             yield Line(where, next(iter(pairs)), pairs)
 
 
-def read_site(path: Path | str, *, version: tuple[int, int] = (22, 5), accounts: Sequence[Path] = ()) -> Site:
-    """The site that a slurm.conf describes.
+def version_of(text: str) -> tuple[int, int]:
+    """The first two numbers of a version of Slurm."""
+    first, second = [*str(text).split("."), "", ""][:2]
+    if not (first.isdecimal() and second.isdecimal()):
+        raise BatfillError(f"option slurm-version: {text!r:.40} is no version of Slurm; give it as 22.05")
+    return int(first), int(second)
 
-    Args:
-        path: slurm.conf. Included files, topology.conf and gres.conf are found beside it.
-        version: Slurm's, on which defaults depend.
-        accounts: files with shares, limits and usage, see `read_accounts`.
+
+def read_site(
+    slurm_conf: Path | str,
+    *,
+    accounts: Iterable[Path | str] = (),
+    sshare: Path | str | None = None,
+    windows: Path | str | None = None,
+    slurm_version: str = VERSION,
+) -> Site:
+    """The site that a slurm.conf describes; the files are those of `batfill.slurm`.
 
     Raises:
-        WorkloadError: a file is missing, a line is wrong, or it asks for what is not modelled.
+        BatfillError: a file is missing, a line is wrong, or it asks for what is not modelled.
     """
-    path, known = Path(path), read_accounts(accounts)
+    version = version_of(slurm_version)
+    path, known = Path(slurm_conf), read_accounts(map(Path, [*accounts, *([] if sshare is None else [sshare])]))
     described, lines, down = dict[str, dict[str, Any]](), dict[str, tuple[Line, dict[str, Any]]](), set[str]()
     usual: dict[str, dict[str, Any]] = {"nodename": {}, "partitionname": {}}  # of DEFAULT lines
     memory: dict[str, Any] = {}  # what partitions have without a line of their own about it
@@ -168,7 +187,8 @@ def read_site(path: Path | str, *, version: tuple[int, int] = (22, 5), accounts:
     }
     warnings += tuple(f"{path}: {what}: {listed(names)}" for what, names in said.items() if names)
     site = Site(nodes=nodes, partitions=tuple(partitions), switches=switches, settings=settings)
-    return replace(site, associations=associations, qos=qos, warnings=(*warnings, *known.warnings))
+    site = replace(site, associations=associations, qos=qos, warnings=(*warnings, *known.warnings))
+    return site if windows is None else replace(site, windows=read_windows(Path(windows), site))
 
 
 def unlimited(entry: Any) -> Any:
@@ -209,3 +229,39 @@ def switches_of(path: Path, plugin: str, nodes: tuple[Node, ...]) -> tuple[tuple
     leaves = ({*line.hosts("nodes")} for line in lines_in(path) if line.text("nodes"))
     below = (tuple(node.name for node in nodes if node.name in leaf) for leaf in leaves)
     return tuple(leaf for leaf in below if leaf)
+
+
+def read_windows(path: Path, site: Site) -> tuple[Window, ...]:
+    """The windows in a CSV file: nodes as Slurm writes them, and dates, ISO or Unix; UTC if they name no zone.
+
+    Raises:
+        WorkloadError: a column is missing, a node is unknown, or a window does not end after it begins.
+    """
+    with readable(path) as stream, any_length():
+        rows = list(csv.DictReader(stream.read().decode("utf-8-sig", "replace").splitlines()))
+    known = {node.name for node in site.nodes}
+    return tuple(window(f"{path}: line {number}", row, known) for number, row in enumerate(rows, start=2))
+
+
+def window(where: str, row: dict[Any, Any], known: set[str]) -> Window:
+    """The window of a row."""
+    if None in row or not all(row.get(name) for name in ("nodes", "begin", "end")):
+        raise WorkloadError(f"{where}: it is no window; {REMEDY}")
+    try:
+        nodes = tuple(expand(row["nodes"]))
+    except WorkloadError as error:
+        raise WorkloadError(f"{where}: {error}; correct it") from None
+    if unknown := [name for name in nodes if name not in known]:
+        raise WorkloadError(f"{where}: slurm.conf has no node {unknown[0]}; correct its name")
+    begin_s, end_s, announced_s = (unix_s(date_of(where, name, row.get(name))) for name in DATES)
+    if not begin_s < end_s:
+        raise WorkloadError(f"{where}: its end, {row['end']}, is not after its begin, {row['begin']}; correct them")
+    return Window(nodes, begin_s, end_s, announced_s)
+
+
+def unix_s(date: Any) -> float:
+    """The Unix time of what `date_of` finds; infinite for none."""
+    if date is None or isinstance(date, float):
+        return math.inf if date is None else date
+    at_s: float = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    return at_s

@@ -26,9 +26,10 @@ from batfill.replays.replay import simulate
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
 from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.causes import causes
+from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, waits
-from batfill_site.slurm.files import jobs_of, site_of
 from batfill_site.slurm.groups import kinds
+from batfill_site.slurm.jobs import read_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,8 +99,9 @@ def slurm_fidelity(
         BatfillError: a file or an option is unusable, or no job waited that can be compared.
     """
     runs, seed = number_from("runs", runs, FEWEST_RUNS), seed_of("seed", seed)
-    site = site_of(slurm_conf, **files)
-    return compared_with_log(Path(log), site, jobs_of(log, site, timezone), runs, seed)
+    site = read_site(slurm_conf, **files)
+    jobs = read_jobs(log, timezone=timezone, limits=site.max_times_s)
+    return compared_with_log(Path(log), site, jobs, runs, seed)
 
 
 def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: int) -> Found:

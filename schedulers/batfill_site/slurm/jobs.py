@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import WorkloadError
-from batfill_site.accounting.cluster_log import NEVER_STARTED, Reading, require_known
+from batfill_site.accounting.cluster_log import NEVER_STARTED, Reading
 from batfill_site.accounting.record_text import LAST_S, PARTITION_LIMIT, UNLIMITED, Names, each
 from batfill_site.accounting.slurm import COLUMNS, PER_CPU, TASKS, Records, Table, having, memory_of, tres_of
 from batfill_site.slurm.site import NONE, SlurmJobs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -66,11 +66,7 @@ PARTS = "components of heterogeneous jobs: each is a job, which starts alone"
 
 
 def read_jobs(
-    paths: Path | Iterable[Path],
-    *,
-    zone: str = "UTC",
-    limits: Mapping[str, float] = NONE,
-    partitions: Collection[str] | None = None,
+    log: Path | str | Iterable[Path | str], *, timezone: str | None = None, limits: Mapping[str, float] = NONE
 ) -> SlurmJobs:
     """The jobs of `sacct -P` output that ran and have ended.
 
@@ -78,17 +74,16 @@ def read_jobs(
     never started or have not ended are left out. What was left out, changed or assumed is counted in `warnings`.
 
     Args:
-        paths: a file or several, plain or compressed, as `COMMAND` writes them; other columns are ignored.
-        zone: the cluster's time zone, of dates without one.
+        log: a file or several, plain or compressed, as `COMMAND` writes them; other columns are ignored.
+        timezone: the cluster's, of dates without one; by default UTC.
         limits: the longest time of partitions that have one, in s, for jobs without a limit; 365 days in others.
-        partitions: those to read; None for all.
 
     Raises:
-        WorkloadError: a file is not such output, or lacks a column that is needed; no job in it ran; the time zone or
-            a partition is unknown.
+        WorkloadError: a file is not such output, or lacks a column that is needed; no job in it ran; the time zone is
+            unknown.
     """
-    files = [paths] if isinstance(paths, Path) else list(paths)
-    records = SlurmRecords(Reading(zone, only=None if partitions is None else frozenset(partitions)), limits)
+    files = list(map(Path, [log] if isinstance(log, str | Path) else log))
+    records = SlurmRecords(Reading(timezone or "UTC"), limits)
     records.read_files(files)
     return records.slurm_jobs(files)
 
@@ -193,11 +188,9 @@ class SlurmRecords(Records):
         """The jobs of these records.
 
         Raises:
-            WorkloadError: none ran, or a partition is unknown.
+            WorkloadError: none ran.
         """
         reading, jobs = self.result, self.result.jobs
-        if reading.only is not None:
-            require_known("partition", reading.only, jobs.names["partition"])
         ran = jobs["start_s"] > 0
         if reading.notes.pop(NEVER_STARTED, 0):
             reading.note(WAITED, int(np.count_nonzero(~ran)))

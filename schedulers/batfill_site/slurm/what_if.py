@@ -21,9 +21,10 @@ from batfill_site.score import score
 from batfill_site.slurm.answer import Group, Logged, Outcome, Payers, SlurmWhatIf
 from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.changes import add_nodes, apply
+from batfill_site.slurm.conf import VERSION, read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, waits
-from batfill_site.slurm.files import VERSION, jobs_of, site_of
 from batfill_site.slurm.groups import OTHERS, USER, by_group, kinds, users
+from batfill_site.slurm.jobs import read_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -77,13 +78,13 @@ def slurm(
     tau_of(tau_s)
     seed_of("seed", seed)
     logs = list(map(Path, [log] if isinstance(log, (str, Path)) else log))
-    site = site_of(slurm_conf, accounts=accounts, sshare=sshare, windows=windows, slurm_version=slurm_version)
+    site = read_site(slurm_conf, accounts=accounts, sshare=sshare, windows=windows, slurm_version=slurm_version)
     sites = {AS_CONFIGURED: site}
     for change in [changes] if isinstance(changes, str) else changes:
         if change in sites:
             raise BatfillError(f"--set {change!r}: it is given twice; give it once")
         sites[change] = changed(site, change)
-    jobs = jobs_of(logs, site, timezone)
+    jobs = read_jobs(logs, timezone=timezone, limits=site.max_times_s)
     files = [*logs, *(Path(file) for file in (slurm_conf, *accounts, sshare, windows) if file is not None)]
     settings = {"runs": runs, "slurm_version": slurm_version, "timezone": timezone, "tau_s": tau_s, "seed": seed}
     return compared(logs[0].name, sites, jobs, settings, {str(file): digest(file) for file in files})

@@ -19,8 +19,8 @@ from batfill.model.jobs import DAY_S, Clock, job_table
 from batfill.model.options import Options
 from batfill.replays.many import in_threads
 from batfill_site.accounting.record_text import zone_of
+from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import clocks
-from batfill_site.slurm.files import site_of
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.now import read_now
 from batfill_site.slurm.usage import with_usage_at
@@ -235,7 +235,7 @@ def when_under_slurm(
     Raises:
         BatfillError: a file is unusable, or no job of this name waits.
     """
-    site = site_of(slurm_conf, **files)
+    site = read_site(slurm_conf, **files)
     before = [Path(past)] if isinstance(past, str | Path) else list(map(Path, past))
     now = read_now(Path(state), before, site, timezone=timezone, at=at)
     jobs, first_s = now.jobs, math.floor(float(now.jobs.submit_s.min()))
