@@ -10,9 +10,8 @@ import pytest
 import batfill as bf
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.model.jobs import Workload, job_table
-from batfill_site.slurm.causes import idle_windows
 from batfill_site.slurm.ensemble import clocks
-from batfill_site.slurm.fidelity import compared_with_log, pool_waits
+from batfill_site.slurm.fidelity import compared_with_log, idle_windows, pool_waits
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.site import Association, Node, Partition, Settings, Site, SlurmJobs, Window
 from command import batfill

@@ -17,9 +17,8 @@ from batfill_pages.words import units_kept
 from batfill_site.score import Score
 from batfill_site.slurm.answer import MINUS, NB, Logged, change, headline, table_rows, verdict
 from batfill_site.slurm.conf import read_site, read_windows
-from batfill_site.slurm.ensemble import Difference, clocks, gap, t_quantile
+from batfill_site.slurm.ensemble import OTHERS, Difference, clocks, gap, t_quantile, users
 from batfill_site.slurm.ensemble import waits as waits_of
-from batfill_site.slurm.groups import OTHERS, users
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.page import as_page
 from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, changed, compared, grouped, payers_of, slurm

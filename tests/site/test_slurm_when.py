@@ -11,9 +11,9 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError, WorkloadError
+from batfill_site.slurm.arrays import with_usage_at
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.now import read_now
-from batfill_site.slurm.usage import with_usage_at
 from batfill_site.slurm.when import forecast_at, moment_at, quantile_of
 from command import batfill
 

@@ -17,8 +17,7 @@ from batfill_pages.words import duration_html as duration
 from batfill_site.advice.text import COLUMNS, LONGER, MINUS, NB, filled, first_upper, percent, users_text
 from batfill_site.advice.what_if import LOGGED
 from batfill_site.score import LEAST_WAIT_S, ratio_text
-from batfill_site.slurm.ensemble import Difference
-from batfill_site.slurm.groups import USER
+from batfill_site.slurm.ensemble import USER, Difference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,10 +7,22 @@ plan is made of is reached: each comparison with the present lowers `state.until
 from __future__ import annotations
 
 from batfill.base.kernels import kernel, outlined
-from batfill_site.slurm.placement import ONE, ZERO, choose, has, put
+from batfill_site.slurm.placement import (
+    NEVER,
+    NOW,
+    ONE,
+    ROW_BITS,
+    ZERO,
+    choose,
+    end_of,
+    first_from,
+    has,
+    put,
+    row_of,
+    slot_of,
+)
 from batfill_site.slurm.records import COUNTED, TRIED
 from batfill_site.slurm.running import keep_startable, passed_over, start
-from batfill_site.slurm.shapes import NEVER, NOW, ROW_BITS, end_of, first_from, row_of, slot_of
 from batfill_site.slurm.site import BACKFILL
 
 FIRST_GROUP_S, OVERDUE_S = 30, 30

@@ -10,11 +10,10 @@ import numpy as np
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle
-from batfill_site.slurm.placement import choose
+from batfill_site.slurm.placement import NOW, choose, slot_of
 from batfill_site.slurm.priority import account_end, enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
 from batfill_site.slurm.running import end, keep_startable, look, passed_over, start, whole
-from batfill_site.slurm.shapes import NOW, slot_of
 from batfill_site.slurm.site import MAIN
 
 OVER, NO_ROOM = 0, 1  # why `advance` returns

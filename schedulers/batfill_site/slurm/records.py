@@ -144,7 +144,7 @@ class Nodes(NamedTuple):
 
 @record(I8, I8, I8, I8, Array(I8, 2), Array(I8, 2), I8)
 class Shapes(NamedTuple):
-    """When nodes count for jobs; `shapes.py` explains it."""
+    """When nodes count for jobs; `placement.py` explains it."""
 
     on_nodes: NDArray[np.int64]  # (CPUs,)  the keys of the jobs on each node, from its `first` on
     slot_of: NDArray[np.int64]  # (shapes,)  -1 for none
@@ -206,7 +206,7 @@ class Slurm(NamedTuple):
     jobs: NDArray[np.void]  # JOB (n_jobs,)
     arrivals: NDArray[np.int64]  # (n_jobs,)  rows in the order in which they are queued
     queue: NDArray[np.int64]  # (n_jobs,)  rows of waiting jobs, in order
-    running: NDArray[np.int64]  # (n_jobs,)  the keys of running jobs, see `shapes.py`,
+    running: NDArray[np.int64]  # (n_jobs,)  the keys of running jobs, see `placement.py`,
     held: NDArray[np.int64]  # (n_jobs,)  and their rows
     ended: NDArray[np.int64]  # (n_jobs,)  rows in the order of their ends
     cleaned_s: NDArray[np.float64]  # (n_jobs,)  when the nodes of these are clean

@@ -9,9 +9,8 @@ import numpy as np
 
 from batfill.base.kernels import F8, I8, Array, entry, kernel, outlined
 from batfill.engine.ends import enter
-from batfill_site.slurm.placement import ONE, ZERO, place_of, put
+from batfill_site.slurm.placement import ONE, ZERO, insert, key_of, place_of, put, remove
 from batfill_site.slurm.records import KINDS, Slurm
-from batfill_site.slurm.shapes import insert, key_of, remove
 
 FAR_S = 2.0**40  # after all dates
 

@@ -22,8 +22,19 @@ from batfill_site.slurm.answer import Group, Logged, Outcome, Payers, SlurmWhatI
 from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.changes import add_nodes, apply
 from batfill_site.slurm.conf import VERSION, read_site
-from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, waits
-from batfill_site.slurm.groups import OTHERS, USER, by_group, kinds, users
+from batfill_site.slurm.ensemble import (
+    FEWEST_RUNS,
+    OTHERS,
+    RUNS,
+    USER,
+    Difference,
+    Figure,
+    by_group,
+    clocks,
+    kinds,
+    users,
+    waits,
+)
 from batfill_site.slurm.jobs import read_jobs
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from batfill.model.jobs import DAY_S, Clock, job_table
 from batfill.model.options import Options
 from batfill.replays.many import in_threads
 from batfill_site.accounting.record_text import zone_of
+from batfill_site.slurm.arrays import with_usage_at
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.now import read_now
-from batfill_site.slurm.usage import with_usage_at
 from batfill_site.starts.ensemble import DAYS, DAYS_AHEAD, FORKS, Ensemble
 from batfill_site.starts.forecast import FEWEST_STARTS, OUTSIDE, WIDENED, Estimates, Forecast, Found, State
 from batfill_site.starts.past import JOB_SO_FAR, Past
