@@ -107,7 +107,7 @@ def pool(truth):
         truth.name, ids=np.array(jobs.ids), submit_s=jobs.submit_s - begin_s, runtime_s=jobs.run_s,
         walltime_s=np.maximum(jobs.limit_s, jobs.run_s), procs=jobs.cpus,
     )  # fmt: skip
-    workload = Workload(truth.name, table, sum(node.cpus for node in truth.site.nodes))
+    workload = Workload(truth.name, table, truth.site.cpus)
     waits = dict(zip(table.ids.tolist(), bf.replay(workload).schedule.start_s - table.submit_s, strict=True))
     waits_s, true_waits_s = np.array([waits[name] for name in jobs.ids]), jobs.started_s - jobs.submit_s
     error_s = np.abs(waits_s - true_waits_s)

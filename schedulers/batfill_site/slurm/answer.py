@@ -150,7 +150,7 @@ class SlurmWhatIf(Keyed):
             "inputs": self.inputs,
             "warnings": list(self.warnings),
             "nodes": len(self.site.nodes),
-            "cpus": sum(node.cpus for node in self.site.nodes),
+            "cpus": self.site.cpus,
             "jobs": len(self.jobs),
             "never_start": dict(zip(names, self.never, strict=True)),
             **self.settings,
@@ -323,8 +323,7 @@ def log_text(answer: SlurmWhatIf) -> str:
     """The log's jobs, the site, the dates and the number of runs."""
     nodes, runs = answer.site.nodes, answer.settings["runs"]
     dates = submission_dates(answer.jobs.submit_s, Clock(0, UTC)).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
-    cpus = count(sum(node.cpus for node in nodes))
-    size = f"{count(len(answer.jobs))} jobs on {things(len(nodes), 'node')} ({cpus} CPUs)"
+    size = f"{count(len(answer.jobs))} jobs on {things(len(nodes), 'node')} ({count(answer.site.cpus)} CPUs)"
     return f"{size}, {dates}; means of {runs} runs, ± 95 %"
 
 

@@ -65,7 +65,7 @@ def pool_waits(site: Site, jobs: SlurmJobs) -> Floats:
         procs=jobs.cpus[order],
         ids=[f"{row:010}" for row in range(len(jobs))],
     )
-    pool = Workload("the pool", table, sum(node.cpus for node in site.nodes))
+    pool = Workload("the pool", table, site.cpus)
     found = np.empty(len(jobs))
     found[order] = simulate(table, pool, Options.of({"policy": "fcfs"}))[0].start_s - table.submit_s
     return found
@@ -111,7 +111,6 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
     jobs, never = possible(site, jobs)
     if not len(jobs):
         raise WorkloadError(f"{path}: none of its jobs can start: {never[0]}")
-    cpus = sum(node.cpus for node in site.nodes)
     dates, logged_s = clocks(site, jobs, runs, seed), np.maximum(jobs.started_s - jobs.eligible_s, 0)
     with patient_progress("runs", runs + 4 * FEWEST_RUNS) as advance:
         pool_s, model_s = pool_waits(site, jobs), waits(site, jobs, dates, advance)
@@ -129,7 +128,7 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
         groups = [
             {"by": by, "group": names[k], "jobs": int(its.sum()), "logged_mean_s": float(logged_s[its].mean())}
             | compared(jobs, sims, its)
-            for by, names, group in kinds(jobs, cpus)
+            for by, names, group in kinds(jobs, site.cpus)
             for k in range(len(names))
             if by and (its := rows & (group == k)).sum() >= max(LEAST_SHARE * rows.sum(), 1)
         ]
@@ -144,7 +143,7 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
         source={
             "source": path.name,
             "source_sha256": digest(path),
-            "procs": cpus,
+            "procs": site.cpus,
             "jobs": len(jobs),
             "warnings": [*site.warnings, *jobs.warnings, *never],
         },
@@ -278,10 +277,9 @@ def idle_windows(site: Site, jobs: SlurmJobs) -> tuple[Window, ...]:
     there, first_s = np.isfinite(jobs.started_s), float(jobs.submit_s[0])
     begin_s, end_s = jobs.started_s - first_s, jobs.started_s + jobs.run_s - first_s
     eligible_s, part = jobs.eligible_s - first_s, np.array(jobs.partition, object)
-    size = sum(node.cpus for node in site.nodes)
     columns = (eligible_s[there], begin_s[there], end_s[there], jobs.cpus[there], part[there].astype(str))
     names, since_s = [node.name for node in site.nodes], end_s[there].min()
-    nodes_in = {span: [*names] for span in idle_spans(*columns, size) if span[0] >= since_s}
+    nodes_in = {span: [*names] for span in idle_spans(*columns, site.cpus) if span[0] >= since_s}
     at_s = np.arange(0, end_s[there].max() + GRID_S, GRID_S)
     alone = there & (jobs.nodes == 1) & ~jobs.held & np.array([not text for text in jobs.constraint])
     waiting = {}

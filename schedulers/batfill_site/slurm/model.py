@@ -51,11 +51,11 @@ class Model:
 
     def seated(self, site: Site, jobs: SlurmJobs) -> NDArray[np.int64]:
         """The running jobs that have their nodes, which are written into `slurm.at`."""
-        place, table, found = {node.name: i for i, node in enumerate(site.nodes)}, self.slurm.jobs, []
+        table, found = self.slurm.jobs, list[int]()
         left = [np.array([node.cpus, node.memory_mb, node.gpus]) for node in site.nodes]
         for row in np.flatnonzero(self.running).tolist():
             job, names = table[row], expand(jobs.ran_on[row]) if jobs.ran_on[row] else []
-            at = sorted(place[name] for name in names if name in place)
+            at = sorted(site.place[name] for name in names if name in site.place)
             asked = [(site.nodes[i].cpus if job["exclusive"] else job["cpus"], job["memory"], job["gpus"]) for i in at]
             after = [left[i] - needs for i, needs in zip(at, asked, strict=True)]
             if len({*at}) == len(names) == job["nodes"] and all((each >= 0).all() for each in after):

@@ -110,7 +110,7 @@ STATE = np.dtype(
         ("now", "i8"),  # in whole seconds
         *((name, "f8") for name in ("tick_s", "due_s", "full_s", "cycle_s", "moved_s")),
         *((name, "i8") for name in ("queued", "waiting", "running", "ended", "cleaned", "passed")),
-        *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "known", "windows")),
+        *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
         *((name, "i8") for name in ("logged", "next_slot", "until", "windows_until", "last_tried")),
         *((name, "i8") for name in ("cycles", "tried", "longest", "wanted")),
         *((name, "u1") for name in ("ticked", "changed", "steady")),
@@ -186,13 +186,12 @@ class Plan(NamedTuple):
     free: NDArray[np.uint64]  # (intervals, words)
 
 
-@record(WINDOW, SETS, I8, I8)
+@record(WINDOW, SETS, I8)
 class Windows(NamedTuple):
     """When nodes take no job."""
 
     windows: NDArray[np.void]  # WINDOW (n,)
     nodes: NDArray[np.uint64]  # (n, words)
-    by_known: NDArray[np.int64]  # (n,)
     live: NDArray[np.int64]  # (n,)  those that are known and not over
 
 

@@ -128,29 +128,22 @@ def end(slurm, row):
 def look(slurm):
     """Before a pass: the nodes that are being cleaned (`nodes.cleaned`) or down (`nodes.shut`), known windows."""
     state, nodes, windows = slurm.state[0], slurm.nodes, slurm.windows
-    table = windows.windows
-    while state.known < len(table) and table[windows.by_known[state.known]].told_s <= state.now_s:
-        i = state.windows
-        while i > 0 and windows.live[i - 1] > windows.by_known[state.known]:
-            windows.live[i] = windows.live[i - 1]
-            i -= 1
-        windows.live[i] = windows.by_known[state.known]
-        state.windows += 1
-        state.known += 1
-    n, until_s = 0, table[windows.by_known[state.known]].told_s if state.known < len(table) else FAR_S
+    state.windows, until_s = 0, FAR_S
     for x in range(len(nodes.shut)):
         nodes.shut[x] = nodes.cleaned[x] = ZERO
-    for i in range(state.windows):
-        window = windows.live[i]
-        if table[window].end_s > state.now_s:
-            windows.live[n] = window
-            n += 1
-            begun = table[window].begin_s <= state.now_s
-            until_s = min(until_s, table[window].end_s if begun else table[window].begin_s)
-            if begun and table[window].told_s == table[window].begin_s:  # it was not announced
+    for i in range(len(windows.windows)):
+        window = windows.windows[i]
+        if window.told_s > state.now_s:
+            until_s = min(until_s, window.told_s)
+        elif window.end_s > state.now_s:
+            windows.live[state.windows] = i
+            state.windows += 1
+            begun = window.begin_s <= state.now_s
+            until_s = min(until_s, window.end_s if begun else window.begin_s)
+            if begun and window.told_s == window.begin_s:  # it was not announced
                 for x in range(len(nodes.shut)):
-                    nodes.shut[x] |= windows.nodes[window, x]
-    state.windows, state.windows_until = n, whole(until_s)
+                    nodes.shut[x] |= windows.nodes[i, x]
+    state.windows_until = whole(until_s)
     for job in range(state.cleaned, state.ended):
         row = slurm.ended[job]
         for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].nodes):

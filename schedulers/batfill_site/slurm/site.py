@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -162,7 +163,7 @@ class Settings:
     serial_at_end: bool = False  # pack_serial_at_end
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Site:
     """A site's Slurm."""
 
@@ -174,6 +175,26 @@ class Site:
     settings: Settings = Settings()
     windows: tuple[Window, ...] = ()
     warnings: tuple[str, ...] = ()  # what was assumed, or is not modelled; a sentence each
+
+    @cached_property
+    def cpus(self) -> int:
+        """The CPUs of all nodes."""
+        return sum(node.cpus for node in self.nodes)
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The place of each node in `nodes`, by its name."""
+        return {node.name: i for i, node in enumerate(self.nodes)}
+
+    @cached_property
+    def partition_of(self) -> dict[str, Partition]:
+        """The partitions by their names."""
+        return {each.name: each for each in self.partitions}
+
+    @cached_property
+    def qos_of(self) -> dict[str, Qos]:
+        """The QOS by their names."""
+        return {each.name: each for each in self.qos}
 
     @property
     def max_times_s(self) -> dict[str, float]:

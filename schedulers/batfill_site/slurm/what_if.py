@@ -137,7 +137,7 @@ def compared(
     if never.any():
         jobs, found = jobs.select(np.flatnonzero(~never)), [wait[:, ~never] for wait in found]
     slowdowns = [bounded_slowdown(wait, jobs.run_s, tau_s) for wait in found]
-    by = [*kinds(jobs, sum(node.cpus for node in first.nodes)), *users(jobs)]
+    by = [*kinds(jobs, first.cpus), *users(jobs)]
     groups = [group for kind in by for group in grouped(*kind, found, slowdowns)]
     return SlurmWhatIf(
         name,

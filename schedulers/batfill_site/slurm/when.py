@@ -261,6 +261,5 @@ def when_under_slurm(
     about = State(Path(state).name, table, ids, Clock(first_s, zone), Options.of({}), now.left_out)
     said = (now.reasons[row] for row in found.rows)
     reasons = tuple(WHY.get(each, f"Slurm's reason is {each}" if each else NO_REASON) for each in said)
-    cpus, waiting = sum(node.cpus for node in site.nodes), int(moment.waits.sum())
-    how = (cpus, waiting, forks, seed, forecast.calibrated_on)
+    how = (site.cpus, int(moment.waits.sum()), forks, seed, forecast.calibrated_on)
     return SlurmEstimates(shifted, reasons, about, now.now_s - first_s, *how, (*site.warnings, *jobs.warnings))
