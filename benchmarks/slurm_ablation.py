@@ -135,15 +135,16 @@ class MainGoesOn(Twin):
 
 
 class OtherAfterEnd(Twin):
-    def r1_end(self, job):
+    def otherwise(self, rule, job):
         self.new = not self.new
-        super().r1_end(job)
+        rule(job)
         self.new = not self.new
 
+    def r1_end(self, job):
+        self.otherwise(super().r1_end, job)
+
     def r1_clean(self, job):
-        self.new = not self.new
-        super().r1_clean(job)
-        self.new = not self.new
+        self.otherwise(super().r1_clean, job)
 
 
 class OtherVersion(OtherAfterEnd):
@@ -175,41 +176,14 @@ class OneByOne(Twin):
                 yield [(end, job)]
 
 
-class InGroups(Twin):
-    """B5 with its parts as they are given."""
-
-    doubles = looks_at_all = False
-
-    def b5_groups(self, nodes):
-        ends = sorted((math.floor(x.start) + x.limit_s, x.row, x) for x in self.running)
-        w, base = 30, None
-        while ends:
-            group, base = [], base if self.new else None
-            while ends:
-                if self.looks_at_all and group and ends[0][0] > base + w:
-                    break
-                end, _, job = ends.pop(0)
-                if nodes.isdisjoint(job.at):
-                    continue
-                if base is None:
-                    base = end + 30 - end % 30 if self.new else end
-                group.append((end, job))
-                if ends and ends[0][0] > base + w:
-                    break
-            if group:
-                yield group
-            if self.doubles or self.new:
-                w *= 2
-            while self.new and ends and ends[0][0] > base + w:
-                w += w if self.doubles else 30
+class NotDoubled(Twin):
+    def b5_grown(self, w, again=False):
+        return w + 30 if again else 2 * w if self.new else w
 
 
-class NotDoubled(InGroups):
-    pass
-
-
-class LooksAtAll(InGroups):
-    doubles = looks_at_all = True
+class LooksAtAll(Twin):
+    def b5_looks(self, job, nodes):
+        return True
 
 
 class LatestFirst(Twin):

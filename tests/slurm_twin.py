@@ -467,20 +467,23 @@ class Twin:
             group, base = [], base if self.new else None
             while ends:
                 end, _, job = ends.pop(0)
-                if nodes.isdisjoint(job.at):
-                    continue
-                if base is None:
-                    base = end + 30 - end % 30 if self.new else end
-                group.append((end, job))
-                if ends and ends[0][0] > base + w:
+                if not nodes.isdisjoint(job.at):
+                    if base is None:
+                        base = end + 30 - end % 30 if self.new else end
+                    group.append((end, job))
+                if group and self.b5_looks(job, nodes) and ends and ends[0][0] > base + w:
                     break
             if group:
                 yield group
             w = self.b5_grown(w)
             while self.new and ends and ends[0][0] > base + w:
-                w = self.b5_grown(w)
+                w = self.b5_grown(w, again=True)
 
-    def b5_grown(self, w):
+    def b5_looks(self, job, nodes):
+        """Whether the next end is looked at after this job."""
+        return not nodes.isdisjoint(job.at)
+
+    def b5_grown(self, w, again=False):
         return w + self.s.bf_window_linear_s if self.s.bf_window_linear_s else 2 * w
 
     def b6_may_reserve(self, job):

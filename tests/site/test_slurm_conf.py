@@ -101,7 +101,6 @@ def test_the_configuration_of_the_public_run_is_read():
     site = read_site(Path(os.environ["BATFILL_SLURM"]) / "slurm.conf", slurm_version="17.11")
     assert (len(site.nodes), [len(leaf) for leaf in site.switches]) == (10, [4, 4, 2])
     assert sum(node.gpus for node in site.nodes) == 2
-    assert {partition.memory_per_cpu_mb for partition in site.partitions} == {2800}
     had = site.settings
     assert (had.bf_max_job_user, had.bf_max_job_test, had.bf_window_s, had.damping) == (20, 1200, 4320 * 60, 5)
     assert (had.fair_tree, had.memory, had.half_life_s, had.max_age_s) == (False, True, 4 * 3600, 5 * 3600)
@@ -128,10 +127,10 @@ def test_nodes_have_what_their_lines_and_the_default_lines_before_them_say(site_
         Node("n10", 8, 4000, 4, "a100", big, 3),
     )
     a, b, c = site.partitions
-    assert (a.nodes, a.max_time_s, a.exclusive, a.memory_per_node_mb) == (("m2", "n2", "n10"), None, True, 50)
+    assert (a.nodes, a.max_time_s, a.exclusive) == (("m2", "n2", "n10"), None, True)
     assert a.billing == {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}
-    assert (b.max_time_s, b.max_nodes, b.default_time_s, b.exclusive, b.qos) == (86400, 4, 1800, False, "high")
-    assert (c.tier, c.memory_per_cpu_mb, c.nodes) == (5, 9, ("n2",))
+    assert (b.max_time_s, b.max_nodes, b.exclusive, b.qos) == (86400, 4, False, "high")
+    assert (c.tier, c.nodes) == (5, ("n2",))
     text = "\n".join(site.warnings)
     for said in (
         "nodes that are down, left out: m3, m4",

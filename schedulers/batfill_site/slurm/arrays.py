@@ -176,10 +176,10 @@ def lacking(
 def node_arrays(site: Site, types: Numbers, asks: Iterable[tuple[str, str, int]]) -> Nodes:
     """The nodes; `types` are those of GPUs, `asks` partition, features and memory of each class of jobs."""
     n, asked = len(site.nodes), Asked(site)
-    nodes, free = new_records(n, records.NODE), new_records(n, records.FREE)
-    free["cpus"] = nodes["cpus"] = [node.cpus for node in site.nodes]
+    nodes = new_records(n, records.NODE)
+    nodes["free"] = nodes["cpus"] = [node.cpus for node in site.nodes]
     nodes["first"] = np.cumsum(nodes["cpus"]) - nodes["cpus"]
-    free["memory"], free["gpus"] = [node.memory_mb for node in site.nodes], [node.gpus for node in site.nodes]
+    nodes["memory"], nodes["gpus"] = [node.memory_mb for node in site.nodes], [node.gpus for node in site.nodes]
     leaves = [sorted(site.place[name] for name in leaf) for leaf in site.switches]
     for leaf, members in enumerate(leaves):
         nodes["leaf"][members] = leaf
@@ -193,7 +193,7 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[tuple[str, str, int]]
     places = np.zeros(67, np.uint8)
     places[[pow(2, i, 67) for i in range(64)]] = range(64)
     scratch = [new_records(n + len(leaves), records.GROUP), places, *sets_of([[]] * 9, n)]
-    return Nodes._make([nodes, free, *(sets_of(some, n) for some in sets), *side_by_side(leaves), *scratch])
+    return Nodes._make([nodes, *(sets_of(some, n) for some in sets), *side_by_side(leaves), *scratch])
 
 
 def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, NDArray[np.int64], list[Association]]:
@@ -461,7 +461,7 @@ def slurm_arrays(site: Site, jobs: SlurmJobs) -> Slurm:
     rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(4)), np.zeros(n)]
     places_of = [np.zeros(int(jobs.nodes.sum()), np.int64), new_ends(min(n, site.cpus) + 1)]
     plan = [new_plan(ROOM, nodes.mask.size), window_arrays(site), counts_of, np.zeros(places, np.int64), most]
-    dates = [np.zeros(len(site.partitions), np.int64), np.empty(0), np.empty(0), np.empty(0)]
+    dates = [np.zeros(len(site.partitions), np.int64), np.full(8, np.inf), np.empty(0), np.empty(0), np.empty(0)]
     last = [option_record(site), new_records(1, records.STATE)]
     return Slurm._make([table, *rows, *places_of, nodes, shapes, limited, shares, *plan, *dates, *last])
 

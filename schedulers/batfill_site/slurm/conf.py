@@ -135,7 +135,6 @@ def read_site(
     path, known = Path(slurm_conf), read_accounts(map(Path, [*accounts, *([] if sshare is None else [sshare])]))
     described, lines, down = dict[str, dict[str, Any]](), dict[str, tuple[Line, dict[str, Any]]](), set[str]()
     usual: dict[str, dict[str, Any]] = {"nodename": {}, "partitionname": {}}  # of DEFAULT lines
-    memory: dict[str, Any] = {}  # what partitions have without a line of their own about it
     others, given, groups = list[str](), list[tuple[str, str, str]](), {"ALL": list[str]()}
     for line in lines_in(path):
         name = line.text(line.kind)
@@ -153,7 +152,6 @@ def read_site(
             groups[name] = line.hosts("nodes") + having
         elif line.kind != "downnodes":
             given += [(line.where, name, text) for name, text in line.pairs.values()]
-            memory |= line.fields({key: PARTITION_ROWS[key] for key in ("defmempercpu", "defmempernode")}, [])
         if line.kind == "downnodes" or (line.kind == "nodename" and line.text("state").lower().startswith(DOWN)):
             down |= {*line.hosts(line.kind)}
     if not described or not lines:
@@ -165,8 +163,6 @@ def read_site(
         hosts = {host for item in line.hosts("nodes") for host in groups.get(item, [item])}
         if unknown := sorted(hosts - {*described}, key=by_name):
             raise WorkloadError(f"{line.where}: partition {name} has {listed(unknown)}, which no NodeName line has")
-        if not any(field.startswith("memory") for field in fields):
-            fields |= memory
         partitions.append(Partition(name, tuple(sorted(hosts - down, key=by_name)), **fields))
     settings, warnings = settings_of(given, version, str(path))
     texts = {name.lower(): text for _, name, text in given}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from batfill.base.errors import WorkloadError
 from batfill_site.accounting.cluster_log import NEVER_STARTED, Reading
 from batfill_site.accounting.record_text import LAST_S, PARTITION_LIMIT, UNLIMITED, Names, each
 from batfill_site.accounting.slurm import COLUMNS, PER_CPU, TASKS, Records, Table, having, memory_of, tres_of
+from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.site import NONE, SlurmJobs
 
 if TYPE_CHECKING:
@@ -101,15 +101,11 @@ def line_of(text: str) -> tuple[int, int, bool, bool]:
 
 
 def nodes_in(text: str) -> int:
-    """How many nodes a list such as cb[01-06,09],gpu1 names; 0 for none."""
-    terms = re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text)
-    return sum(math.prod(map(_numbers, re.findall(r"\[([^\]]*)\]", term))) for term in terms)
-
-
-def _numbers(text: str) -> int:
-    """How many numbers are in 01-06,09."""
-    ends = [part.partition("-") for part in text.split(",")]
-    return sum(int(b) - int(a) + 1 if a.isdecimal() and b.isdecimal() else 1 for a, _, b in ends)
+    """How many nodes a list such as cb[01-06,09],gpu1 names; 0 if it is none."""
+    try:
+        return len(expand(text))
+    except WorkloadError:
+        return 0
 
 
 class SlurmRecords(Records):

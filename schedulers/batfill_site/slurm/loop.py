@@ -16,6 +16,7 @@ from batfill_site.slurm.records import DRAWS, Slurm
 from batfill_site.slurm.running import end, keep_startable, look, passed_over, start, whole
 from batfill_site.slurm.site import MAIN
 
+END, CLEAN, QUEUE, TICK, AFTER_END, DUE, FULL, CYCLE = range(8)  # kinds of events, in the order of simultaneous ones
 OVER, NO_ROOM = 0, 1  # why `advance` returns
 GIVE_UP_S = 3600.0
 
@@ -62,22 +63,25 @@ def turn_s(options, date_s):
 def set_due(slurm):
     """A main pass is due (M3)."""
     state, options = slurm.state[0], slurm.options[0]
-    if state.due_s == np.inf and not options.main_known:
-        state.due_s = turn_s(options, max(state.now_s, state.turned + options.batch_sched_delay_s))
+    if slurm.dates_s[DUE] == np.inf and not options.main_known:
+        slurm.dates_s[DUE] = turn_s(options, max(state.now_s, state.turned + options.batch_sched_delay_s))
 
 
 @kernel
-def next_s(slurm):
-    """The date of the next event; inf for none."""
-    state, options = slurm.state[0], slurm.options[0]
-    found_s = min(next_end_s(slurm.ends), state.tick_s, state.due_s, state.full_s, state.cycle_s)
-    if state.passed < state.ended:
-        found_s = min(found_s, slurm.cleaned_s[state.passed])
-    if state.cleaned < state.ended:
-        found_s = min(found_s, slurm.cleaned_s[state.cleaned])
+def next_event(slurm):
+    """The kind of the next event, whose date is in `dates_s`; of equal dates the first kind."""
+    state, dates_s, cleaned_s = slurm.state[0], slurm.dates_s, slurm.cleaned_s
+    dates_s[END] = next_end_s(slurm.ends)
+    dates_s[CLEAN] = cleaned_s[state.cleaned] if state.cleaned < state.ended else np.inf
+    dates_s[AFTER_END] = cleaned_s[state.passed] if state.passed < state.ended else np.inf
+    dates_s[QUEUE] = np.inf
     if state.queued < len(slurm.arrivals):
-        found_s = min(found_s, slurm.jobs[slurm.arrivals[state.queued]].queued_s + options.arrival_s)
-    return found_s
+        dates_s[QUEUE] = slurm.jobs[slurm.arrivals[state.queued]].queued_s + slurm.options[0].arrival_s
+    kind = END
+    for other in range(END + 1, CYCLE + 1):
+        if dates_s[other] < dates_s[kind]:
+            kind = other
+    return kind
 
 
 @kernel
@@ -99,11 +103,12 @@ def advance(slurm):
     """
     state, options = slurm.state[0], slurm.options[0]
     while state.wanted != 0:
-        now_s = next_s(slurm)
+        kind = next_event(slurm)
+        now_s = slurm.dates_s[kind]
         if now_s == np.inf or given_up(slurm, now_s):
             return OVER
         state.now_s, state.now = now_s, whole(now_s)
-        if next_end_s(slurm.ends) == now_s:
+        if kind == END:
             row = np.int64(slurm.ends.slots[next_end(slurm.ends)].row)
             leave_next(slurm.ends)
             slurm.cleaned_s[state.ended] = now_s + options.cleaning_s
@@ -111,45 +116,33 @@ def advance(slurm):
             account_end(slurm, row)
             if options.new_rules:
                 set_due(slurm)
-        elif state.cleaned < state.ended and slurm.cleaned_s[state.cleaned] == now_s:
+        elif kind == CLEAN:
             state.cleaned += 1
-        elif (
-            state.queued < len(slurm.arrivals)
-            and slurm.jobs[slurm.arrivals[state.queued]].queued_s + options.arrival_s == now_s
-        ):
+        elif kind == QUEUE:
             enqueue(slurm, slurm.arrivals[state.queued])
             state.queued += 1
             if not options.defer:
                 set_due(slurm)
-        elif state.tick_s == now_s:
+        elif kind == TICK:
             tick(slurm)
-            state.tick_s = now_s + options.calc_period_s
-        elif state.passed < state.ended and slurm.cleaned_s[state.passed] == now_s:
+            slurm.dates_s[TICK] = now_s + options.calc_period_s
+        elif kind == AFTER_END:
             state.passed += 1
             if not (options.new_rules or options.main_known):
                 main_pass(slurm)
-        elif state.due_s == now_s:
-            state.due_s, state.turned = np.inf, state.now
-            main_pass(slurm)
-        elif state.full_s == now_s:
-            make_full(slurm)
-        elif 2 * (min(options.bf_max_job_test, state.waiting) + len(slurm.windows.live)) + 2 > len(slurm.plan.begin):
-            return NO_ROOM
-        else:
+        elif kind == CYCLE:
+            if 2 * (min(options.bf_max_job_test, state.waiting) + len(slurm.windows.live)) + 2 > len(slurm.plan.begin):
+                return NO_ROOM
             make_cycle(slurm)
+        else:
+            slurm.dates_s[DUE], state.turned = np.inf, state.now
+            if kind == FULL:
+                state.mains += 1
+                slurm.dates_s[FULL] = now_s + options.sched_interval_s
+                if options.main_known:
+                    slurm.dates_s[FULL] = slurm.main_s[state.mains] if state.mains < len(slurm.main_s) else np.inf
+            main_pass(slurm)
     return OVER
-
-
-@kernel
-def make_full(slurm):
-    """A main pass on a full turn, or on a date that is known."""
-    state, options = slurm.state[0], slurm.options[0]
-    state.due_s, state.turned = np.inf, state.now
-    state.full_s += options.sched_interval_s
-    if options.main_known:
-        state.mains += 1
-        state.full_s = slurm.main_s[state.mains] if state.mains < len(slurm.main_s) else np.inf
-    main_pass(slurm)
 
 
 @kernel
@@ -157,7 +150,7 @@ def make_cycle(slurm):
     """A backfill cycle, or a look whether one is needed (B1)."""
     state, options = slurm.state[0], slurm.options[0]
     if not (options.cycles_known or state.waiting > 0 or state.changed):
-        state.cycle_s += 1.0
+        slurm.dates_s[CYCLE] += 1.0
         return
     state.changed = 0
     if not (state.steady and state.now < state.until):
@@ -165,10 +158,10 @@ def make_cycle(slurm):
         look(slurm)
         state.last_tried = cycle(slurm)
     tried = state.last_tried
-    state.cycle_s = state.now_s + options.test_s * tried + options.bf_interval_s
+    slurm.dates_s[CYCLE] = state.now_s + options.test_s * tried + options.bf_interval_s
     if options.jitter_s > 0:
-        state.cycle_s += options.jitter_s * slurm.draws[state.cycles % DRAWS]
+        slurm.dates_s[CYCLE] += options.jitter_s * slurm.draws[state.cycles % DRAWS]
     state.cycles += 1
     state.tried += tried
     if options.cycles_known:
-        state.cycle_s = slurm.cycles_s[state.cycles] if state.cycles < len(slurm.cycles_s) else np.inf
+        slurm.dates_s[CYCLE] = slurm.cycles_s[state.cycles] if state.cycles < len(slurm.cycles_s) else np.inf

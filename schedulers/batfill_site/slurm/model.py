@@ -9,10 +9,10 @@ import numpy as np
 
 from batfill_site.slurm.arrays import NO_LIMIT, new_plan, slurm_arrays
 from batfill_site.slurm.hosts import expand
-from batfill_site.slurm.loop import OVER, advance
+from batfill_site.slurm.loop import CYCLE, FULL, OVER, TICK, advance, turn_s
 from batfill_site.slurm.priority import set_factors
 from batfill_site.slurm.records import DRAWS, Slurm, numbers_of
-from batfill_site.slurm.running import resume, whole
+from batfill_site.slurm.running import resume
 from batfill_site.slurm.site import Run
 
 if TYPE_CHECKING:
@@ -97,19 +97,17 @@ class Model:
         """The arrays at the beginning of a run, all of them its own."""
         slurm: Slurm = own(self.slurm)
         settings, first_s = self.settings, self.first_s
-        options, state = slurm.options, slurm.state
+        options, state, dates_s = slurm.options, slurm.state, slurm.dates_s
         for name, value in numbers_of(clock).items():
             options[name] = value
         options["main_known"], options["cycles_known"] = bool(clock.main_s), bool(clock.cycles_s)
-        turn_s = whole(first_s - clock.phase_s) + clock.phase_s
-        state["full_s"] = clock.main_s[0] if clock.main_s else turn_s + (turn_s < first_s)
-        state["tick_s"] = state["cycle_s"] = state["due_s"] = np.inf
+        dates_s[FULL] = clock.main_s[0] if clock.main_s else turn_s(clock, first_s)
         state["turned"], state["moved_s"] = -NO_LIMIT, first_s
         if settings.multifactor:
-            state["tick_s"] = first_s if math.isnan(clock.first_decay_s) else clock.first_decay_s
+            dates_s[TICK] = first_s if math.isnan(clock.first_decay_s) else clock.first_decay_s
         if settings.backfill:
             own_s = first_s + 20 if math.isnan(clock.first_cycle_s) else clock.first_cycle_s
-            state["cycle_s"] = clock.cycles_s[0] if clock.cycles_s else own_s
+            dates_s[CYCLE] = clock.cycles_s[0] if clock.cycles_s else own_s
         slurm.jobs["priority"] = 1
         return slurm._replace(
             main_s=np.array(clock.main_s, np.float64),

@@ -134,11 +134,8 @@ ROWS = rows(
 PARTITION_ROWS = rows(
     Option("PriorityTier", "tier", whole),
     Option("PriorityJobFactor", "job_factor", whole),
-    Option("DefaultTime", "default_time_s", longest),
     Option("MaxTime", "max_time_s", longest),
     Option("MaxNodes", "max_nodes", limit),
-    Option("DefMemPerCPU", "memory_per_cpu_mb", limit),
-    Option("DefMemPerNode", "memory_per_node_mb", limit),
     Option("OverSubscribe Shared", "exclusive", partial(one_of, values=ALONE)),
     Option("QOS", "qos", str.lower),
     Option("TRESBillingWeights", "billing", weights),

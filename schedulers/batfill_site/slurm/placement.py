@@ -76,11 +76,11 @@ def remove(keys, begin, end, key):
 @kernel
 def node_key(slurm, job, i):
     """A node's key for a job's shape."""
-    node, free = slurm.nodes.nodes[i], slurm.nodes.free[i]
+    node = slurm.nodes.nodes[i]
     if job.gpus > 0 and job.gpu_type >= 0 and job.gpu_type != node.gpu_type:
         return NEVER
-    cpus, memory, gpus, left, key = free.cpus, free.memory, free.gpus, free.jobs, NOW
-    for place in range(node.first, node.first + free.jobs + 1):
+    cpus, memory, gpus, left, key = node.free, node.memory, node.gpus, node.jobs, NOW
+    for place in range(node.first, node.first + node.jobs + 1):
         if cpus >= job.cpus and memory >= job.memory and gpus >= job.gpus and not (job.exclusive and left > 0):
             return key
         if left > 0:
@@ -209,7 +209,7 @@ def choose(slurm, job, slot, asked, until, capped):
         if has(asked, i):
             put(counted, i)
             n += 1
-            nodes.nodes[i].count = job.cpus if capped else uncapped(job, nodes.free[i])
+            nodes.nodes[i].count = job.cpus if capped else uncapped(job, nodes.nodes[i])
     if n < job.nodes:
         return False
     if len(nodes.weights) > 1:
@@ -226,9 +226,9 @@ def choose(slurm, job, slot, asked, until, capped):
 
 
 @kernel
-def uncapped(job, free):
+def uncapped(job, node):
     """The free CPUs of a node that counts now, if the free memory serves them (P1)."""
-    return min(free.cpus, free.memory // job.memory_per_cpu) if job.memory_per_cpu > 0 else free.cpus
+    return min(node.free, node.memory // job.memory_per_cpu) if job.memory_per_cpu > 0 else node.free
 
 
 @kernel
@@ -255,9 +255,9 @@ def pick_last(nodes):
 @kernel
 def cpus_after(slurm, i, until):
     """The free CPUs of a node after the ends of all jobs with keys up to `until`."""
-    node, jobs = slurm.nodes.nodes[i], slurm.nodes.free[i].jobs
-    cpus = slurm.nodes.free[i].cpus
-    for place in range(node.first, node.first + jobs):
+    node = slurm.nodes.nodes[i]
+    cpus = node.free
+    for place in range(node.first, node.first + node.jobs):
         if slurm.shapes.on_nodes[place] <= until:
             other = slurm.jobs[row_of(slurm.shapes.on_nodes[place])]
             cpus += node.cpus if other.exclusive else other.cpus

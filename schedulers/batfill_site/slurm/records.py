@@ -68,9 +68,9 @@ JOB = np.dtype(
         ("by", "i8"),
     ]
 )
-# What is free on a node.
-FREE = np.dtype([("cpus", "i8"), ("memory", "i8"), ("gpus", "i8"), ("jobs", "i8")])  # `jobs` run on it
-NODE = np.dtype([("cpus", "i8"), ("gpu_type", "i8"), ("leaf", "i8"), ("first", "i8"), ("count", "i8")])
+# A node; `free` are its free CPUs, `memory` and `gpus` are free, too, and `jobs` run on it.
+OF_NODE = ("cpus", "gpu_type", "leaf", "first", "count", "free", "memory", "gpus", "jobs")
+NODE = np.dtype([(name, "i8") for name in OF_NODE])
 GROUP = np.dtype([("members", "i8"), ("cpus", "i8"), ("first", "i8"), ("used", "i8")])
 WINDOW = np.dtype([("begin_s", "f8"), ("end_s", "f8"), ("told_s", "f8"), ("b", "i8"), ("e", "i8")])
 SHARE = np.dtype(
@@ -108,7 +108,7 @@ STATE = np.dtype(
     [
         ("now_s", "f8"),
         ("now", "i8"),  # in whole seconds
-        *((name, "f8") for name in ("tick_s", "due_s", "full_s", "cycle_s", "moved_s")),
+        ("moved_s", "f8"),
         *((name, "i8") for name in ("queued", "waiting", "running", "ended", "cleaned", "passed")),
         *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
         *((name, "i8") for name in ("logged", "next_slot", "until", "windows_until", "last_tried")),
@@ -118,12 +118,11 @@ STATE = np.dtype(
 )
 
 
-@record(NODE, FREE, SETS, SETS, SETS, I8, I8, GROUP, U1, *[WORDS] * 9)
+@record(NODE, SETS, SETS, SETS, I8, I8, GROUP, U1, *[WORDS] * 9)
 class Nodes(NamedTuple):
     """The nodes, and sets of them."""
 
     nodes: NDArray[np.void]  # NODE (N,)
-    free: NDArray[np.void]  # FREE (N,)  now
     asked: NDArray[np.uint64]  # (classes, words)  by partition, features and configured memory
     partitions: NDArray[np.uint64]  # (partitions, words)
     weights: NDArray[np.uint64]  # (weights, words)  the nodes of the lowest weight, of the two lowest, and so on
@@ -197,7 +196,7 @@ class Windows(NamedTuple):
 
 @record(
     *(JOB, I8, I8, I8, I8, I8, F8, I8, Ends, Nodes, Shapes, Limited, Shares, Plan, Windows),
-    *(Array(I8, 2), I8, I8, I8, F8, F8, F8, OPTIONS, STATE),
+    *(Array(I8, 2), I8, I8, I8, F8, F8, F8, F8, OPTIONS, STATE),
 )
 class Slurm(NamedTuple):
     """All that a run reads and changes."""
@@ -221,6 +220,7 @@ class Slurm(NamedTuple):
     counts: NDArray[np.int64]
     most: NDArray[np.int64]  # (COUNTED,)
     partition_counts: NDArray[np.int64]  # (partitions,)
+    dates_s: NDArray[np.float64]  # (8,)  of the next event of each kind, see `loop.py`
     main_s: NDArray[np.float64]
     cycles_s: NDArray[np.float64]
     draws: NDArray[np.float64]  # (DRAWS,)

@@ -28,15 +28,15 @@ def hold(slurm, row, sign):
     job, state, on_nodes = slurm.jobs[row], slurm.state[0], slurm.shapes.on_nodes
     for place in range(job.first, job.first + job.nodes):
         i = slurm.at[place]
-        node, free = slurm.nodes.nodes[i], slurm.nodes.free[i]
-        free.cpus -= sign * (node.cpus if job.exclusive else job.cpus)
-        free.memory -= sign * job.memory
-        free.gpus -= sign * job.gpus
+        node = slurm.nodes.nodes[i]
+        node.free -= sign * (node.cpus if job.exclusive else job.cpus)
+        node.memory -= sign * job.memory
+        node.gpus -= sign * job.gpus
         if sign > 0:
-            insert(on_nodes, node.first, node.first + free.jobs, key_of(job, row))
+            insert(on_nodes, node.first, node.first + node.jobs, key_of(job, row))
         else:
-            remove(on_nodes, node.first, node.first + free.jobs, key_of(job, row))
-        free.jobs += sign
+            remove(on_nodes, node.first, node.first + node.jobs, key_of(job, row))
+        node.jobs += sign
         slurm.shapes.log[state.logged] = i
         state.logged += 1
 

@@ -54,11 +54,8 @@ class Partition(NamedTuple):
     nodes: tuple[str, ...]
     tier: int = 1
     job_factor: int = 1
-    default_time_s: float | None = None
     max_time_s: float | None = None
     max_nodes: int | None = None
-    memory_per_cpu_mb: int | None = None  # of jobs that name none
-    memory_per_node_mb: int | None = None
     exclusive: bool = False  # each job has its nodes alone
     qos: str = ""  # whose limits hold for all jobs of the partition
     billing: Mapping[str, float] = NONE  # TRESBillingWeights, such as {"cpu": 1.0, "gres/gpu": 2.0}; {}: CPUs
