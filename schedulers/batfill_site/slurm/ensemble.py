@@ -8,6 +8,7 @@ differ by more than two runs of the same one.
 from __future__ import annotations
 
 import math
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from batfill_site.slurm.model import Model
 from batfill_site.slurm.site import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -143,15 +144,21 @@ def kinds(jobs: SlurmJobs, cpus: int) -> Iterator[tuple[str, list[str], NDArray[
     """What jobs are grouped by, the groups' names, and the group of each job, (jobs,)."""
     yield "", ["all"], np.zeros(len(jobs), np.int64)
     gpus = ["with GPUs" if number else "without GPUs" for number in jobs.gpus_per_node.tolist()]
-    for by, names in (("partition", jobs.partition), ("QOS", jobs.qos), ("account", jobs.account), ("jobs", gpus)):
-        found, group, count = np.unique(np.array(names, object), return_inverse=True, return_counts=True)
-        order = np.argsort(-count, kind="stable")
-        if len(found) > 1:
-            yield by, [str(found[k]) or "not known" for k in order], np.argsort(order)[group]
+    for by, texts in (("partition", jobs.partition), ("QOS", jobs.qos), ("account", jobs.account), ("jobs", gpus)):
+        names, group, _ = by_size(texts)
+        if len(names) > 1:
+            yield by, [name or "not known" for name in names], group
     for by, bins, values in (("CPUs", width_bins(cpus), jobs.cpus), ("ran for", RUNTIME_BINS, jobs.run_s)):
         held = [(one.name, rows) for one in bins if (rows := one.holds(values)).any()]
         if len(held) > 1:
             yield by, [name for name, _ in held], np.argmax([rows for _, rows in held], axis=0)
+
+
+def by_size(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+    """The different texts, the most frequent first, which of them each is, and how many are equal to each."""
+    found, group, count = np.unique(np.array(texts, object), return_inverse=True, return_counts=True)
+    order = np.argsort(-count, kind="stable")
+    return list(map(str, found[order])), np.argsort(order)[group], count[order]
 
 
 def by_group(values: NDArray[np.float64], group: NDArray[np.int64], function: np.ufunc) -> NDArray[np.float64]:
@@ -163,10 +170,8 @@ def by_group(values: NDArray[np.float64], group: NDArray[np.int64], function: np
 
 def users(jobs: SlurmJobs) -> Iterator[tuple[str, list[str], NDArray[np.int64]]]:
     """Those with `FEWEST_JOBS` jobs, as one of the `kinds`, the jobs of others in a last group; nothing without any."""
-    names, user, count = np.unique(np.array(jobs.user, object), return_inverse=True, return_counts=True)
-    counted = (count >= FEWEST_JOBS) & (names != "")
-    order = [k for k in np.argsort(-count, kind="stable").tolist() if counted[k]]
-    group = np.full(len(names), len(order))
-    group[order] = np.arange(len(order))
-    if order:
-        yield USER, [*(str(names[k]) for k in order), *([] if counted.all() else [OTHERS])], group[user]
+    names, user, count = by_size(jobs.user)
+    counted = (count >= FEWEST_JOBS) & np.array([name != "" for name in names])
+    group = np.where(counted, np.cumsum(counted) - 1, counted.sum())
+    if counted.any():
+        yield USER, [*compress(names, counted), *([] if counted.all() else [OTHERS])], group[user]

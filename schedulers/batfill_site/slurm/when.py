@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill_site.slurm.site import Clock as Dates
     from batfill_site.slurm.site import Site, SlurmJobs
 
 INSTANTS, HINDCAST_FORKS = 24, 11  # in the past, on which intervals are calibrated, and the forks of each
@@ -50,17 +49,15 @@ class Moment(NamedTuple):
     """The jobs that wait or run at an instant, in order of submission."""
 
     now_s: float
-    past_rows: NDArray[np.intp]  # (known,)
+    rows: NDArray[np.intp]  # (known,)
     waits: NDArray[np.bool_]  # (known,)
     jobs: dict[str, NDArray[np.float64]]  # their "start_s", nan for those that wait
+    queue: None = None  # of one pool
 
-
-class SlurmForecast(Forecast):
-    """Estimates by the model of a site's Slurm."""
-
-    def unbounded(self, moment: Any) -> NDArray[np.bool_]:
-        """None: every job has a limit."""
-        return np.zeros(len(moment.past_rows), bool)
+    @property
+    def past_rows(self) -> NDArray[np.intp]:
+        """Their rows in the past, which are the same."""
+        return self.rows
 
 
 class Forks(Ensemble):
@@ -87,43 +84,34 @@ class Forks(Ensemble):
         site = self.site_at(moment.now_s)
         dates = clocks(site, self.all, self.forks, int(random.integers(2**31)), moment.now_s)
         found, left, ahead = np.full(drawn_s.shape, np.nan), np.arange(self.forks), 1
+
+        def fork(k: int) -> NDArray[np.float64]:
+            """The starts of the known jobs in one fork, (known,)."""
+            coming = days[k, : ahead if span_s else 0].tolist()
+            jobs = self.jobs(moment, past, coming, span_s, drawn_s[k])
+            running, wanted = np.zeros((2, len(jobs)), bool)
+            running[: len(asked)], wanted[: len(asked)] = ~moment.waits, asked
+            return Model(site, jobs, running, moment.now_s).run(dates[k], asked=wanted).start_s[: len(asked)]
+
         while len(left):
-            forks = [(days[k, : ahead if span_s else 0], span_s, drawn_s[k], dates[k]) for k in left]
-            found[left] = in_threads(lambda fork: self.fork(site, moment, past, asked, *fork), forks)
+            found[left] = in_threads(fork, left.tolist())
             sure_s = moment.now_s + ahead * DAY_S  # later starts lack arrivals; a shorter past comes again but once
             late = ~(found[left][:, asked] <= sure_s).all(axis=1)
             left, ahead = left[late] if ahead < DAYS_AHEAD else left[:0], min(MORE * ahead, DAYS_AHEAD)
         return found[:, asked]
 
-    def fork(
-        self,
-        site: Site,
-        moment: Any,
-        past: Past,
-        asked: NDArray[np.bool_],
-        days: NDArray[np.int64],
-        span_s: float,
-        drawn_s: NDArray[np.float64],
-        clock: Dates,
-    ) -> NDArray[np.float64]:
-        """The starts of the known jobs in one fork, (known,): `days` ago are the arrivals of the days to come."""
-        n, known = len(moment.past_rows), past.jobs["runtime_s"]
-        rows, later_s = [moment.past_rows], [np.zeros(n)]
-        for ahead, ago in enumerate(days.tolist()):
+    def jobs(self, moment: Any, past: Past, days: list[int], span_s: float, drawn_s: NDArray[np.float64]) -> SlurmJobs:
+        """The jobs of a fork: those known, and again the arrivals of so many `days` ago on the days to come."""
+        rows, later_s = [moment.rows], [np.zeros(len(moment.rows))]
+        for ahead, ago in enumerate(days):
             edges = moment.now_s - ago * span_s, moment.now_s - (ago - 1) * span_s
-            again = np.arange(*np.searchsorted(self.all.submit_s, edges, side="right"))
-            rows.append(again)
-            later_s.append(np.full(len(again), (ago + ahead) * span_s))
+            rows.append(np.arange(*np.searchsorted(self.all.submit_s, edges, side="right")))
+            later_s.append(np.full(len(rows[-1]), (ago + ahead) * span_s))
         row, by_s = np.concatenate(rows), np.concatenate(later_s)
-        run_s = known[row]
-        run_s[:n] = drawn_s
-        unknown = np.isnan(run_s)
-        run_s[unknown] = self.all.limit_s[row[unknown]]
-        jobs = self.all.select(row)
-        jobs = replace(jobs, submit_s=jobs.submit_s + by_s, eligible_s=jobs.eligible_s + by_s, run_s=run_s)
-        running, wanted = np.zeros(len(row), bool), np.zeros(len(row), bool)
-        running[:n], wanted[:n] = ~moment.waits, asked
-        return Model(site, jobs, running, moment.now_s).run(clock, asked=wanted).start_s[:n]
+        jobs, run_s = self.all.select(row), past.jobs["runtime_s"][row]
+        run_s[: len(drawn_s)] = drawn_s
+        run_s = np.where(np.isnan(run_s), jobs.limit_s, run_s)
+        return replace(jobs, submit_s=jobs.submit_s + by_s, eligible_s=jobs.eligible_s + by_s, run_s=run_s)
 
 
 def moment_at(jobs: SlurmJobs, end_s: NDArray[np.float64], now_s: float) -> Any:
@@ -144,7 +132,7 @@ def past_of(jobs: SlurmJobs) -> Past:
 
 def forecast_at(
     site: Site, jobs: SlurmJobs, end_s: NDArray[np.float64], now_s: float, forks: int, seed: int
-) -> SlurmForecast:
+) -> Forecast:
     """A forecast at `now_s` that knows what has ended by then.
 
     The intervals are calibrated on past instants. Each is `middle` - x to `middle` + y in the forks; of the jobs that
@@ -159,7 +147,7 @@ def forecast_at(
         forks: how many.
         seed: of what they draw.
     """
-    forecast = SlurmForecast(past_of(jobs), Forks(site, jobs, now_s, min(forks, HINDCAST_FORKS), seed))
+    forecast = Forecast(past_of(jobs), Forks(site, jobs, now_s, min(forks, HINDCAST_FORKS), seed))
     forecast.widened = np.zeros(2)
     by_end = np.argsort(end_s, kind="stable")[: int(np.isfinite(end_s).sum())]
     # Before all jobs are known, the machine looks emptier than it was.
