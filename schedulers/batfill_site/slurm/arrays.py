@@ -180,9 +180,8 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[tuple[str, str, int]]
     nodes["free"] = nodes["cpus"] = [node.cpus for node in site.nodes]
     nodes["first"] = np.cumsum(nodes["cpus"]) - nodes["cpus"]
     nodes["memory"], nodes["gpus"] = [node.memory_mb for node in site.nodes], [node.gpus for node in site.nodes]
-    leaves = [sorted(site.place[name] for name in leaf) for leaf in site.switches]
-    for leaf, members in enumerate(leaves):
-        nodes["leaf"][members] = leaf
+    for leaf, members in enumerate(site.switches):
+        nodes["group"][[site.place[name] for name in members]] = leaf
     nodes["gpu_type"] = types.all(node.gpu_type for node in site.nodes)
     weights = sorted({node.weight for node in site.nodes})
     sets = [
@@ -192,8 +191,8 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[tuple[str, str, int]]
     ]
     places = np.zeros(67, np.uint8)
     places[[pow(2, i, 67) for i in range(64)]] = range(64)
-    scratch = [new_records(n + len(leaves), records.GROUP), places, *sets_of([[]] * 9, n)]
-    return Nodes._make([nodes, *(sets_of(some, n) for some in sets), *side_by_side(leaves), *scratch])
+    scratch = [new_records(n + len(site.switches), records.GROUP), places, *sets_of([[]] * 9, n)]
+    return Nodes._make([nodes, *(sets_of(some, n) for some in sets), *scratch])
 
 
 def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, NDArray[np.int64], list[Association]]:
@@ -233,7 +232,8 @@ def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, NDArray[np.int64]
         while above >= 0:
             tree["usage"][above] += each.usage
             above = tree["parent"][above]
-    shares = Shares(tree, flat, np.array(down[1:], np.int64), np.zeros(len(rows), np.int64), reset_dates(site, jobs))
+    scratch = np.zeros((2, len(rows)), np.int64)
+    shares = Shares(tree, flat, np.array(down[1:], np.int64), scratch, reset_dates(site, jobs))
     return shares, np.array([place[owner] for owner in owners], np.int64), rows
 
 

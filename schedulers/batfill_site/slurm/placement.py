@@ -218,10 +218,8 @@ def choose(slurm, job, slot, asked, until, capped):
         pick_last(nodes)
     elif options.least_loaded:
         pick_free(slurm, job, until)
-    elif options.leaves:
-        pick_groups(nodes, job, group_leaves(nodes, job, options.leaves), True)
     else:
-        pick_groups(nodes, job, group_runs(nodes), False)
+        pick_groups(nodes, job, group(nodes, job, options.leaves), options.leaves > 0)
     return True
 
 
@@ -282,56 +280,46 @@ def pick_free(slurm, job, until):
 
 
 @kernel
-def group_runs(nodes):
-    """Sets `nodes.groups` to the runs of neighbours that count; returns their number."""
-    groups, n, last = nodes.groups, 0, -2
-    for x in range(len(nodes.counted)):
-        word = nodes.counted[x]
-        while word != ZERO:
-            i = 64 * x + place_of(nodes.places, word)
-            word &= word - ONE
-            if i != last + 1:
-                groups[n].first = i
-                groups[n].members = groups[n].cpus = groups[n].used = 0
-                n += 1
-            groups[n - 1].members += 1
-            groups[n - 1].cpus += nodes.nodes[i].count
-            last = i
-    return n
+def group(nodes, job, n_leaves):
+    """Sets `nodes.groups` to those of the nodes that count (P4), and gives each its `group`; returns their number.
 
-
-@kernel
-def group_leaves(nodes, job, n):
-    """Sets `nodes.groups` to the leaves' nodes that count; returns their number.
-
-    If single leaves suffice, only the one with the fewest is left (P4).
+    Without a tree they are the runs of neighbours. With one, if single leaves suffice, only the one with the fewest
+    nodes is left.
     """
-    groups = nodes.groups
-    for k in range(n):
+    groups, n, last = nodes.groups, n_leaves, -2
+    for k in range(n_leaves):
         groups[k].members = groups[k].cpus = groups[k].used = 0
     for x in range(len(nodes.counted)):
         word = nodes.counted[x]
         while word != ZERO:
             i = 64 * x + place_of(nodes.places, word)
             word &= word - ONE
-            group = groups[nodes.nodes[i].leaf]
-            group.members += 1
-            group.cpus += nodes.nodes[i].count
+            node = nodes.nodes[i]
+            if n_leaves == 0:
+                if i != last + 1:
+                    groups[n].members = groups[n].cpus = groups[n].used = 0
+                    n += 1
+                node.group, last = n - 1, i
+            one = groups[node.group]
+            if one.members == 0:
+                one.first = i
+            one.members += 1
+            one.cpus += node.count
     only = -1
-    for k in range(n):
+    for k in range(n_leaves):
         fewer = only < 0 or groups[k].members < groups[only].members
         if fewer and suffices(groups[k], job.nodes, job.nodes * job.cpus):
             only = k
     if only >= 0:
-        for k in range(n):
+        for k in range(n_leaves):
             groups[k].used = k != only
     return n
 
 
 @kernel
-def suffices(group, n, cpus):
+def suffices(one, n, cpus):
     """Whether a group has n nodes that count, and so many CPUs."""
-    return group.members >= n and group.cpus >= cpus
+    return one.members >= n and one.cpus >= cpus
 
 
 @kernel
@@ -341,14 +329,14 @@ def pick_groups(nodes, job, n_groups, tree):
     while n > 0:
         best, fits = -1, False
         for k in range(n_groups):
-            group = groups[k]
-            if group.used or group.members == 0:
+            one = groups[k]
+            if one.used or one.members == 0:
                 continue
-            enough = suffices(group, n, cpus)
+            enough = suffices(one, n, cpus)
             if (
                 best < 0
                 or (enough and not fits)
-                or (enough == fits and (group.cpus < groups[best].cpus if fits else group.cpus > groups[best].cpus))
+                or (enough == fits and (one.cpus < groups[best].cpus if fits else one.cpus > groups[best].cpus))
             ):
                 best, fits = k, enough
         groups[best].used = 1
@@ -363,19 +351,18 @@ def pick_groups(nodes, job, n_groups, tree):
 @kernel
 def best_node(nodes, k, cpus, single, tree):
     """The node of group k that is taken next."""
-    best, fits = -1, False
-    start = nodes.leaf_first[k] if tree else 0
-    for place in range(nodes.leaf_first[k + 1] - start if tree else nodes.groups[k].members):
-        i = nodes.leaf_nodes[start + place] if tree else nodes.groups[k].first + place
-        if not has(nodes.counted, i) or has(nodes.picked, i):
-            continue
-        enough = nodes.nodes[i].count >= cpus
-        if best < 0 or (enough and not fits):
-            best, fits = i, enough
-        elif enough == fits and (tree or (single and fits)):
-            more = nodes.nodes[i].count - nodes.nodes[best].count
-            if more < 0 if fits else more > 0:
-                best = i
-        if not (tree or single):
-            break
+    best, fits, i, left = -1, False, nodes.groups[k].first, nodes.groups[k].members
+    while left > 0 and (best < 0 or tree or single):
+        if has(nodes.counted, i) and nodes.nodes[i].group == k:
+            left -= 1
+            enough = nodes.nodes[i].count >= cpus
+            if has(nodes.picked, i):
+                pass
+            elif best < 0 or (enough and not fits):
+                best, fits = i, enough
+            elif enough == fits and (tree or (single and fits)):
+                more = nodes.nodes[i].count - nodes.nodes[best].count
+                if more < 0 if fits else more > 0:
+                    best = i
+        i += 1
     return best

@@ -138,48 +138,46 @@ def ranks_before(tree, one, other):
 
 @kernel
 def rank_users(shares):
-    """Fair Tree (U5): a walk, depth first; a row of `tree` also holds what is left of the siblings at a depth."""
+    """Fair Tree (U5): level by level, the children of each account, or of equal ones side by side, take its place."""
     tree, line = shares.tree, shares.line
     users = 0
     for i in range(1, len(tree)):
         one = tree[i]
         users += one.user
         one.level = one.part / (one.usage / tree[one.parent].usage) if one.usage > 0 else np.inf
-    depth, rank, left = 0, users, users
-    end = take_kids(shares, 0, 0, 0)
-    tree[0].at, tree[0].high, tree[0].before, tree[0].tied = 0, end, -1.0, 0
-    while depth >= 0:
-        frame = tree[depth]
-        if frame.at == frame.high:
-            depth -= 1
-            continue
-        first = line[frame.at]
-        level = tree[first].level
-        tied = frame.tied or level == frame.before
-        frame.before, frame.tied = level, 0
-        if tree[first].user:
-            if not tied:
-                rank = left
-            tree[first].factor = rank / users
-            left -= 1
-            frame.at += 1
-            continue
-        end = frame.high
-        while frame.at < frame.high and tree[line[frame.at]].level == level:  # accounts of equal level are one
-            end = take_kids(shares, line[frame.at], frame.high, end)
-            frame.at += 1
-        depth += 1
-        below = tree[depth]
-        below.at, below.high, below.before, below.tied = frame.high, end, -1.0, tied
+    old, n, accounts = 0, 1, 1
+    line[0, 0] = tree[0].tied = 0
+    while accounts > 0:
+        place = end = accounts = 0
+        while place < n:
+            first, start, begin = line[old, place], place, end
+            if tree[first].user:
+                line[1 - old, end] = first
+                end += 1
+                place += 1
+                continue
+            while place < n and not tree[line[old, place]].user and (place == start or tree[line[old, place]].tied):
+                end = take_kids(shares, line[old, place], line[1 - old], begin, end)
+                place += 1
+            for i in range(begin, end):
+                kid = tree[line[1 - old, i]]
+                kid.tied = kid.level == tree[line[1 - old, i - 1]].level if i > begin else tree[first].tied
+                accounts += 1 - kid.user
+        old, n = 1 - old, end
+    rank = 0
+    for place in range(n):
+        one = tree[line[old, place]]
+        if not one.tied:
+            rank = users - place
+        one.factor = rank / users
 
 
 @kernel
-def take_kids(shares, account, begin, end):
+def take_kids(shares, account, line, begin, end):
     """Insert an account's children into line[begin:end], which is sorted; returns the new end."""
-    tree, line = shares.tree, shares.line
-    for kid in range(tree[account].first_kid, tree[account].first_kid + tree[account].kids):
+    for kid in range(shares.tree[account].first_kid, shares.tree[account].first_kid + shares.tree[account].kids):
         place = end
-        while place > begin and ranks_before(tree, shares.kids[kid], line[place - 1]):
+        while place > begin and ranks_before(shares.tree, shares.kids[kid], line[place - 1]):
             line[place] = line[place - 1]
             place -= 1
         line[place] = shares.kids[kid]

@@ -69,7 +69,7 @@ JOB = np.dtype(
     ]
 )
 # A node; `free` are its free CPUs, `memory` and `gpus` are free, too, and `jobs` run on it.
-OF_NODE = ("cpus", "gpu_type", "leaf", "first", "count", "free", "memory", "gpus", "jobs")
+OF_NODE = ("cpus", "gpu_type", "group", "first", "count", "free", "memory", "gpus", "jobs")
 NODE = np.dtype([(name, "i8") for name in OF_NODE])
 GROUP = np.dtype([("members", "i8"), ("cpus", "i8"), ("first", "i8"), ("used", "i8")])
 WINDOW = np.dtype([("begin_s", "f8"), ("end_s", "f8"), ("told_s", "f8"), ("b", "i8"), ("e", "i8")])
@@ -84,11 +84,7 @@ SHARE = np.dtype(
         ("level", "f8"),  # of Fair Tree; of classic fair share the usage that counts
         ("first_kid", "i8"),
         ("kids", "i8"),
-        # A row of the walk through the tree that has nothing to do with this association:
-        ("high", "i8"),
-        ("at", "i8"),
-        ("before", "f8"),
-        ("tied", "u1"),
+        ("tied", "u1"),  # whether it has the level of the sibling before, in Fair Tree's order
     ]
 )
 OPTIONS = np.dtype(
@@ -118,7 +114,7 @@ STATE = np.dtype(
 )
 
 
-@record(NODE, SETS, SETS, SETS, I8, I8, GROUP, U1, *[WORDS] * 9)
+@record(NODE, SETS, SETS, SETS, GROUP, U1, *[WORDS] * 9)
 class Nodes(NamedTuple):
     """The nodes, and sets of them."""
 
@@ -126,8 +122,6 @@ class Nodes(NamedTuple):
     asked: NDArray[np.uint64]  # (classes, words)  by partition, features and configured memory
     partitions: NDArray[np.uint64]  # (partitions, words)
     weights: NDArray[np.uint64]  # (weights, words)  the nodes of the lowest weight, of the two lowest, and so on
-    leaf_first: NDArray[np.int64]  # (leaves + 1,)  leaf k has the nodes leaf_nodes[leaf_first[k] : leaf_first[k + 1]]
-    leaf_nodes: NDArray[np.int64]
     groups: NDArray[np.void]  # GROUP (N + leaves,)  scratch space, as all that follow but `places`
     places: NDArray[np.uint8]  # (67,)  of the only bit of a word, by the word modulo 67
     mask: NDArray[np.uint64]  # (words,)
@@ -165,14 +159,14 @@ class Limited(NamedTuple):
     amounts: NDArray[np.int64]  # (n_jobs, KINDS)
 
 
-@record(SHARE, I8, I8, I8, F8)
+@record(SHARE, I8, I8, Array(I8, 2), F8)
 class Shares(NamedTuple):
     """The tree of associations; root is the first."""
 
     tree: NDArray[np.void]  # SHARE (n,)
     kids: NDArray[np.int64]  # (n - 1,)  the children of each, side by side
     down: NDArray[np.int64]  # (n - 1,)  all but root, parents before children
-    line: NDArray[np.int64]  # (n,)  scratch space
+    line: NDArray[np.int64]  # (2, n)  scratch space
     resets_s: NDArray[np.float64]
 
 
