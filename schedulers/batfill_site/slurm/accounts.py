@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from batfill.base.errors import WorkloadError
 from batfill_site.accounting.record_text import lines_of
 from batfill_site.slurm.options import OFF, Option, by_tres, limit, listed, longest, rows, value, whole
 from batfill_site.slurm.site import Association, Limits, Qos
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    Columns = dict[str, str]  # texts by `column`
-
+Columns = dict[str, str]  # texts by `column`
 DUMPED = re.compile(r"(Cluster|Parent|Account|User)\s+-\s+(['\"]?)(.*?)\2(?::(.*))?")
 SPECIFICATION = re.compile(r"((?:'[^']*'|\"[^\"]*\"|(?<=gres/gpu):|[^:])+)")  # a type of GPU follows a colon, too
 TRES = {"cpu": "cpus", "node": "nodes", "mem": "memory_mb", "gres/gpu": "gpus"}

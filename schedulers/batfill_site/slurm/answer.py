@@ -22,14 +22,12 @@ from batfill_site.slurm.ensemble import USER, Difference
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
     from batfill_site.advice.payers import Changed
     from batfill_site.score import Score
     from batfill_site.slurm.ensemble import Figure
-    from batfill_site.slurm.site import Site, SlurmJobs
+    from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
 ENGINE = "batfill slurm"
 NO_CHANGE = dict.fromkeys(("more", "more_low", "more_high", "noise", "beyond_noise"))
@@ -108,7 +106,7 @@ class SlurmWhatIf(Keyed):
     groups: list[Group]  # all jobs first
     payers: list[Payers]  # of each change
     never: list[int]  # how many other jobs never start under each configuration
-    mean_wait_s: NDArray[np.float64]  # (configurations, runs)
+    mean_wait_s: Floats  # (configurations, runs)
     logged: Logged | None  # None if no wait is known
     assumed: str  # of shares, and how to give them; "" for nothing
     settings: dict[str, Any]  # the options of `slurm`

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill.engine.ends import new_ends
 from batfill.engine.records import new_records
 from batfill_site.slurm import records
 from batfill_site.slurm.records import KINDS, Limited, Nodes, Plan, Shapes, Shares, Slurm, Windows
-from batfill_site.slurm.site import NEW_RULES, Association, Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from batfill_site.slurm.site import Node, Site, SlurmJobs
+from batfill_site.slurm.site import NEW_RULES, Association, Floats, Ints, Limits, Node, Records, Site, SlurmJobs
 
 NO_LIMIT = 2**62
 NO_LIMIT_IF_0 = ("partition_job_depth", "sched_max_job_start", "bf_max_job_test", "bf_max_job_start")
@@ -47,7 +42,7 @@ class Numbers(dict[Any, int]):
         self[key] = len(self)
         return self[key]
 
-    def all(self, keys: Iterable[Any]) -> NDArray[np.int64]:
+    def all(self, keys: Iterable[Any]) -> Ints:
         """Those of keys."""
         return np.array([self[key] for key in keys], np.int64)
 
@@ -60,7 +55,7 @@ def sets_of(sets: Sequence[Iterable[int]], n: int) -> NDArray[np.uint64]:
     return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
-def side_by_side(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def side_by_side(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """The places where lists begin and end in an array of all, (n + 1,), and this array."""
     return np.cumsum([0, *map(len, lists)]), np.array([i for some in lists for i in some], np.int64)
 
@@ -127,7 +122,7 @@ def featured(site: Site, constraint: str) -> set[int]:
     return found
 
 
-def memory_of(jobs: SlurmJobs) -> NDArray[np.int64]:
+def memory_of(jobs: SlurmJobs) -> Ints:
     """The memory of each job on each of its nodes, in MB."""
     return np.where(jobs.memory_per_node_mb > 0, jobs.memory_per_node_mb, jobs.memory_per_cpu_mb * jobs.cpus_per_node)
 
@@ -195,7 +190,7 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[tuple[str, str, int]]
     return Nodes._make([nodes, *(sets_of(some, n) for some in sets), *scratch])
 
 
-def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, NDArray[np.int64], list[Association]]:
+def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, Ints, list[Association]]:
     """The associations, that of each job, and what is configured of each, with the limits that it has from above."""
     given = {(each.account, each.user): each for each in site.associations if (each.account, each.user) != ("root", "")}
     owners = list(zip(jobs.account, jobs.user, strict=True))
@@ -244,7 +239,7 @@ def below(above: Association, association: Association) -> Association:
     return association._replace(each=Limits(*(b if a is None else a for a, b in each)), max_wall_s=wall_s)
 
 
-def reset_dates(site: Site, jobs: SlurmJobs) -> NDArray[np.float64]:
+def reset_dates(site: Site, jobs: SlurmJobs) -> Floats:
     """When usage is set to 0: midnights in UTC."""
     resets = RESET.get(site.settings.usage_reset)
     if resets is None or not len(jobs):
@@ -256,8 +251,8 @@ def reset_dates(site: Site, jobs: SlurmJobs) -> NDArray[np.float64]:
 
 
 def limit_arrays(
-    site: Site, jobs: SlurmJobs, shares: Shares, association: NDArray[np.int64], rows: list[Association]
-) -> tuple[Limited, NDArray[np.int64]]:
+    site: Site, jobs: SlurmJobs, shares: Shares, association: Ints, rows: list[Association]
+) -> tuple[Limited, Ints]:
     """The limits, and each job's class of them; the last three are what `share_arrays` gives."""
     counters, most, of_class, parent = Numbers(), dict[Any, Limits](), list[list[int]](), shares.tree["parent"].tolist()
     of_partition = (site.partition_of[name].qos for name in jobs.partition)
@@ -282,9 +277,7 @@ def limit_arrays(
     return Limited(*side_by_side(of_class), highest, np.zeros_like(highest), np.stack(amounts, axis=1)), of_jobs
 
 
-def longest_s(
-    site: Site, jobs: SlurmJobs, association: NDArray[np.int64], rows: list[Association]
-) -> NDArray[np.float64]:
+def longest_s(site: Site, jobs: SlurmJobs, association: Ints, rows: list[Association]) -> Floats:
     """The longest limit that each job's partition, QOS and association allow; the last two are of `share_arrays`."""
     of_qos = {each.name: each.max_wall_s for each in site.qos}
     of_partition = {each.name: least(each.max_time_s, of_qos.get(each.qos)) for each in site.partitions}
@@ -307,7 +300,7 @@ def window_arrays(site: Site) -> Windows:
 # Jobs and options.
 
 
-def amounts_of(name: str, site: Site, jobs: SlurmJobs) -> tuple[NDArray[np.float64], Callable[[Node], float]]:
+def amounts_of(name: str, site: Site, jobs: SlurmJobs) -> tuple[Floats, Callable[[Node], float]]:
     """How much of a trackable resource each job takes, and how much a node has."""
     if name == "cpu":
         return jobs.cpus.astype(float), lambda node: node.cpus
@@ -323,7 +316,7 @@ def amounts_of(name: str, site: Site, jobs: SlurmJobs) -> tuple[NDArray[np.float
     return gpus, lambda node: node.gpus if gpu_type in ("", node.gpu_type) else 0
 
 
-def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association]) -> NDArray[np.float64]:
+def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association]) -> Floats:
     """The part of each job's priority that does not change; `rows` are the jobs' associations."""
     s, tres = site.settings, np.zeros(len(jobs))
     if s.small_relative_to_time:
@@ -337,7 +330,7 @@ def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association]) -> 
         largest = max(of, default=0)
         return np.array(list(values), float) / largest if largest > 0 else 0.0
 
-    total: NDArray[np.float64] = s.weight_job_size * size
+    total: Floats = s.weight_job_size * size
     factors = [site.partition_of[name].job_factor for name in jobs.partition]
     total = total + s.weight_partition * share(factors, (each.job_factor for each in site.partitions))
     of_qos = {each.name: each.priority for each in site.qos}
@@ -352,7 +345,7 @@ def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association]) -> 
     return total + tres - jobs.nice
 
 
-def billing_of(site: Site, jobs: SlurmJobs) -> NDArray[np.float64]:
+def billing_of(site: Site, jobs: SlurmJobs) -> Floats:
     """What a second of each job adds to usage."""
     of, billing = np.array(jobs.partition, dtype=object), jobs.cpus.astype(float)
     for each in site.partitions:
@@ -364,9 +357,7 @@ def billing_of(site: Site, jobs: SlurmJobs) -> NDArray[np.float64]:
     return billing * np.array([factors.get(name, 1.0) for name in jobs.qos], np.float64)
 
 
-def job_arrays(
-    site: Site, jobs: SlurmJobs, types: Numbers, asks: Numbers, longest_s: NDArray[np.float64]
-) -> NDArray[np.void]:
+def job_arrays(site: Site, jobs: SlurmJobs, types: Numbers, asks: Numbers, longest_s: Floats) -> Records:
     """The jobs, and the longest limit that is allowed each; `asks` receives the classes of `node_arrays`."""
     settings, table, memory = site.settings, new_records(len(jobs), records.JOB), memory_of(jobs)
     given, place = site.partitions, {each.name: i for i, each in enumerate(site.partitions)}
@@ -393,7 +384,7 @@ def job_arrays(
     return table
 
 
-def option_record(site: Site) -> NDArray[np.void]:
+def option_record(site: Site) -> Records:
     """What the kernels read of the settings."""
     s, options = site.settings, new_records(1, records.OPTIONS)
     values = records.numbers_of(s) | {name: getattr(s, name) or NO_LIMIT for name in NO_LIMIT_IF_0}
@@ -411,9 +402,7 @@ def option_record(site: Site) -> NDArray[np.void]:
     return options
 
 
-def counted_of(
-    site: Site, jobs: SlurmJobs, association: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def counted_of(site: Site, jobs: SlurmJobs, association: Ints) -> tuple[Ints, Ints, int]:
     """Where each job counts in a cycle (n_jobs, COUNTED), how much of each is allowed, and the number of places."""
     s, places = site.settings, Numbers()
     both = zip(jobs.user, jobs.partition, strict=True)
@@ -425,7 +414,7 @@ def counted_of(
     return np.stack(columns, axis=1), np.array([each or NO_LIMIT for each in most], np.int64), len(places)
 
 
-def shape_arrays(table: NDArray[np.void], nodes: Nodes) -> Shapes:
+def shape_arrays(table: Records, nodes: Nodes) -> Shapes:
     """The shapes of jobs, which `table` receives, and slots for some of them."""
     shapes, n = Numbers(), len(nodes.nodes)
     columns = (table[name].tolist() for name in ("cpus", "memory", "gpus", "gpu_type", "exclusive"))
@@ -480,7 +469,7 @@ def with_usage_at(site: Site, jobs: SlurmJobs, at_s: float) -> Site:
     return with_usage(site, jobs, end_s - begin_s)
 
 
-def with_usage(site: Site, jobs: SlurmJobs, seconds: NDArray[np.float64]) -> Site:
+def with_usage(site: Site, jobs: SlurmJobs, seconds: Floats) -> Site:
     """The site with the usage of so many seconds of each job, (n_jobs,), and no other."""
     used, usage = billing_of(site, jobs) * seconds, defaultdict[tuple[str, str], float](float)
     known = {(each.account, each.user): each for each in site.associations}

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from batfill.base.errors import WorkloadError
 from batfill_site.slurm.accounts import ASSOCIATION_ROWS, QOS_ROWS, changed, column
 from batfill_site.slurm.hosts import by_name, expand
 from batfill_site.slurm.options import PARTITION_ROWS, ROWS, listed, refusal, value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from batfill_site.slurm.site import Site
+from batfill_site.slurm.site import Site
 
 PARTS = {
     "partition": ("partitions", PARTITION_ROWS),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import any_length, readable
@@ -19,9 +20,6 @@ from batfill_site.slurm.accounts import read_accounts
 from batfill_site.slurm.hosts import by_name, expand
 from batfill_site.slurm.options import MISSING, PARTITION_ROWS, Option, listed, rows, settings_of, value, whole, words
 from batfill_site.slurm.site import Node, Partition, Site, Window
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 COMMENT = re.compile(r"(?<!\\)#.*")
 PAIR = re.compile(r"([A-Za-z]\w*)\s*[+-]?=+(?:\s+(?!\w+\s*=))?(\"[^\"]*\"|\S*)(?:\s+|$)")  # a text may be empty

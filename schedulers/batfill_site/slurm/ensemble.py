@@ -8,8 +8,9 @@ differ by more than two runs of the same one.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,14 +19,7 @@ from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill.replays.many import in_threads
 from batfill_pages.comparison import FEWEST_JOBS
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import Clock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from batfill_site.slurm.site import Site, SlurmJobs
+from batfill_site.slurm.site import Clock, Floats, Ints, Site, SlurmJobs
 
 RUNS, FEWEST_RUNS = 20, 5
 FIRST_T = (12.706, 4.303, 3.182)  # Student's t at 97.5 % for 1 to 3 degrees of freedom
@@ -40,7 +34,7 @@ class Difference(NamedTuple):
     noise: Any  # how much two runs of the same configuration differ by, on average
 
     @classmethod
-    def of(cls, base: NDArray[np.float64], other: NDArray[np.float64]) -> Difference:
+    def of(cls, base: Floats, other: Floats) -> Difference:
         """Of a value per run, (runs, ...); the same run of both configurations has the same dates of cycles."""
         more = other - base
         return cls(more.mean(axis=0), margin(more), np.maximum(gap(base), gap(other)))
@@ -71,23 +65,23 @@ class Figure(NamedTuple):
     more: Difference | None = None  # than as configured; None for that itself
 
     @classmethod
-    def of(cls, values: NDArray[np.float64], base: NDArray[np.float64] | None = None) -> Figure:
+    def of(cls, values: Floats, base: Floats | None = None) -> Figure:
         """The mean of a value per run, (runs,), and how much more it is than as configured."""
         more = None if base is None else Difference.of(base, values)
         return cls(float(values.mean()), float(margin(values)), more)
 
 
-def margin(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def margin(values: Floats) -> Floats:
     """Half of the 95 % interval of the mean over the first axis, by Student's t."""
     n = len(values)
-    half: NDArray[np.float64] = t_quantile(n - 1) * values.std(axis=0, ddof=1) / math.sqrt(n)
+    half: Floats = t_quantile(n - 1) * values.std(axis=0, ddof=1) / math.sqrt(n)
     return half
 
 
-def gap(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def gap(values: Floats) -> Floats:
     """The mean difference, without its sign, of all pairs along the first axis."""
     n = len(values)
-    ranked: NDArray[np.float64] = np.tensordot(2.0 * np.arange(n) - (n - 1), np.sort(values, axis=0), 1)
+    ranked: Floats = np.tensordot(2.0 * np.arange(n) - (n - 1), np.sort(values, axis=0), 1)
     return np.maximum(ranked, 0.0) * (2 / (n * (n - 1)))  # rounding may leave less than 0 of equal values
 
 
@@ -123,14 +117,14 @@ def clocks(site: Site, jobs: SlurmJobs, runs: int, seed: int, begin_s: float = -
 
 def waits(
     site: Site, jobs: SlurmJobs, dates: list[Clock], advance: Callable[[int], None] = lambda _: None, **begun: Any
-) -> NDArray[np.float64]:
+) -> Floats:
     """The wait of each job since its eligibility in the run of each clock, (runs, jobs); nan for one that never starts.
 
     A thread per processor makes them, since kernels run without Python's lock; the result does not depend on it.
     `begun` is as for `Model`.
     """
     model = Model(site, jobs, **begun)
-    starts_s: NDArray[np.float64] = np.array(in_threads(lambda clock: model.run(clock).start_s, dates, advance))
+    starts_s: Floats = np.array(in_threads(lambda clock: model.run(clock).start_s, dates, advance))
     return starts_s - jobs.eligible_s
 
 
@@ -140,7 +134,7 @@ USER, OTHERS = "user", "(others)"
 # The groups of jobs by which answers are told.
 
 
-def kinds(jobs: SlurmJobs, cpus: int) -> Iterator[tuple[str, list[str], NDArray[np.int64]]]:
+def kinds(jobs: SlurmJobs, cpus: int) -> Iterator[tuple[str, list[str], Ints]]:
     """What jobs are grouped by, the groups' names, and the group of each job, (jobs,)."""
     yield "", ["all"], np.zeros(len(jobs), np.int64)
     gpus = ["with GPUs" if number else "without GPUs" for number in jobs.gpus_per_node.tolist()]
@@ -154,21 +148,21 @@ def kinds(jobs: SlurmJobs, cpus: int) -> Iterator[tuple[str, list[str], NDArray[
             yield by, [name for name, _ in held], np.argmax([rows for _, rows in held], axis=0)
 
 
-def by_size(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+def by_size(texts: Sequence[str]) -> tuple[list[str], Ints, Ints]:
     """The different texts, the most frequent first, which of them each is, and how many are equal to each."""
     found, group, count = np.unique(np.array(texts, object), return_inverse=True, return_counts=True)
     order = np.argsort(-count, kind="stable")
     return list(map(str, found[order])), np.argsort(order)[group], count[order]
 
 
-def by_group(values: NDArray[np.float64], group: NDArray[np.int64], function: np.ufunc) -> NDArray[np.float64]:
+def by_group(values: Floats, group: Ints, function: np.ufunc) -> Floats:
     """The mean, or the most, of each group in each run, (runs, groups), of values (runs, jobs)."""
     order, jobs = np.argsort(group, kind="stable"), np.bincount(group)
-    found: NDArray[np.float64] = function.reduceat(values[:, order], np.cumsum(jobs) - jobs, axis=1)
+    found: Floats = function.reduceat(values[:, order], np.cumsum(jobs) - jobs, axis=1)
     return found / jobs if function is np.add else found
 
 
-def users(jobs: SlurmJobs) -> Iterator[tuple[str, list[str], NDArray[np.int64]]]:
+def users(jobs: SlurmJobs) -> Iterator[tuple[str, list[str], Ints]]:
     """Those with `FEWEST_JOBS` jobs, as one of the `kinds`, the jobs of others in a last group; nothing without any."""
     names, user, count = by_size(jobs.user)
     counted = (count >= FEWEST_JOBS) & np.array([name != "" for name in names])

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.words import duration
+from batfill.model.jobs import JobTable, Workload
 from batfill.model.metrics import bounded_slowdown
 from batfill.replays.many import in_threads
 from batfill.replays.replay import replay
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import Clock, Limits, Qos, SlurmJobs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from batfill.model.jobs import JobTable, Workload
-    from batfill_site.slurm.site import Site
+from batfill_site.slurm.site import Clock, Floats, Ints, Limits, Qos, Site, SlurmJobs
 
 YEAR_S = 525_600 * 60  # the limit of a job without a request
 SAME = 5  # percent: figures less apart are given
@@ -63,7 +57,7 @@ class Trial:
         return [f"{head}: {', '.join(texts)}; {near}", f"do these files give the replay's figures? {given}"]
 
 
-def figures_of(wait_s: NDArray[np.float64], run_s: NDArray[np.float64]) -> dict[str, float]:
+def figures_of(wait_s: Floats, run_s: Floats) -> dict[str, float]:
     """The figures of jobs, by the names of WORDS."""
     means = (wait_s.mean(), wait_s.max(initial=0.0), bounded_slowdown(wait_s, run_s).mean())
     return dict(zip(WORDS, map(float, means), strict=True))
@@ -108,7 +102,7 @@ def site_of(conf: str, procs: int, most_running: int | None) -> Site:
     return replace(site, settings=settings, qos=(Qos("normal", per_user=Limits(most_running)),))
 
 
-def slurm_jobs(jobs: JobTable, run_s: NDArray[np.float64], plugin: str | None) -> SlurmJobs:
+def slurm_jobs(jobs: JobTable, run_s: Floats, plugin: str | None) -> SlurmJobs:
     """The jobs as Slurm has them: a processor is a node, and a job's site factor is its whole priority."""
     n, q = len(jobs), jobs.procs
     limit_s = np.where(np.isfinite(jobs.request_s), np.maximum(60 * np.ceil(jobs.request_s / 60), 60), YEAR_S)
@@ -119,14 +113,12 @@ def slurm_jobs(jobs: JobTable, run_s: NDArray[np.float64], plugin: str | None) -
     return SlurmJobs.of(jobs.submit_s, run_s=run_s, **columns)
 
 
-def site_factors(
-    plugin: str, submit_s: NDArray[np.float64], limit_s: NDArray[np.float64], procs: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def site_factors(plugin: str, submit_s: Floats, limit_s: Floats, procs: Ints) -> Floats:
     """The site factor of each job, before it is cut down, by the submit plug-in's lines, which Python reads alike."""
     names: dict[str, Any] = {"p": limit_s, "q": procs, "r": np.floor(submit_s), "math": np}
     for name, text in re.findall(r"local (STEP|place) = ([^\n]*?)(?:  --.*)?\n", plugin):
         names[name] = eval(text, names)
-    factor: NDArray[np.float64] = names["place"]
+    factor: Floats = names["place"]
     if cap := re.search(r"place = math.max\(0, math.min\((\d+), place\)\)", plugin):
         factor = np.clip(factor, 0, int(cap[1]))
     if small := re.search(r"if p <= (\S+) then place = place \+ (\d+) end", plugin):

@@ -8,10 +8,11 @@ cause is switched on, the model is run again, and what that takes off the mean d
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,17 +33,7 @@ from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, waits
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
-from batfill_site.slurm.site import Window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from batfill_site.slurm.site import Site, SlurmJobs
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.bool_]
+from batfill_site.slurm.site import Bools, Floats, Site, SlurmJobs, Window
 
 # The measures: their heads and how they are written.
 SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -71,7 +62,7 @@ def pool_waits(site: Site, jobs: SlurmJobs) -> Floats:
     return found
 
 
-def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Rows) -> dict[str, Any]:
+def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Bools) -> dict[str, Any]:
     """Each measure of simulated waits against others, (runs, jobs) each: its mean over runs, with its margin."""
 
     def measures(truth_s: Floats, wait_s: Floats) -> list[float | None]:
@@ -165,12 +156,7 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
 
 
 def gain(
-    cause: Cause,
-    jobs: SlurmJobs,
-    seed: int,
-    model_s: Floats,
-    logged_s: Floats,
-    advance: Callable[[float], None],
+    cause: Cause, jobs: SlurmJobs, seed: int, model_s: Floats, logged_s: Floats, advance: Callable[[float], None]
 ) -> dict[str, Any]:
     """By how much a cause shortens the distances from the log, in all, and whether that is beyond noise."""
     begun = {} if cause.running is None else {"running": cause.running, "begin_s": cause.begin_s}
@@ -244,12 +230,12 @@ class Cause(NamedTuple):
     name: str
     site: Site
     jobs: SlurmJobs
-    rows: Rows  # the jobs that are compared
-    running: Rows | None = None  # jobs that run when the model begins,
+    rows: Bools  # the jobs that are compared
+    running: Bools | None = None  # jobs that run when the model begins,
     begin_s: float = -np.inf  # and when that is
 
 
-def causes(site: Site, jobs: SlurmJobs, rows: Rows) -> Iterator[Cause]:
+def causes(site: Site, jobs: SlurmJobs, rows: Bools) -> Iterator[Cause]:
     """Those of which the log has a trace."""
     if windows := idle_windows(site, jobs):
         name = (

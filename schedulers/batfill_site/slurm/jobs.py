@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill_site.accounting.cluster_log import NEVER_STARTED, Reading
 from batfill_site.accounting.record_text import LAST_S, PARTITION_LIMIT, UNLIMITED, Names, each
 from batfill_site.accounting.slurm import COLUMNS, PER_CPU, TASKS, Records, Table, having, memory_of, tres_of
 from batfill_site.slurm.hosts import expand
-from batfill_site.slurm.site import NONE, SlurmJobs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
+from batfill_site.slurm.site import NONE, Ints, SlurmJobs
 
 # All columns that are read, as in docs/how-to/slurm.md. Any that may hold bars (Reason, Constraints, SubmitLine) stands
 # before one that cannot be mistaken, or last. A Slurm that does not know one of them says so; it can be left out.
@@ -171,7 +168,7 @@ class SlurmRecords(Records):
             "assumed": sum(bit * rows.astype(np.int16) for bit, rows in assumed.items()),
         }
 
-    def _tres(self, texts: list[str]) -> NDArray[np.int64]:
+    def _tres(self, texts: list[str]) -> Ints:
         """The CPUs, MB, nodes and GPUs of each text, the code of its GPUs' type, and how many types, (n, 6)."""
 
         def read(text: str) -> tuple[int, ...]:
@@ -237,7 +234,7 @@ class SlurmRecords(Records):
         jobs["submit_s"][later[again]] = jobs["end_s"][earlier[again]]
 
 
-def _first(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
+def _first(*columns: Ints) -> Ints:
     """Of each row the first number above 0; 0 if there is none."""
     found = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -245,6 +242,6 @@ def _first(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def _shares(total: NDArray[np.int64], parts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _shares(total: Ints, parts: Ints) -> Ints:
     """What each of the parts gets at most, if they are as equal as can be."""
     return -(-total // np.maximum(parts, 1))

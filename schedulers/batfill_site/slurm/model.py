@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,20 +13,13 @@ from batfill_site.slurm.loop import CYCLE, FULL, OVER, TICK, advance, turn_s
 from batfill_site.slurm.priority import set_factors
 from batfill_site.slurm.records import DRAWS, Slurm, numbers_of
 from batfill_site.slurm.running import resume
-from batfill_site.slurm.site import Run
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from batfill_site.slurm.site import Clock, Site, SlurmJobs
+from batfill_site.slurm.site import Bools, Clock, Floats, Ints, Run, Site, SlurmJobs
 
 
 class Model:
     """A site and its jobs, ready to run any number of times."""
 
-    def __init__(
-        self, site: Site, jobs: SlurmJobs, running: NDArray[np.bool_] | None = None, begin_s: float = -math.inf
-    ) -> None:
+    def __init__(self, site: Site, jobs: SlurmJobs, running: Bools | None = None, begin_s: float = -math.inf) -> None:
         """Of a site and its jobs; `arrays.possible` leaves those out that can never start.
 
         Args:
@@ -49,7 +42,7 @@ class Model:
         self.slurm = self.slurm._replace(arrivals=arrivals)
         self.first_s = max(float(jobs.submit_s[arrivals].min()) if len(arrivals) else 0.0, begin_s)
 
-    def seated(self, site: Site, jobs: SlurmJobs) -> NDArray[np.int64]:
+    def seated(self, site: Site, jobs: SlurmJobs) -> Ints:
         """The running jobs that have their nodes, which are written into `slurm.at`."""
         table, found = self.slurm.jobs, list[int]()
         left = [np.array([node.cpus, node.memory_mb, node.gpus]) for node in site.nodes]
@@ -65,9 +58,7 @@ class Model:
                 found.append(row)
         return np.array(found, np.int64)
 
-    def run(
-        self, clock: Clock, *, run_s: NDArray[np.float64] | None = None, asked: NDArray[np.bool_] | None = None
-    ) -> Run:
+    def run(self, clock: Clock, *, run_s: Floats | None = None, asked: Bools | None = None) -> Run:
         """The run under a clock. Runs may be made in threads at once.
 
         Args:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import readable
@@ -15,14 +17,8 @@ from batfill_site.accounting.record_text import LAST_S, clock_seconds, each, rea
 from batfill_site.accounting.slurm import Head, Table, status_of
 from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.jobs import COMMAND, READ, SlurmRecords
+from batfill_site.slurm.site import Floats, Site, SlurmJobs
 from batfill_site.starts.site_state import slurm_fields, tasks_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
-
-    from batfill_site.slurm.site import Site, SlurmJobs
 
 FAR = LAST_S - 1  # when a job that waits starts, and one that runs ends, while the records are read
 OVER = "COMPLETING"  # has freed what it held
@@ -47,7 +43,7 @@ class Now(NamedTuple):
     """The jobs of a site up to an instant."""
 
     jobs: SlurmJobs  # `started_s` is nan for those that wait
-    end_s: NDArray[np.float64]  # (n_jobs,), nan for those that wait or run
+    end_s: Floats  # (n_jobs,), nan for those that wait or run
     reasons: tuple[str, ...]  # (n_jobs,), why they wait, as Slurm says
     now_s: float
     left_out: Mapping[str, str]  # jobs that wait for what is not modelled, or cannot start, and why

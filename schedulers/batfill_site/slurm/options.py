@@ -6,18 +6,15 @@ Names, units and defaults are those of the manual page slurm.conf(5) of 22.05; `
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from batfill.base.errors import WorkloadError, nearest
 from batfill_site.accounting.record_text import clock_seconds
 from batfill_site.slurm.site import FAIR_TREE_DEFAULT, Settings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    Given = tuple[str, str, str]  # where an option stands, its name, its text
-
+Given = tuple[str, str, str]  # where an option stands, its name, its text
 UNLIMITED = frozenset(("unlimited", "infinite", "-1"))
 OFF = UNLIMITED | {"", "0", "no", "none", "off", "(null)"}  # with such a text an option changes nothing
 AMOUNT = re.compile(r"(\w[^=]*)=(-?[0-9]*\.?[0-9]+)([KMGTP]?)", re.IGNORECASE)

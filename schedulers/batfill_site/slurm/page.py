@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from batfill.base.version import __version__
 from batfill_pages.words import asset, described, folded, guide, table
@@ -26,10 +25,7 @@ from batfill_site.advice.page import (
 )
 from batfill_site.advice.text import first_upper
 from batfill_site.slurm import answer as say
-from batfill_site.slurm.answer import ENGINE
-
-if TYPE_CHECKING:
-    from batfill_site.slurm.answer import SlurmWhatIf
+from batfill_site.slurm.answer import ENGINE, SlurmWhatIf
 
 MOST_ROWS = 12  # of a kind of groups, beside bars
 STYLE = (

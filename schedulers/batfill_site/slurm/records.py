@@ -6,16 +6,14 @@ Sets of nodes are bits in words of uint64, node i in word i // 64. Dates of plan
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.kernels import F8, I8, U1, Array, record
 from batfill.engine.records import Ends
-from batfill_site.slurm.site import Clock, Limits, Settings
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from batfill_site.slurm.site import Clock, Floats, Ints, Limits, Records, Settings
 
 U8 = np.dtype("u8")
 WORDS, SETS = Array(U8), Array(U8, 2)
@@ -118,11 +116,11 @@ STATE = np.dtype(
 class Nodes(NamedTuple):
     """The nodes, and sets of them."""
 
-    nodes: NDArray[np.void]  # NODE (N,)
+    nodes: Records  # NODE (N,)
     asked: NDArray[np.uint64]  # (classes, words)  by partition, features and configured memory
     partitions: NDArray[np.uint64]  # (partitions, words)
     weights: NDArray[np.uint64]  # (weights, words)  the nodes of the lowest weight, of the two lowest, and so on
-    groups: NDArray[np.void]  # GROUP (N + leaves,)  scratch space, as all that follow but `places`
+    groups: Records  # GROUP (N + leaves,)  scratch space, as all that follow but `places`
     places: NDArray[np.uint8]  # (67,)  of the only bit of a word, by the word modulo 67
     mask: NDArray[np.uint64]  # (words,)
     open: NDArray[np.uint64]
@@ -139,43 +137,43 @@ class Nodes(NamedTuple):
 class Shapes(NamedTuple):
     """When nodes count for jobs; `placement.py` explains it."""
 
-    on_nodes: NDArray[np.int64]  # (CPUs,)  the keys of the jobs on each node, from its `first` on
-    slot_of: NDArray[np.int64]  # (shapes,)  -1 for none
-    shape_of: NDArray[np.int64]  # (slots,)  likewise
-    synced: NDArray[np.int64]  # (slots,)  up to which place of the log
-    keys: NDArray[np.int64]  # (slots, N)
-    order: NDArray[np.int64]  # (slots, N)
-    log: NDArray[np.int64]  # (starts and ends of jobs on nodes,)
+    on_nodes: Ints  # (CPUs,)  the keys of the jobs on each node, from its `first` on
+    slot_of: Ints  # (shapes,)  -1 for none
+    shape_of: Ints  # (slots,)  likewise
+    synced: Ints  # (slots,)  up to which place of the log
+    keys: Ints  # (slots, N)
+    order: Ints  # (slots, N)
+    log: Ints  # (starts and ends of jobs on nodes,)
 
 
 @record(I8, I8, Array(I8, 2), Array(I8, 2), Array(I8, 2))
 class Limited(NamedTuple):
     """The limits of what runs; jobs of class k count in counters[first[k] : first[k + 1]]."""
 
-    first: NDArray[np.int64]
-    counters: NDArray[np.int64]
-    most: NDArray[np.int64]  # (counters, KINDS)
-    used: NDArray[np.int64]  # (counters, KINDS)
-    amounts: NDArray[np.int64]  # (n_jobs, KINDS)
+    first: Ints
+    counters: Ints
+    most: Ints  # (counters, KINDS)
+    used: Ints  # (counters, KINDS)
+    amounts: Ints  # (n_jobs, KINDS)
 
 
 @record(SHARE, I8, I8, Array(I8, 2), F8)
 class Shares(NamedTuple):
     """The tree of associations; root is the first."""
 
-    tree: NDArray[np.void]  # SHARE (n,)
-    kids: NDArray[np.int64]  # (n - 1,)  the children of each, side by side
-    down: NDArray[np.int64]  # (n - 1,)  all but root, parents before children
-    line: NDArray[np.int64]  # (2, n)  scratch space
-    resets_s: NDArray[np.float64]
+    tree: Records  # SHARE (n,)
+    kids: Ints  # (n - 1,)  the children of each, side by side
+    down: Ints  # (n - 1,)  all but root, parents before children
+    line: Ints  # (2, n)  scratch space
+    resets_s: Floats
 
 
 @record(I8, I8, SETS)
 class Plan(NamedTuple):
     """The intervals of a cycle, and the nodes that are not reserved in them."""
 
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
+    begin: Ints
+    end: Ints
     free: NDArray[np.uint64]  # (intervals, words)
 
 
@@ -183,9 +181,9 @@ class Plan(NamedTuple):
 class Windows(NamedTuple):
     """When nodes take no job."""
 
-    windows: NDArray[np.void]  # WINDOW (n,)
+    windows: Records  # WINDOW (n,)
     nodes: NDArray[np.uint64]  # (n, words)
-    live: NDArray[np.int64]  # (n,)  those that are known and not over
+    live: Ints  # (n,)  those that are known and not over
 
 
 @record(
@@ -195,14 +193,14 @@ class Windows(NamedTuple):
 class Slurm(NamedTuple):
     """All that a run reads and changes."""
 
-    jobs: NDArray[np.void]  # JOB (n_jobs,)
-    arrivals: NDArray[np.int64]  # (n_jobs,)  rows in the order in which they are queued
-    queue: NDArray[np.int64]  # (n_jobs,)  rows of waiting jobs, in order
-    running: NDArray[np.int64]  # (n_jobs,)  the keys of running jobs, see `placement.py`,
-    held: NDArray[np.int64]  # (n_jobs,)  and their rows
-    ended: NDArray[np.int64]  # (n_jobs,)  rows in the order of their ends
-    cleaned_s: NDArray[np.float64]  # (n_jobs,)  when the nodes of these are clean
-    at: NDArray[np.int64]  # the nodes of jobs
+    jobs: Records  # JOB (n_jobs,)
+    arrivals: Ints  # (n_jobs,)  rows in the order in which they are queued
+    queue: Ints  # (n_jobs,)  rows of waiting jobs, in order
+    running: Ints  # (n_jobs,)  the keys of running jobs, see `placement.py`,
+    held: Ints  # (n_jobs,)  and their rows
+    ended: Ints  # (n_jobs,)  rows in the order of their ends
+    cleaned_s: Floats  # (n_jobs,)  when the nodes of these are clean
+    at: Ints  # the nodes of jobs
     ends: Ends  # of running jobs
     nodes: Nodes
     shapes: Shapes
@@ -210,13 +208,13 @@ class Slurm(NamedTuple):
     shares: Shares
     plan: Plan
     windows: Windows
-    counts_of: NDArray[np.int64]  # (n_jobs, COUNTED)  the places of `counts` where a job counts
-    counts: NDArray[np.int64]
-    most: NDArray[np.int64]  # (COUNTED,)
-    partition_counts: NDArray[np.int64]  # (partitions,)
-    dates_s: NDArray[np.float64]  # (8,)  of the next event of each kind, see `loop.py`
-    main_s: NDArray[np.float64]
-    cycles_s: NDArray[np.float64]
-    draws: NDArray[np.float64]  # (DRAWS,)
-    options: NDArray[np.void]  # OPTIONS (1,)
-    state: NDArray[np.void]  # STATE (1,)
+    counts_of: Ints  # (n_jobs, COUNTED)  the places of `counts` where a job counts
+    counts: Ints
+    most: Ints  # (COUNTED,)
+    partition_counts: Ints  # (partitions,)
+    dates_s: Floats  # (8,)  of the next event of each kind, see `loop.py`
+    main_s: Floats
+    cycles_s: Floats
+    draws: Floats  # (DRAWS,)
+    options: Records  # OPTIONS (1,)
+    state: Records  # STATE (1,)

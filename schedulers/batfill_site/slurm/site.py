@@ -6,18 +6,19 @@ The rules that use it are in docs/background/slurm.md. Times are in seconds, dat
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Records = NDArray[np.void]
 NONE: Mapping[str, Any] = MappingProxyType({})
 # From this version on, running jobs' ends are grouped in the new way, and an end waits for the next main pass.
 # 17.11 and 22.05 are known to the second; 20.02 agrees with 17.11 as far as that can be told.
@@ -207,34 +208,34 @@ class SlurmJobs:
     """
 
     ids: tuple[str, ...]
-    submit_s: NDArray[np.float64]
-    eligible_s: NDArray[np.float64]  # not before submit_s
-    limit_s: NDArray[np.int64]  # >= 1
-    run_s: NDArray[np.float64]  # what it really ran; only the loop reads it
-    cpus: NDArray[np.int64]  # in all: what priority and usage count
-    nodes: NDArray[np.int64]
-    cpus_per_node: NDArray[np.int64]
-    min_nodes: NDArray[np.int64]  # requested: what priority counts; 1 for `sbatch -n` alone
-    memory_per_cpu_mb: NDArray[np.int64]  # 0 if memory is per node
-    memory_per_node_mb: NDArray[np.int64]  # 0 if memory is per CPU
-    gpus_per_node: NDArray[np.int64]
+    submit_s: Floats
+    eligible_s: Floats  # not before submit_s
+    limit_s: Ints  # >= 1
+    run_s: Floats  # what it really ran; only the loop reads it
+    cpus: Ints  # in all: what priority and usage count
+    nodes: Ints
+    cpus_per_node: Ints
+    min_nodes: Ints  # requested: what priority counts; 1 for `sbatch -n` alone
+    memory_per_cpu_mb: Ints  # 0 if memory is per node
+    memory_per_node_mb: Ints  # 0 if memory is per CPU
+    gpus_per_node: Ints
     gpu_type: tuple[str, ...]  # "" for any
     constraint: tuple[str, ...]  # features, such as IB&(CPU-N|CPU-M); "" for none
     partition: tuple[str, ...]
     qos: tuple[str, ...]
     account: tuple[str, ...]
     user: tuple[str, ...]
-    array: NDArray[np.int64]  # the job's array, -1 for none
-    nice: NDArray[np.int64]
-    exclusive: NDArray[np.bool_]
+    array: Ints  # the job's array, -1 for none
+    nice: Ints
+    exclusive: Bools
     # What the log says; never read by the model.
-    started_s: NDArray[np.float64]  # nan if it is not known
+    started_s: Floats  # nan if it is not known
     ran_on: tuple[str, ...]  # node lists as cb[01-06]; "" if not known
-    held: NDArray[np.bool_]  # it waited for something that is not modelled, or ran in a reservation
+    held: Bools  # it waited for something that is not modelled, or ran in a reservation
     warnings: tuple[str, ...] = field(default=())
 
     @classmethod
-    def of(cls, submit_s: NDArray[np.float64], **columns: Any) -> SlurmJobs:
+    def of(cls, submit_s: Floats, **columns: Any) -> SlurmJobs:
         """Jobs of one CPU and a minute in a partition without a name, but for these columns."""
         n = len(submit_s)
         usual: dict[str, Any] = {"ids": tuple(map(str, range(n))), "submit_s": submit_s, "eligible_s": submit_s}
@@ -285,10 +286,10 @@ MAIN, BACKFILL = 1, 2
 class Run(NamedTuple):
     """One run of the model. Nodes are indices into `Site.nodes`."""
 
-    start_s: NDArray[np.float64]  # (n_jobs,), nan for jobs that never start
+    start_s: Floats  # (n_jobs,), nan for jobs that never start
     by: NDArray[np.int8]  # (n_jobs,): MAIN or BACKFILL; 0 for none
-    first: NDArray[np.int64]  # (n_jobs + 1,): job k ran on at[first[k] : first[k + 1]]
-    at: NDArray[np.int64]
+    first: Ints  # (n_jobs + 1,): job k ran on at[first[k] : first[k + 1]]
+    at: Ints
     cycles: int  # backfill cycles
     tried: int  # jobs tried in them
     longest_queue: int

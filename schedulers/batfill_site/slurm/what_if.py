@@ -5,8 +5,9 @@ Waits count from a job's eligibility. Differences are told from Slurm's own nois
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,13 +37,7 @@ from batfill_site.slurm.ensemble import (
     waits,
 )
 from batfill_site.slurm.jobs import read_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from batfill_site.slurm.site import Site, SlurmJobs
+from batfill_site.slurm.site import Floats, Ints, Site, SlurmJobs
 
 AS_CONFIGURED = "as configured"
 ADD_NODES = "AddNodes"  # in a change: AddNodes=g2=g1
@@ -156,13 +151,7 @@ def compared(
     )
 
 
-def grouped(
-    by: str,
-    names: list[str],
-    group: NDArray[np.int64],
-    waits: list[NDArray[np.float64]],
-    slowdowns: list[NDArray[np.float64]],
-) -> list[Group]:
+def grouped(by: str, names: list[str], group: Ints, waits: list[Floats], slowdowns: list[Floats]) -> list[Group]:
     """The groups of a kind; `waits` and `slowdowns` are (runs, jobs) of each configuration."""
     means, longest = ([by_group(one, group, function) for one in waits] for function in (np.add, np.maximum))
     bsld = [by_group(one, group, np.add) for one in slowdowns]
@@ -174,14 +163,14 @@ def grouped(
     return [Group(by, name, jobs[k], [outcome(k, c) for c in range(len(waits))]) for k, name in enumerate(names)]
 
 
-def payers_of(groups: list[Group], k: int, base: NDArray[np.float64], other: NDArray[np.float64]) -> Payers:
+def payers_of(groups: list[Group], k: int, base: Floats, other: Floats) -> Payers:
     """Who gains and who pays, of the waits (runs, jobs) as configured and under the k-th configuration."""
     users = [one.outcomes[k].wait_s.more for one in groups if one.by == USER and one.name != OTHERS]
     sure = np.array([float(more.sure) for more in users if more is not None])
     return Payers(Changed.of(Difference.of(base, other).sure), Changed.of(sure) if len(sure) else None)
 
 
-def logged_of(jobs: SlurmJobs, wait_s: NDArray[np.float64], tau_s: float) -> Logged | None:
+def logged_of(jobs: SlurmJobs, wait_s: Floats, tau_s: float) -> Logged | None:
     """The log's waits beside those of the runs, (runs, jobs); None if no wait is known."""
     known = np.isfinite(jobs.started_s) & ~jobs.held
     if not known.any():

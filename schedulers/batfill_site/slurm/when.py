@@ -8,11 +8,13 @@ nodes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import DAY_S, Clock, job_table
@@ -24,16 +26,10 @@ from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.now import read_now
+from batfill_site.slurm.site import Bools, Floats, Site, SlurmJobs
 from batfill_site.starts.ensemble import DAYS, DAYS_AHEAD, FORKS, Ensemble
 from batfill_site.starts.forecast import FEWEST_STARTS, OUTSIDE, WIDENED, Estimates, Forecast, Found, State
 from batfill_site.starts.past import JOB_SO_FAR, Past
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from batfill_site.slurm.site import Site, SlurmJobs
 
 INSTANTS, HINDCAST_FORKS = 24, 11  # in the past, on which intervals are calibrated, and the forks of each
 LEAST = 0.05  # an interval is not narrower than so much of the forks'
@@ -50,8 +46,8 @@ class Moment(NamedTuple):
 
     now_s: float
     rows: NDArray[np.intp]  # (known,)
-    waits: NDArray[np.bool_]  # (known,)
-    jobs: dict[str, NDArray[np.float64]]  # their "start_s", nan for those that wait
+    waits: Bools  # (known,)
+    jobs: dict[str, Floats]  # their "start_s", nan for those that wait
     queue: None = None  # of one pool
 
     @property
@@ -74,7 +70,7 @@ class Forks(Ensemble):
             return self.site
         return with_usage_at(self.site, self.all, now_s)
 
-    def starts(self, moment: Any, past: Past, asked: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def starts(self, moment: Any, past: Past, asked: Bools) -> Floats:
         """When the jobs asked for, bool (known,), start in each fork, shape (forks, n)."""
         random = np.random.default_rng([self.seed, int(moment.now_s * 1000)])
         drawn_s = self.durations(moment, past, random)
@@ -85,7 +81,7 @@ class Forks(Ensemble):
         dates = clocks(site, self.all, self.forks, int(random.integers(2**31)), moment.now_s)
         found, left, ahead = np.full(drawn_s.shape, np.nan), np.arange(self.forks), 1
 
-        def fork(k: int) -> NDArray[np.float64]:
+        def fork(k: int) -> Floats:
             """The starts of the known jobs in one fork, (known,)."""
             coming = days[k, : ahead if span_s else 0].tolist()
             jobs = self.jobs(moment, past, coming, span_s, drawn_s[k])
@@ -100,7 +96,7 @@ class Forks(Ensemble):
             left, ahead = left[late] if ahead < DAYS_AHEAD else left[:0], min(MORE * ahead, DAYS_AHEAD)
         return found[:, asked]
 
-    def jobs(self, moment: Any, past: Past, days: list[int], span_s: float, drawn_s: NDArray[np.float64]) -> SlurmJobs:
+    def jobs(self, moment: Any, past: Past, days: list[int], span_s: float, drawn_s: Floats) -> SlurmJobs:
         """The jobs of a fork: those known, and again the arrivals of so many `days` ago on the days to come."""
         rows, later_s = [moment.rows], [np.zeros(len(moment.rows))]
         for ahead, ago in enumerate(days):
@@ -114,7 +110,7 @@ class Forks(Ensemble):
         return replace(jobs, submit_s=jobs.submit_s + by_s, eligible_s=jobs.eligible_s + by_s, run_s=run_s)
 
 
-def moment_at(jobs: SlurmJobs, end_s: NDArray[np.float64], now_s: float) -> Any:
+def moment_at(jobs: SlurmJobs, end_s: Floats, now_s: float) -> Any:
     """The state at an instant; what has been submitted and is not eligible yet waits, too."""
     rows = np.flatnonzero((jobs.submit_s <= now_s) & ~(end_s <= now_s) & ~(jobs.held & ~(jobs.started_s <= now_s)))
     waits = ~(jobs.started_s[rows] <= now_s)
@@ -130,9 +126,7 @@ def past_of(jobs: SlurmJobs) -> Past:
     return Past(past, len(jobs))
 
 
-def forecast_at(
-    site: Site, jobs: SlurmJobs, end_s: NDArray[np.float64], now_s: float, forks: int, seed: int
-) -> Forecast:
+def forecast_at(site: Site, jobs: SlurmJobs, end_s: Floats, now_s: float, forks: int, seed: int) -> Forecast:
     """A forecast at `now_s` that knows what has ended by then.
 
     The intervals are calibrated on past instants. Each is `middle` - x to `middle` + y in the forks; of the jobs that
@@ -177,7 +171,7 @@ def forecast_at(
     return forecast
 
 
-def quantile_of(values: NDArray[np.float64], known: NDArray[np.bool_]) -> float:
+def quantile_of(values: Floats, known: Bools) -> float:
     """The value that all but `OUTSIDE` do not exceed; those that are not known are larger (Kaplan and Meier 1958)."""
     order = np.lexsort((~known, values))
     left = np.cumprod(1 - known[order] / np.arange(len(values), 0, -1))
