@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
 from batfill_site.slurm.accounts import read_accounts
-from batfill_site.slurm.changes import add_nodes, apply
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.hosts import by_name, expand
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.options import PARTITION_ROWS, ROWS
 from batfill_site.slurm.site import Association, Limits, Node, Partition, Qos, Settings
+from batfill_site.slurm.what_if import add_nodes, apply
 from pretend_slurm import jobs_of
 from sweeps import examples
 

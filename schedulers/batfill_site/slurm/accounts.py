@@ -60,7 +60,7 @@ def column(name: str) -> str:
     return re.sub("per(u|a)(ser|ccount)$", r"p\1", re.sub("[^a-z]", "", name.lower()))
 
 
-def changed(old: Any, known: Mapping[str, Option], where: str, columns: Columns) -> tuple[Any, list[str]]:
+def with_texts(old: Any, known: Mapping[str, Option], where: str, columns: Columns) -> tuple[Any, list[str]]:
     """The partition, association or QOS with what its columns say, and the TRES limits that are not modelled."""
     others: list[str] = []
     for row, text in ((known[key], text) for key, text in columns.items() if key in known):
@@ -95,7 +95,7 @@ def read_accounts(paths: Iterable[Path]) -> Accounts:
         missing |= {key: None for key, text in columns.items() if NOT_MODELLED.fullmatch(key) and text not in OFF}
         if kind == "qos":
             name = columns["name"]
-            read.qos[name], others = changed(read.qos.get(name, Qos(name)), QOS_ROWS, where, columns)
+            read.qos[name], others = with_texts(read.qos.get(name, Qos(name)), QOS_ROWS, where, columns)
         else:
             account, user = every["account"], every["user"]
             if account == "root" and user in ("", "root"):  # every site has these
@@ -106,7 +106,7 @@ def read_accounts(paths: Iterable[Path]) -> Accounts:
                 shareless.append(f"{account}/{user}".strip("/"))
             parent = columns.get("parent", "")
             old = read.associations.get((account, user), Association(account, user, parent * (parent != "root")))
-            read.associations[account, user], others = changed(old, ASSOCIATION_ROWS, where, columns)
+            read.associations[account, user], others = with_texts(old, ASSOCIATION_ROWS, where, columns)
         missing |= dict.fromkeys(others)
     parents = dict.fromkeys(name for each in read.associations.values() for name in (each.account, each.parent))
     shareless += [name for name in parents if name not in ("", "root") and (name, "") not in read.associations]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,20 +15,15 @@ from batfill.model.jobs import Clock
 from batfill_pages.comparison import FEWEST_JOBS
 from batfill_pages.words import count, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
+from batfill_site.advice.payers import Changed
 from batfill_site.advice.text import COLUMNS, LONGER, MINUS, NB, filled, first_upper, percent, users_text
 from batfill_site.advice.what_if import LOGGED
-from batfill_site.score import LEAST_WAIT_S, ratio_text
-from batfill_site.slurm.ensemble import USER, Difference
+from batfill_site.score import LEAST_WAIT_S, Score, ratio_text
+from batfill_site.slurm.ensemble import USER, Difference, Figure
+from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
-
-    from batfill_site.advice.payers import Changed
-    from batfill_site.score import Score
-    from batfill_site.slurm.ensemble import Figure
-    from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
 ENGINE = "batfill slurm"
 NO_CHANGE = dict.fromkeys(("more", "more_low", "more_high", "noise", "beyond_noise"))
@@ -172,8 +168,27 @@ class SlurmWhatIf(Keyed):
         return json_text(self.as_dict())
 
     def as_text(self, *, details: bool = False) -> str:
-        """One screen of a terminal, behind the figures of all groups of jobs if `details` are wanted."""
-        return answer_text(self, details=details)
+        """One screen of a terminal of 80 columns, behind the figures of all groups and all notes with `details`."""
+        said, notes, before = brief(self, self.best), self.warnings, list[str]()
+        if details:
+            for k, name in enumerate(self.names):
+                rows = [
+                    (f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), *figures(one.outcomes[k]))
+                    for one in self.groups
+                ]
+                before += [filled(name), *in_columns([HEAD, *rows], columns()), ""]
+            before += [*(filled(f"Note: {text}") for text in notes), ""]
+        last = [] if details else [f"Note: {text}" for text in notes[:MOST_NOTES]]
+        last += [f"Notes: {len(notes) - MOST_NOTES} more."] * (len(notes) > MOST_NOTES and not details)
+        lines = [
+            filled(f"{self.name}: {log_text(self)}"),
+            filled(headline(self)),
+            *(filled(f"{name}: {text}") for name, text in cautions(self).items()),
+            *in_columns([HEAD, *table_rows(self)]),
+            *(filled(f"{name}: {text}") for name, text in said.items()),
+            *map(filled, last),
+        ]
+        return "\n".join([*before, *lines]).replace(NB, " ")
 
     __repr__ = as_text
 
@@ -326,30 +341,6 @@ def log_text(answer: SlurmWhatIf) -> str:
 
 
 # The terminal
-
-
-def answer_text(answer: SlurmWhatIf, *, details: bool = False) -> str:
-    """For a terminal of 80 columns: one screen, behind all groups and notes if `details` are wanted."""
-    said, notes, before = brief(answer, answer.best), answer.warnings, list[str]()
-    if details:
-        for k, name in enumerate(answer.names):
-            rows = [
-                (f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), *figures(one.outcomes[k]))
-                for one in answer.groups
-            ]
-            before += [filled(name), *in_columns([HEAD, *rows], columns()), ""]
-        before += [*(filled(f"Note: {text}") for text in notes), ""]
-    last = [] if details else [f"Note: {text}" for text in notes[:MOST_NOTES]]
-    last += [f"Notes: {len(notes) - MOST_NOTES} more."] * (len(notes) > MOST_NOTES and not details)
-    lines = [
-        filled(f"{answer.name}: {log_text(answer)}"),
-        filled(headline(answer)),
-        *(filled(f"{name}: {text}") for name, text in cautions(answer).items()),
-        *in_columns([HEAD, *table_rows(answer)]),
-        *(filled(f"{name}: {text}") for name, text in said.items()),
-        *map(filled, last),
-    ]
-    return "\n".join([*before, *lines]).replace(NB, " ")
 
 
 def in_columns(rows: Sequence[Sequence[str]], width: int = COLUMNS) -> list[str]:
