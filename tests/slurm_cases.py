@@ -4,21 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from batfill_site.slurm.site import (
-    Association,
-    Clock,
-    Limits,
-    Node,
-    Partition,
-    Qos,
-    Settings,
-    Site,
-    SlurmJobs,
-    Window,
-)
+from batfill_site.slurm.site import Association, Clock, Limits, Node, Partition, Qos, Settings, Site, SlurmJobs, Window
 
 BEGAN = 1_700_000_000
 WALLS = (None, None, None, None, 900.0, 1500.0)
+WEIGHTS = {"age": 1000, "fairshare": 5000, "job_size": 700, "partition": 300, "qos": 500, "assoc": 500}
+MOST_JOBS = {"user": 3, "part": 5, "user_part": 2, "assoc": 2, "start": 1}
 RESETS = ("NONE", "NOW", "DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY")
 
 
@@ -117,12 +108,7 @@ def random_settings(draw):
     return Settings(
         version=draw.one((17, 11), (20, 2), (20, 11), (22, 5)),
         multifactor=draw.yes(0.8),
-        weight_age=draw.one(0, 1000),
-        weight_fairshare=draw.one(0, 5000),
-        weight_job_size=draw.one(0, 700),
-        weight_partition=draw.one(0, 300),
-        weight_qos=draw.one(0, 500),
-        weight_assoc=draw.one(0, 500),
+        **{f"weight_{name}": draw.one(0, most) for name, most in WEIGHTS.items()},
         weight_tres=draw.one({}, {"cpu": 100.0, "mem": 200.0, "gres/gpu:a": 50.0, "gres/gpu": 30.0, "node": 7.0}),
         max_age_s=draw.one(0.0, 600.0, 86400.0),
         half_life_s=draw.one(0.0, 600.0, 86400.0),
@@ -146,11 +132,7 @@ def random_settings(draw):
         bf_resolution_s=resolution_s,
         bf_window_linear_s=draw.one(0, 0, 1, 60),
         bf_max_job_test=draw.one(500, 500, 4, 0),
-        bf_max_job_user=draw.one(0, 0, 3),
-        bf_max_job_part=draw.one(0, 0, 5),
-        bf_max_job_user_part=draw.one(0, 0, 2),
-        bf_max_job_assoc=draw.one(0, 0, 2),
-        bf_max_job_start=draw.one(0, 0, 1),
+        **{f"bf_max_job_{name}": draw.one(0, 0, most) for name, most in MOST_JOBS.items()},
         bf_max_job_array_resv=draw.one(20, 1, 0),
         bf_min_age_reserve_s=draw.one(0.0, 0.0, 200.0),
         bf_min_prio_reserve=draw.one(0, 0, 1500),

@@ -3,6 +3,9 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,16 +19,9 @@ from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill_site.slurm import arrays
 from batfill_site.slurm.arrays import possible
+from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import (
-    Association,
-    Clock,
-    Node,
-    Partition,
-    Settings,
-    Site,
-    SlurmJobs,
-)
+from batfill_site.slurm.site import Association, Clock, Node, Partition, Settings, Site, SlurmJobs
 from slurm_cases import BEGAN, random_case
 from slurm_twin import Twin
 from sweeps import examples
@@ -147,6 +143,55 @@ def test_a_run_may_begin_with_a_job_that_runs_and_end_with_a_start():
     assert run.start_s[1] > BEGAN + 100
     shorter = Model(site_of(1), jobs, running).run(Clock(), asked=np.array([False, True, False]))
     np.testing.assert_array_equal(shorter.start_s, [*run.start_s[:2], np.nan])
+
+
+def state_of(seed):
+    """A random case with the jobs that run at a date of its run; None if none starts."""
+    site, jobs, clock = possible_case(seed)
+    run = Model(site, jobs).run(clock)
+    started = np.isfinite(run.start_s)
+    if not started.any():
+        return None
+    begin_s = float(np.quantile(run.start_s[started], 0.6)) + 0.5
+    places = [run.at[a:b] for a, b in pairwise(run.first)]
+    ran_on = tuple(",".join(site.nodes[k].name for k in at) for at in places)
+    ended = started & (run.start_s + jobs.run_s <= begin_s)
+    running = started & (run.start_s <= begin_s) & ~ended
+    seen = replace(jobs, started_s=run.start_s, ran_on=ran_on)
+    clock = clock._replace(first_decay_s=begin_s - 8)  # ticks before the start of a job that runs make no sense
+    return site, seen.select(np.flatnonzero(~ended)), clock, running[~ended], begin_s
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(40))
+def test_a_run_that_begins_with_jobs_on_their_nodes_is_that_of_the_twin(seed):
+    if (state := state_of(seed)) is not None and len(state[1]):
+        site, jobs, clock, *begun = state
+        assert_same(*(each(site, jobs, *begun).run(clock) for each in (Model, Twin)))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(8))
+def test_run_times_may_be_others_and_a_run_ends_with_the_starts_that_are_asked_for(seed):
+    site, jobs, clock = possible_case(seed, 60)
+    model, shorter = Model(site, jobs), np.ceil(jobs.run_s / 2)
+    whole = model.run(clock)
+    assert_same(model.run(clock, run_s=shorter), Model(site, replace(jobs, run_s=shorter)).run(clock))
+    asked = np.arange(len(jobs)) % 7 == 0
+    part = model.run(clock, asked=asked)
+    known = np.isfinite(part.start_s)
+    np.testing.assert_array_equal(part.start_s[asked | known], whole.start_s[asked | known])
+    assert part.cycles <= whole.cycles
+    assert_same(model.run(clock), whole)
+
+
+@pytest.mark.compiled
+def test_runs_of_one_model_may_be_made_at_once():
+    site, jobs, _ = possible_case(3, 60)
+    model, dates = Model(site, jobs), clocks(site, jobs, 20, 0)
+    with ThreadPoolExecutor(4) as pool:
+        at_once = list(pool.map(lambda clock: model.run(clock).start_s, dates * 5))
+    np.testing.assert_array_equal(at_once, [model.run(clock).start_s for clock in dates * 5])
 
 
 DIGESTS = """
