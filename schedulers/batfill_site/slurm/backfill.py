@@ -6,21 +6,10 @@ plan is made of is reached: each comparison with the present lowers `state.until
 
 from __future__ import annotations
 
+import numpy as np
+
 from batfill.base.kernels import kernel, outlined
-from batfill_site.slurm.placement import (
-    NEVER,
-    NOW,
-    ONE,
-    ROW_BITS,
-    ZERO,
-    choose,
-    end_of,
-    first_from,
-    has,
-    put,
-    row_of,
-    slot_of,
-)
+from batfill_site.slurm.placement import NEVER, NOW, ONE, ROW_BITS, ZERO, choose, end_of, has, put, row_of, slot_of
 from batfill_site.slurm.records import COUNTED, TRIED
 from batfill_site.slurm.running import keep_startable, passed_over, start
 from batfill_site.slurm.site import BACKFILL
@@ -150,7 +139,7 @@ def group_of(slurm, asked, key):
     if new_rules:
         date += 30 - date % 30
     while True:
-        after = first_from(running, state.running, (date + window + 1) << ROW_BITS)  # of those that end later
+        after = np.searchsorted(running[: state.running], (date + window + 1) << ROW_BITS)  # of those that end later
         if not on_any(slurm, row_of(running[after - 1]), asked):  # no look was taken after it:
             after = min(next_on(slurm, asked, after) + 1, state.running)  # the next one is in the group, too
         if running[after - 1] >= key:

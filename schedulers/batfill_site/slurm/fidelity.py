@@ -33,7 +33,7 @@ from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, waits
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
-from batfill_site.slurm.site import Bools, Floats, Site, SlurmJobs, Window
+from batfill_site.slurm.site import Bools, File, Floats, Site, SlurmJobs, Window
 
 # The measures: their heads and how they are written.
 SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -78,13 +78,7 @@ def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Bool
 
 
 def slurm_fidelity(
-    log: str | Path,
-    slurm_conf: str | Path,
-    *,
-    runs: int = RUNS,
-    seed: int = 0,
-    timezone: str | None = None,
-    **files: Any,
+    log: File, slurm_conf: File, *, runs: int = RUNS, seed: int = 0, timezone: str | None = None, **files: Any
 ) -> Found:
     """How near the model of a site's Slurm is to its log, beside the replay of one pool; see `what_if.slurm`.
 

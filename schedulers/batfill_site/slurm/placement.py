@@ -41,19 +41,6 @@ def end_of(key):
 
 
 @kernel
-def first_from(keys, n, key):
-    """The first place among the first n keys, which are sorted, that has this key or a later one."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) >> 1
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
 def insert(keys, begin, end, key):
     """Insert a key into keys[begin:end], which are sorted."""
     place = end
