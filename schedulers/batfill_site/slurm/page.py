@@ -8,21 +8,7 @@ from pathlib import Path
 from batfill.base.version import __version__
 from batfill_pages.words import asset, described, folded, guide, table
 from batfill_pages.write import html_page, made_from
-from batfill_site.advice.page import (
-    NOBODY,
-    Bar,
-    as_choice,
-    as_screen,
-    as_script,
-    bars,
-    frame,
-    items,
-    marked,
-    of_choice,
-    pick,
-    share_bars,
-    unbroken,
-)
+from batfill_site.advice import page as shared
 from batfill_site.advice.text import first_upper
 from batfill_site.slurm import answer as say
 from batfill_site.slurm.answer import ENGINE, SlurmWhatIf
@@ -44,25 +30,25 @@ RULE = (
 def as_page(answer: SlurmWhatIf, command: str) -> str:
     """The HTML page."""
     shown, each = answer.best, range(len(answer.names))
-    first = frame(
+    first = shared.frame(
         screen(answer, shown),
         "",
         choices_table(answer, shown),
         "Means over the runs. Shaded: over twice the longest wait as configured.",
-        "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in each),
+        "\n".join(shared.of_choice(k, shown, gains_panel(answer, k)) for k in each),
         guide("how-to/slurm", "What all of this means"),
         "configuration",
     )
     points = [
-        as_choice(name, one.bsld.mean, one.longest_s.mean, screen(answer, k, chosen=True))
+        shared.as_choice(name, one.bsld.mean, one.longest_s.mean, screen(answer, k, chosen=True))
         for k, name, one in zip(each, answer.names, answer.all, strict=True)
     ]
     made = made_from(f"{ENGINE} {__version__}", command, [(Path(name), sum_) for name, sum_ in answer.inputs.items()])
     return html_page(
         f"{answer.name}: what changes of slurm.conf would do",
-        [unbroken("\n".join([first, sure_section(answer), made]))],
-        log=marked(say.log_text(answer)),
-        data=[as_script(points, shown, {"whose": "as configured", "name": "reference"})],
+        [shared.unbroken("\n".join([first, sure_section(answer), made]))],
+        log=shared.marked(say.log_text(answer)),
+        data=[shared.as_script(points, shown, {"whose": "as configured", "name": "reference"})],
         scripts=[asset("what-if.js", "batfill_site.advice")],
         styles=[asset("what-if.css", "batfill_site.advice"), STYLE],
     )
@@ -71,8 +57,8 @@ def as_page(answer: SlurmWhatIf, command: str) -> str:
 def screen(answer: SlurmWhatIf, k: int, *, chosen: bool = False) -> dict[str, str]:
     """The headline and the lines beside the table as HTML; a change that is `chosen` has its own headline."""
     words = first_upper(say.verdict(answer, k)) if chosen else say.headline(answer)
-    before = "".join(f"<p><b>{name}:</b> {marked(text)}</p>" for name, text in say.cautions(answer).items())
-    return as_screen(f'<p class="answer">{marked(words)}</p>{before}', "", say.brief(answer, k))
+    before = "".join(f"<p><b>{name}:</b> {shared.marked(text)}</p>" for name, text in say.cautions(answer).items())
+    return shared.as_screen(f'<p class="answer">{shared.marked(words)}</p>{before}', "", say.brief(answer, k))
 
 
 def gains_panel(answer: SlurmWhatIf, k: int) -> str:
@@ -88,21 +74,21 @@ def gains_panel(answer: SlurmWhatIf, k: int) -> str:
             more, words = wait_s.more, say.change(wait_s.more).strip("()") or say.around(*wait_s[:2])
             value, unclear = (0.0, False) if more is None else (float(more.value), not more.beyond)
             short = words.partition(" ±")[0]  # beside a bar is no room for the interval
-            rows.append(Bar(kind, escape(group.name), value, unclear, longest_s.mean, short))
+            rows.append(shared.Bar(kind, escape(group.name), value, unclear, longest_s.mean, short))
     names = ("Change of the mean wait", "longest wait under it") if k else ("Mean wait", "longest wait")
-    change = bars(rows, names, f"within {say.NOISE}", LEAST_S) if rows else ""
+    change = shared.bars(rows, names, f"within {say.NOISE}", LEAST_S) if rows else ""
     if not k:
         return f"{head}<p>All changes are compared with this one.</p>{change}"
     payers = answer.payers[k - 1]
-    return f"{head}{share_bars(payers.jobs, payers.users, NOBODY)}{change}"
+    return f"{head}{shared.share_bars(payers.jobs, payers.users, shared.NOBODY)}{change}"
 
 
 def choices_table(answer: SlurmWhatIf, shown: int) -> str:
     """All configurations, and the log."""
     rows, choices = [], len(answer.names)
     for k, (name, *figures) in enumerate(say.table_rows(answer)):
-        first = pick(escape(name).replace("=", "=<wbr>")) if k < choices else name
-        rows.append((first, *map(marked, figures)))
+        first = shared.pick(escape(name).replace("=", "=<wbr>")) if k < choices else name
+        rows.append((first, *map(shared.marked, figures)))
     marks = [f"data-pick={k}{' class=chosen' * (k == shown)}" for k in range(choices)]
     marks += ["class=reference"] * (len(rows) - choices)
     head = ("Configuration", *(each.capitalize() for each in say.HEAD[1:]))
@@ -114,7 +100,7 @@ def sure_section(answer: SlurmWhatIf) -> str:
     options = {**answer.settings, **answer["slurm"]}
     parts = {
         "Noise: runs, intervals, brackets": f"<p>{escape(RULE.format(answer.settings['runs']))}</p>",
-        "Notes on the log and the configuration": items(map(marked, answer.warnings)),
+        "Notes on the log and the configuration": shared.items(map(shared.marked, answer.warnings)),
         "Options in force as configured": described([(name, str(value)) for name, value in options.items()]),
     }
     details = "\n".join(folded(name, content) for name, content in parts.items())
