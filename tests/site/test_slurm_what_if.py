@@ -1,6 +1,5 @@
 """What changes of a site's Slurm would do: the figures, what is called noise, the text, the page and the command."""
 
-import gzip
 import html
 import itertools
 import json
@@ -25,40 +24,14 @@ from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, changed, compar
 from command import batfill
 
 DATA = Path(__file__).parents[1] / "data" / "slurm" / "own-b"
-CONF = DATA / "slurm.conf"
-ACCOUNTS = """\
-Cluster - 'cb':Fairshare=1:QOS='normal'
-Parent - 'root'
-User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
-Account - 'physics':Fairshare=3
-Account - 'biology':Fairshare=1
-Parent - 'physics'
-User - 'ann':Fairshare=1
-User - 'ben':Fairshare=1
-Parent - 'biology'
-User - 'cid':Fairshare=1
-User - 'dot':Fairshare=2
-User - 'eve':Fairshare=1
-"""
+CONF, LOG, ACCOUNTS = DATA / "slurm.conf", DATA / "sacct.txt", DATA / "accounts.txt"  # a real run of 150 jobs
 AGE, NODES, SAME = "PriorityWeightAge=4000", f"{ADD_NODES}=cb[33-40]=cb01", "PriorityWeightQOS=0 bf_max_job_test=501"
 SETTINGS = {"runs": 5, "slurm_version": "22.05", "tau_s": 10.0, "seed": 0}
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """A real run of 150 jobs: what sacct printed, and the shares."""
-    folder = tmp_path_factory.mktemp("own-b")
-    (stored,) = DATA.glob("sacct.txt*")
-    text = gzip.decompress(stored.read_bytes()).decode() if stored.suffix == ".gz" else stored.read_text()
-    (folder / "sacct.txt").write_text(text)
-    (folder / "accounts.txt").write_text(ACCOUNTS)
-    return folder / "sacct.txt", folder / "accounts.txt"
-
-
-@pytest.fixture(scope="module")
-def answer(files):
-    log, accounts = files
-    return slurm(log, CONF, [AGE, NODES, SAME], accounts=[accounts])
+def answer():
+    return slurm(LOG, CONF, [AGE, NODES, SAME], accounts=[ACCOUNTS])
 
 
 @pytest.fixture(scope="module")
@@ -107,10 +80,9 @@ def test_of_differences_that_are_chance_next_to_none_counts():
         assert Difference.of(base, other + 2).beyond.mean() > 0.6
 
 
-def test_runs_differ_in_their_clocks_and_repeat_with_the_seed(files, answer, monkeypatch):
-    log, _ = files
+def test_runs_differ_in_their_clocks_and_repeat_with_the_seed(answer, monkeypatch):
     site = answer.site
-    jobs = read_jobs(log, limits=site.max_times_s)
+    jobs = read_jobs(LOG, limits=site.max_times_s)
     drawn = clocks(site, jobs, 30, 4)
     assert drawn == clocks(site, jobs, 30, 4) != clocks(site, jobs, 30, 5)
     first_s = jobs.submit_s[0]
@@ -193,16 +165,16 @@ def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
     assert found.users.less == sum(one.outcomes[1].wait_s.more.sure < -600 for one in groups[:3])
 
 
-def test_the_real_run_is_one_that_the_model_could_make(answer, files):
+def test_the_real_run_is_one_that_the_model_could_make(answer):
     assert answer.logged.within
     assert answer.logged.score.correlation > 0.8
     assert answer.logged.score.logged_mean_s == 138.8
-    without_shares = slurm(files[0], CONF, runs=5)
+    without_shares = slurm(LOG, CONF, runs=5)
     assert without_shares.logged.score.correlation < 0.6
 
 
-def test_an_answer_that_does_not_show_the_logs_waits_says_so_first(files):
-    lines = told(slurm(files[0], CONF, [AGE], runs=5))
+def test_an_answer_that_does_not_show_the_logs_waits_says_so_first():
+    lines = told(slurm(LOG, CONF, [AGE], runs=5))
     begin = "Do not trust this: the model does not show this site's waits. In it, PriorityWeightAge=4000 "
     assert f"± 95 % {begin}" in lines
     assert lines.index("Assumed: each account and each user has one share: give --accounts, what") < lines.index(
@@ -237,11 +209,11 @@ def test_a_difference_is_the_same_number_everywhere(answer):
         assert change(answer.all[k].wait_s.more) in table_rows(answer)[k]
 
 
-def test_an_answer_states_what_it_was_made_of(answer, files):
+def test_an_answer_states_what_it_was_made_of(answer):
     content = json.loads(answer.as_json())
     assert (content["jobs"], content["nodes"], content["cpus"], content["engine"]) == (150, 32, 32, "batfill slurm")
     assert (content["runs"], content["seed"], content["slurm"]["weight_age"]) == (20, 0, 1000)
-    assert [*content["inputs"]] == [*map(str, (files[0], CONF, files[1]))]
+    assert [*content["inputs"]] == [*map(str, (LOG, CONF, ACCOUNTS))]
     assert content["configurations"] == [AS_CONFIGURED, AGE, NODES, SAME]
     assert any("ReqTRES" in text for text in content["warnings"])
     frame = answer.to_pandas()
@@ -252,27 +224,26 @@ def test_an_answer_states_what_it_was_made_of(answer, files):
 # Text, page and command
 
 
-def test_the_first_screen_fits_a_terminal_and_leads_with_the_mean_wait(files):
-    log, accounts = files
-    done = batfill("what-if", log, "--slurm-conf", CONF, "--accounts", accounts, "--set", AGE)
+def test_the_first_screen_fits_a_terminal_and_leads_with_the_mean_wait():
+    done = batfill("what-if", LOG, "--slurm-conf", CONF, "--accounts", ACCOUNTS, "--set", AGE)
     lines = done.out.splitlines()
     assert (done.status, done.err) == (0, "")
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert lines[2].startswith(f"{AGE} lengthens the mean wait by 10 s ± 6 s")
     assert "within Slurm's own noise" in " ".join(done.out.split())
-    more = batfill("what-if", log, "--slurm-conf", CONF, "--accounts", accounts, "--set", AGE, "--details").out
+    more = batfill("what-if", LOG, "--slurm-conf", CONF, "--accounts", ACCOUNTS, "--set", AGE, "--details").out
     assert "account biology (56)" in more
 
 
-def test_long_names_have_lines_of_their_own(files):
+def test_long_names_have_lines_of_their_own():
     many = "PriorityWeightAge=4000 PriorityWeightJobSize=0 PriorityWeightFairshare=100000"
-    text = slurm(files[0], CONF, [many], runs=5).as_text()
+    text = slurm(LOG, CONF, [many], runs=5).as_text()
     assert f"\n{many}\n  " in text
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_the_page_shows_every_group_and_configuration(files, answer, tmp_path):
+def test_the_page_shows_every_group_and_configuration(answer, tmp_path):
     page = as_page(answer, "batfill what-if x")
     text = " ".join(html.unescape(re.sub("<[^>]+>", " ", page)).replace(NB, " ").split())
     assert headline(answer).replace("*", "").replace(NB, " ") in text
@@ -286,7 +257,7 @@ def test_the_page_shows_every_group_and_configuration(files, answer, tmp_path):
     named = replace(answer, names=("<i>as configured", *answer.names[1:]))
     assert "<i>as" not in as_page(named, "")
     out = tmp_path / "page.html"
-    assert batfill("what-if", files[0], "--slurm-conf", CONF, "--runs", 5, "--out", out).status == 0
+    assert batfill("what-if", LOG, "--slurm-conf", CONF, "--runs", 5, "--out", out).status == 0
     assert "The mean wait is" in re.sub("<[^>]+>", "", out.read_text())
 
 
@@ -306,12 +277,11 @@ def test_in_a_browser_a_row_shows_who_pays_under_another_change(browser, answer,
     assert (browser.violations(), browser.log()) == ([], [])
 
 
-def test_the_command_does_what_python_does(files):
-    log, accounts = files
+def test_the_command_does_what_python_does():
     given = ("--set", AGE, "--add-nodes", "cb33=cb01", "--runs", 5, "--seed", 7, "--tau", 60)
-    done = batfill("what-if", log, "--slurm-conf", CONF, "--accounts", accounts, *given, "--json")
+    done = batfill("what-if", LOG, "--slurm-conf", CONF, "--accounts", ACCOUNTS, *given, "--json")
     changes = [AGE, f"{ADD_NODES}=cb33=cb01"]
-    found = bf.slurm(log, CONF, changes, accounts=[accounts], runs=5, seed=7, tau_s=60)
+    found = bf.slurm(LOG, CONF, changes, accounts=[ACCOUNTS], runs=5, seed=7, tau_s=60)
     assert json.loads(done.out) == json.loads(found.as_json())
     assert "ReqTRES" in done.err
 
@@ -330,16 +300,16 @@ def test_the_command_does_what_python_does(files):
         (["--runs", "4"], "'4' is not a whole number from 5"),
     ],
 )
-def test_a_mistake_is_answered_in_one_line(words, said, files):
-    done = batfill("what-if", files[0], "--slurm-conf", CONF, *words)
+def test_a_mistake_is_answered_in_one_line(words, said):
+    done = batfill("what-if", LOG, "--slurm-conf", CONF, *words)
     assert (done.status, done.out) == (2, "")
     (line,) = done.err.splitlines()
     assert said in line
 
 
-def test_an_option_of_slurm_needs_its_configuration_and_an_swf_log_is_refused(files, tmp_path):
-    for words in (["--set", AGE], ["--runs", 5], ["--accounts", files[1]], ["--slurm-version", "20.02"]):
-        done = batfill("what-if", files[0], *words)
+def test_an_option_of_slurm_needs_its_configuration_and_an_swf_log_is_refused(tmp_path):
+    for words in (["--set", AGE], ["--runs", 5], ["--accounts", ACCOUNTS], ["--slurm-version", "20.02"]):
+        done = batfill("what-if", LOG, *words)
         assert (done.status, done.out) == (2, "")
         assert done.err.endswith("give its slurm.conf with --slurm-conf, too\n")
     (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 0 9 1 -1 -1 1 9 -1 1 1 1 1 1 1 -1 -1\n")
@@ -348,42 +318,41 @@ def test_an_option_of_slurm_needs_its_configuration_and_an_swf_log_is_refused(fi
     assert "sacct -a -X -P" in done.err
 
 
-def test_without_a_configuration_the_answer_says_what_would_model_more(files):
-    said = " ".join(batfill("what-if", files[0], "--no-small-first").out.split())
+def test_without_a_configuration_the_answer_says_what_would_model_more():
+    said = " ".join(batfill("what-if", LOG, "--no-small-first").out.split())
     assert "Not modelled: 2 groups or accounts (one queue, one machine). With sacct -P as LOG and --slurm-conf" in said
 
 
 # Jobs that cannot start, and windows
 
 
-def test_jobs_that_do_not_start_everywhere_are_left_out_and_counted(files):
-    log, _ = files
+def test_jobs_that_do_not_start_everywhere_are_left_out_and_counted():
     site = read_site(CONF)
-    jobs = read_jobs(log, limits=site.max_times_s)
+    jobs = read_jobs(LOG, limits=site.max_times_s)
     short, none = "partition.main.MaxTime=5", "partition.main.MaxNodes=0"
     gone = int((jobs.limit_s > 300).sum())
-    found = slurm(log, CONF, [short, NODES], runs=5)
+    found = slurm(LOG, CONF, [short, NODES], runs=5)
     assert (found.never, len(found.jobs)) == ([0, gone, 0], len(jobs) - gone)
     assert f"Never start: {gone} jobs under {short}; no figure counts them." in told(found)
     assert found.names[found.best] == NODES
-    assert headline(slurm(log, CONF, [short], runs=5)) == f"Under **{short}** {gone} jobs would never start"
+    assert headline(slurm(LOG, CONF, [short], runs=5)) == f"Under **{short}** {gone} jobs would never start"
     with pytest.raises(
         BatfillError, match=f"no job starts under every configuration, least under {re.escape(none)}; leave"
     ):
-        slurm(log, CONF, [none], runs=5)
+        slurm(LOG, CONF, [none], runs=5)
     elsewhere = replace(jobs, partition=("other",) * len(jobs))
     with pytest.raises(BatfillError, match=r"log: none of its jobs can start: .*there is no partition other; is this"):
         compared("log", {AS_CONFIGURED: site}, elsewhere, SETTINGS, {})
 
 
-def test_windows_are_read_and_delay_jobs(files, tmp_path):
-    log, site, path = files[0], read_site(CONF), tmp_path / "down.csv"
-    begin_s = read_jobs(log, limits=site.max_times_s).submit_s[0] - 10
+def test_windows_are_read_and_delay_jobs(tmp_path):
+    site, path = read_site(CONF), tmp_path / "down.csv"
+    begin_s = read_jobs(LOG, limits=site.max_times_s).submit_s[0] - 10
     path.write_text(f'nodes,begin,end,announced\n"cb[01-30,32]",{begin_s},2026-11-26T20:00:00,\ncb31,1,2,0\n')
     first, second = read_windows(path, site)
     assert (len(first.nodes), first.begin_s, first.end_s, first.announced_s) == (31, begin_s, 1795723200, np.inf)
     assert second == (("cb31",), 1, 2, 0)
-    usual, down = slurm(log, CONF, runs=5), slurm(log, CONF, runs=5, windows=path)
+    usual, down = slurm(LOG, CONF, runs=5), slurm(LOG, CONF, runs=5, windows=path)
     assert down.all[0].wait_s.mean > usual.all[0].wait_s.mean + 600
     assert str(path) in down["inputs"]
 

@@ -11,7 +11,7 @@ from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle
 from batfill_site.slurm.placement import NOW, choose, slot_of
-from batfill_site.slurm.priority import account_end, enqueue, tick
+from batfill_site.slurm.priority import add_usage, enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
 from batfill_site.slurm.running import end, keep_startable, look, passed_over, start, whole
 from batfill_site.slurm.site import MAIN
@@ -113,7 +113,7 @@ def advance(slurm):
             leave_next(slurm.ends)
             slurm.cleaned_s[state.ended] = now_s + options.cleaning_s
             end(slurm, row)
-            account_end(slurm, row)
+            add_usage(slurm, row)
             if options.new_rules:
                 set_due(slurm)
         elif kind == CLEAN:

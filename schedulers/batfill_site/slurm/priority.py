@@ -58,22 +58,15 @@ def enqueue(slurm, row):
 
 
 @kernel
-def add_usage(slurm, row, power, seconds):
-    """Add what a job has used in the last seconds; `power` is decay^seconds (U1)."""
-    tree, above = slurm.shares.tree, slurm.jobs[row].association
-    used = seconds * power * slurm.jobs[row].billing
-    while above >= 0:
-        tree[above].usage += used
-        above = tree[above].parent
-
-
-@kernel
-def account_end(slurm, row):
-    """A job ends: its part since the last tick (U2)."""
-    state, job = slurm.state[0], slurm.jobs[row]
+def add_usage(slurm, row):
+    """Add what a running job has used since the last tick, if there was one (U1, U2)."""
+    state, job, tree = slurm.state[0], slurm.jobs[row], slurm.shares.tree
     seconds = np.float64(state.now - max(state.last_tick, job.started))
     if state.ticked and seconds > 0:
-        add_usage(slurm, row, slurm.options[0].decay ** seconds, seconds)
+        used, above = seconds * slurm.options[0].decay ** seconds * job.billing, job.association
+        while above >= 0:
+            tree[above].usage += used
+            above = tree[above].parent
 
 
 @outlined
@@ -85,9 +78,7 @@ def tick(slurm):
         return
     if not options.fair_tree:
         set_factors(slurm)
-    span = np.float64(state.now - state.last_tick)
-    power = options.decay**span
-    keep = power
+    keep = options.decay ** np.float64(state.now - state.last_tick)
     while state.resets < len(shares.resets_s) and shares.resets_s[state.resets] <= state.now:
         if shares.resets_s[state.resets] > state.last_tick:
             keep = 0.0
@@ -95,13 +86,7 @@ def tick(slurm):
     for i in range(len(shares.tree)):
         shares.tree[i].usage *= keep
     for i in range(state.running):
-        row = slurm.held[i]
-        if slurm.jobs[row].started <= state.last_tick:
-            if span > 0:
-                add_usage(slurm, row, power, span)
-        elif slurm.jobs[row].started < state.now:
-            seconds = np.float64(state.now - slurm.jobs[row].started)
-            add_usage(slurm, row, options.decay**seconds, seconds)
+        add_usage(slurm, slurm.held[i])
     state.last_tick = state.now
     if options.fair_tree:
         set_factors(slurm)
