@@ -41,23 +41,20 @@ def end_of(key):
 
 
 @kernel
-def insert(keys, begin, end, key):
-    """Insert a key into keys[begin:end], which are sorted."""
+def insert(keys, begin, end, key, sign):
+    """Insert a key into keys[begin:end], which are sorted, or take it out if `sign` is -1."""
     place = end
+    if sign < 0:
+        place = begin
+        while keys[place] != key:
+            place += 1
+        for i in range(place, end - 1):
+            keys[i] = keys[i + 1]
+        return
     while place > begin and keys[place - 1] > key:
         keys[place] = keys[place - 1]
         place -= 1
     keys[place] = key
-
-
-@kernel
-def remove(keys, begin, end, key):
-    """Take a key out of keys[begin:end]."""
-    place = begin
-    while keys[place] != key:
-        place += 1
-    for i in range(place, end - 1):
-        keys[i] = keys[i + 1]
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 
 from batfill.base.kernels import F8, I8, Array, entry, kernel, outlined
 from batfill.engine.ends import enter
-from batfill_site.slurm.placement import ONE, ZERO, insert, key_of, place_of, put, remove
+from batfill_site.slurm.placement import ONE, ZERO, insert, key_of, place_of, put
 from batfill_site.slurm.records import KINDS, Slurm
 
 FAR_S = 2.0**40  # after all dates
@@ -24,31 +24,25 @@ def whole(date_s):
 
 @kernel
 def hold(slurm, row, sign):
-    """Take what a job holds from its nodes' free resources, or give it back if `sign` is -1."""
-    job, state, on_nodes = slurm.jobs[row], slurm.state[0], slurm.shapes.on_nodes
+    """A job begins to hold its nodes, and to count toward its limits, or ends to if `sign` is -1."""
+    job, state, limited = slurm.jobs[row], slurm.state[0], slurm.limited
+    key = key_of(job, row)
     for place in range(job.first, job.first + job.nodes):
         i = slurm.at[place]
         node = slurm.nodes.nodes[i]
         node.free -= sign * (node.cpus if job.exclusive else job.cpus)
         node.memory -= sign * job.memory
         node.gpus -= sign * job.gpus
-        if sign > 0:
-            insert(on_nodes, node.first, node.first + node.jobs, key_of(job, row))
-        else:
-            remove(on_nodes, node.first, node.first + node.jobs, key_of(job, row))
+        insert(slurm.shapes.on_nodes, node.first, node.first + node.jobs, key, sign)
         node.jobs += sign
         slurm.shapes.log[state.logged] = i
         state.logged += 1
-
-
-@kernel
-def limit(slurm, row, sign):
-    """Count a job that starts, or ends if `sign` is -1, toward its limits."""
-    limited = slurm.limited
-    group = slurm.jobs[row].limits
-    for place in range(limited.first[group], limited.first[group + 1]):
+    for place in range(limited.first[job.limits], limited.first[job.limits + 1]):
         for kind in range(KINDS):
             limited.used[limited.counters[place], kind] += sign * limited.amounts[row, kind]
+    insert(slurm.running, 0, state.running, key, sign)
+    insert(slurm.held, 0, state.running, row, sign)
+    state.running += sign
 
 
 @kernel
@@ -67,12 +61,8 @@ def passed_over(slurm, row):
 @kernel
 def run(slurm, row):
     """A job whose nodes and start are set begins to hold them."""
-    state, job = slurm.state[0], slurm.jobs[row]
+    job = slurm.jobs[row]
     hold(slurm, row, 1)
-    limit(slurm, row, 1)
-    insert(slurm.running, 0, state.running, key_of(job, row))
-    insert(slurm.held, 0, state.running, row)
-    state.running += 1
     enter(slurm.ends, job.start_s + job.run_s + slurm.options[0].overhead_s, 0, row)
 
 
@@ -115,10 +105,6 @@ def end(slurm, row):
     """A job ends, and its nodes are being cleaned (R1)."""
     state = slurm.state[0]
     hold(slurm, row, -1)
-    limit(slurm, row, -1)
-    remove(slurm.running, 0, state.running, key_of(slurm.jobs[row], row))
-    remove(slurm.held, 0, state.running, row)
-    state.running -= 1
     slurm.ended[state.ended] = row
     state.ended += 1
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
