@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from batfill_site.slurm.fidelity import pool_waits
+from batfill_site.slurm.model import Model
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -34,6 +35,7 @@ from slurm_truth import PUBLIC, correlation, distance, own, public
 from slurm_twin import Twin
 
 SLOW_JOBS = 200  # the twin, which takes half a minute for 500 jobs, makes no runs with its own clock beyond these
+ENGINES = {"kernel": Model, "twin": Twin}  # what makes runs
 COLUMNS = f"{'':28s} {'mean wait':>9s} {'of truth':>8s} {'MAE':>7s} {'median':>7s} {'rho':>6s} {'nodes':>6s}"
 
 
@@ -51,15 +53,6 @@ def chosen_truths(args):
     return [truth for name, truth in truths().items() if not args.of or name in args.of]
 
 
-def engine(name):
-    """The class that makes runs."""
-    if name == "twin":
-        return Twin
-    from batfill_site.slurm.model import Model
-
-    return Model
-
-
 def run_of(make, truth, clock=None):
     """How far a run is from the truth, on this clock, or with the dates of the real passes."""
     return distance(truth, make(truth.site, truth.jobs).run(clock or truth.clock))
@@ -68,13 +61,13 @@ def run_of(make, truth, clock=None):
 def own_run(chosen, name, number):
     """How far a run is from the truth on a clock of its own."""
     truth = truths()[name]  # a site does not go from process to process
-    return run_of(engine(chosen), truth, truth.own_clock(number))
+    return run_of(ENGINES[chosen], truth, truth.own_clock(number))
 
 
 def exact(args):
     for truth in (*chosen_truths(args), *([] if args.of else [own("b", late=True)])):
         began = time.process_time()
-        found = run_of(engine(args.engine), truth)
+        found = run_of(ENGINES[args.engine], truth)
         seconds = time.process_time() - began
         off = np.abs(found.off_s) > truth.close_s
         print(f"{truth.name}: {off.sum()} of {len(off)} starts off by more than {truth.close_s:.0f} s", end="")
@@ -149,7 +142,7 @@ def ablated(task):
     truth, late = row.truth(truths()[name]), row.truth(truths(late=True)[name])
     if truth is None:
         return row.rule, None
-    make = row.twin or engine(chosen)
+    make = row.twin or ENGINES[chosen]
     real, mean = f"{'-':>5s} {'-':>6s} {'-':>7s}", f"{'-':>9s} {'-':>7s} {'-':>8s} {'-':>6s}"
     if row.on_given_dates:
         found = run_of(make, late)
@@ -183,7 +176,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = {"exact": exact, "own-clock": own_clock, "noise": noise, "ablation": ablation}
     parser.add_argument("command", choices=commands)
-    parser.add_argument("--engine", choices=("kernel", "twin"), default="kernel")
+    parser.add_argument("--engine", choices=ENGINES, default="kernel")
     parser.add_argument("--runs", type=int, default=20, help="with its own clock")
     parser.add_argument("--of", action="append", choices=("own-a", "own-b", "public"), help="instead of all")
     parser.add_argument("--processes", type=int, default=2)

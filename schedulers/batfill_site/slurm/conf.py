@@ -233,11 +233,10 @@ def read_windows(path: Path, site: Site) -> tuple[Window, ...]:
     """
     with readable(path) as stream, any_length():
         rows = list(csv.DictReader(stream.read().decode("utf-8-sig", "replace").splitlines()))
-    known = {node.name for node in site.nodes}
-    return tuple(window(f"{path}: line {number}", row, known) for number, row in enumerate(rows, start=2))
+    return tuple(window(f"{path}: line {number}", row, site) for number, row in enumerate(rows, start=2))
 
 
-def window(where: str, row: dict[Any, Any], known: set[str]) -> Window:
+def window(where: str, row: dict[Any, Any], site: Site) -> Window:
     """The window of a row."""
     if None in row or not all(row.get(name) for name in ("nodes", "begin", "end")):
         raise WorkloadError(f"{where}: it is no window; {REMEDY}")
@@ -245,7 +244,7 @@ def window(where: str, row: dict[Any, Any], known: set[str]) -> Window:
         nodes = tuple(expand(row["nodes"]))
     except WorkloadError as error:
         raise WorkloadError(f"{where}: {error}; correct it") from None
-    if unknown := [name for name in nodes if name not in known]:
+    if unknown := [name for name in nodes if name not in site.place]:
         raise WorkloadError(f"{where}: slurm.conf has no node {unknown[0]}; correct its name")
     begin_s, end_s, announced_s = (unix_s(date_of(where, name, row.get(name))) for name in DATES)
     if not begin_s < end_s:
