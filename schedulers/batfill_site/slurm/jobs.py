@@ -44,19 +44,8 @@ UNMODELLED = (
     "Cleaning|FedJobLock|Prolog|.*(Minutes|RunMin))"
 )
 EARLY = "^(Dependency|BeginTime|JobHeld)"
-# What is assumed of a job, a bit each, which is counted of the jobs that are kept.
-NODES, ASKED, MEMORIES, TYPES, PARTITION, NO_LIMIT, STOPPED, RESERVED, REASON = (1 << bit for bit in range(9))
-ASSUMED = {
-    NODES: "jobs that ran on an unknown number of nodes: one",
-    ASKED: "jobs that do not say how many nodes they asked for (ReqTRES does): as many as they ran on",
-    MEMORIES: "jobs of unknown memory: they take none",
-    TYPES: "jobs with GPUs of several types: GPUs of any type",
-    PARTITION: "jobs without a time limit: their partition's",
-    NO_LIMIT: "jobs without a time limit, as their partition: 365 days",
-    STOPPED: "jobs that were suspended: their nodes were not",
-    RESERVED: "jobs in a reservation: they start as others do",
-    REASON: "jobs that waited for what is not modelled, such as licences or nodes that were down, by their Reason",
-}
+HELD = 6  # from here on, what is assumed of a job means that it is held
+REASON = "jobs that waited for what is not modelled, such as licences or nodes that were down, by their Reason"
 WAITED = "jobs cancelled before they started, left out: others hardly wait for them, but plans had places for some"
 TRIES = "records of earlier tries of requeued jobs: each try is a job"
 PARTS = "components of heterogeneous jobs: each is a job, which starts alone"
@@ -110,13 +99,14 @@ class SlurmRecords(Records):
 
     columns = READ
     command = f"`{COMMAND}`"
+    assumed: tuple[str, ...] = ()  # what is assumed of some jobs, by its bit
 
     def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:
         super().__init__(result, None)
         self.limits, self.names = limits, {name: Names() for name in ("gpu_type", "constraint", "ran_on")}
 
     def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
-        """The columns of `SlurmJobs` that the importer does not have, and the bits of ASSUMED; fills in limits."""
+        """The columns of `SlurmJobs` that the importer does not have, and what is assumed of each; fills in limits."""
         if missing := [name for name in EXPECTED if name not in table]:
             self.result.note(f"without {', '.join(missing)}: what they say is assumed; give them, too", len(table))
         req, alloc = self._tres(table["ReqTRES"]), self._tres(table["AllocTRES"])
@@ -143,17 +133,19 @@ class SlurmRecords(Records):
         limit_s[unlimited] = np.clip(np.ceil(np.where(longest_s > 0, longest_s, YEAR_S)), 1, LAST_S)[unlimited]
         eligible_s = columns["eligible_s"].seconds if "Eligible" in table else np.zeros(len(table), np.int64)
         early = having(table["Reason"], EARLY) & (eligible_s <= columns["submit_s"].seconds)
+        # A bit each, in this order, which is counted of the jobs that are kept.
         assumed = {
-            NODES: ran_on == 0,
-            ASKED: asked == 0,
-            MEMORIES: memory == 0,
-            TYPES: types[:, 1] > 1,
-            PARTITION: unlimited & (longest_s > 0),
-            NO_LIMIT: unlimited & (longest_s == 0),
-            STOPPED: having(table["Suspended"], "[1-9]"),
-            RESERVED: having(table["Reservation"], "[^ ]"),
+            "jobs that ran on an unknown number of nodes: one": ran_on == 0,
+            "jobs that do not say how many nodes they asked for (ReqTRES does): as many as they ran on": asked == 0,
+            "jobs of unknown memory: they take none": memory == 0,
+            "jobs with GPUs of several types: GPUs of any type": types[:, 1] > 1,
+            "jobs without a time limit: their partition's": unlimited & (longest_s > 0),
+            "jobs without a time limit, as their partition: 365 days": unlimited & (longest_s == 0),
+            "jobs that were suspended: their nodes were not": having(table["Suspended"], "[1-9]"),
+            "jobs in a reservation: they start as others do": having(table["Reservation"], "[^ ]"),
             REASON: early | having(table["Reason"], UNMODELLED),
         }
+        self.assumed = tuple(assumed)
         return {
             "nodes": nodes,
             "min_nodes": min_nodes,
@@ -165,7 +157,7 @@ class SlurmRecords(Records):
             "gpu_type": types[:, 0],
             "constraint": self.names["constraint"].codes(table["Constraints"]),
             "ran_on": self.names["ran_on"].codes(table["NodeList"]),
-            "assumed": sum(bit * rows.astype(np.int16) for bit, rows in assumed.items()),
+            "assumed": sum(rows.astype(np.int16) << bit for bit, rows in enumerate(assumed.values())),
         }
 
     def _tres(self, texts: list[str]) -> Ints:
@@ -196,8 +188,8 @@ class SlurmRecords(Records):
         part = np.array([-1, *map(float, self.components)])[jobs["component"] + 1]
         rows = np.lexsort((part, jobs["key"], jobs["submit_s"]))
         column: dict[str, Any] = {name: jobs[name][rows].astype(np.int64) for name in (*TAKEN, *jobs.extra)}
-        for bit, what in ASSUMED.items():
-            reading.note(what, int(np.count_nonzero(column["assumed"] & bit)))
+        for bit, what in enumerate(self.assumed):
+            reading.note(what, int(np.count_nonzero(column["assumed"] >> bit & 1)))
         reading.note(PARTS, int(np.count_nonzero(column["component"] >= 0)))
         if others := int(np.count_nonzero(column["cluster"] != column["cluster"][0])):
             reading.note("jobs of other clusters than the first one's: take one cluster's (sacct -M NAME)", others)
@@ -216,7 +208,7 @@ class SlurmRecords(Records):
             "cpus_per_node": _shares(column["cpus"], column["nodes"]),
             "array": np.where((column["key"] >= 0) & (column["key"] % 2**TASKS > 0), column["key"] >> TASKS, -1),
             "exclusive": column["exclusive"] > 0,
-            "held": column["assumed"] & (STOPPED | RESERVED | REASON) > 0,
+            "held": column["assumed"] >> HELD > 0,
             "warnings": tuple(reading.lines()),
         }
         self.column = column
