@@ -103,7 +103,7 @@ class SlurmRecords(Records):
 
     def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:
         super().__init__(result, None)
-        self.limits, self.names = limits, {name: Names() for name in ("gpu_type", "constraint", "ran_on")}
+        self.limits, self.names = limits, {name: Names() for name in ("gpu_type", "constraint", "ran_on", "reason")}
 
     def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
         """The columns of `SlurmJobs` that the importer does not have, and what is assumed of each; fills in limits."""
@@ -157,6 +157,7 @@ class SlurmRecords(Records):
             "gpu_type": types[:, 0],
             "constraint": self.names["constraint"].codes(table["Constraints"]),
             "ran_on": self.names["ran_on"].codes(table["NodeList"]),
+            "reason": self.names["reason"].codes(table["Reason"]),
             "assumed": sum(rows.astype(np.int16) << bit for bit, rows in enumerate(assumed.values())),
         }
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import readable
@@ -52,7 +51,6 @@ class Now(NamedTuple):
 class _Live(SlurmRecords):
     """Records of which some have not ended."""
 
-    columns = READ
     command = f"`scontrol show job`, or `{COMMAND}`"
     live = True  # whether to read jobs that have not ended
     seen_s = 0.0  # the last date at which a job has run
@@ -72,11 +70,6 @@ class _Live(SlurmRecords):
                 columns["Start"][row], columns["NodeList"][row], columns["AllocTRES"][row] = far, "", ""
                 columns["AllocCPUS"][row] = table["ReqCPUS"][row]
         super().read(table)
-
-    def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
-        """As for jobs that ran, with the reasons."""
-        self.names.setdefault("reason", type(self.names["ran_on"])())
-        return super().more(table, columns) | {"reason": self.names["reason"].codes(table["Reason"])}
 
     def read_scontrol(self, path: Path, text: str) -> None:
         """Add what `scontrol show job` prints of the jobs that run or wait."""
