@@ -40,6 +40,7 @@ from batfill.workloads.swf import (
     machine_size,
     needed_fields,
     require_requests,
+    with_amounts,
     with_assumed,
     with_size,
     workload_of,
@@ -413,6 +414,7 @@ def log_of(workload: Workload) -> SwfLog:
             "user": jobs.user,
         },
     )
+    columns = with_amounts(columns, jobs.amounts)
     missing = ~(columns["requested_s"] > 0)
     if not missing.any():
         return columns
@@ -430,6 +432,14 @@ def format_of(path: Path) -> str:
     if suffix not in FORMATS:
         raise WorkloadError(f"{path}: name it .swf or .json, also .gz, .xz or .bz2")
     return suffix
+
+
+def left_behind(log: SwfLog, out: Path) -> tuple[str, ...]:
+    """A line on what jobs take that a file of this name cannot hold, if it cannot."""
+    if log.amounts is None or format_of(out) == ".json":
+        return ()
+    names = ", ".join(log.amounts.dtype.names or ())
+    return (f"SWF has a field for memory only, and so not for {names}: dropped; a .json file keeps them",)
 
 
 def unpacked(path: Path) -> Path:
@@ -512,8 +522,8 @@ def save_log(
 def write(log: Workload | str | Path, path: str | Path) -> Path:
     """Write a workload to a file; its name decides the format.
 
-    SWF holds the log that the workload was read from, with what only the log has; Batsim JSON holds its jobs with the
-    walltimes of the workload.
+    SWF holds the log that the workload was read from, with what only the log has, and of the jobs' amounts the memory;
+    Batsim JSON holds its jobs with the walltimes of the workload, and all amounts.
 
     Args:
         log: the workload, a log's file, or a data frame, as for `read_workload`.
