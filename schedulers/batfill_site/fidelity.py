@@ -21,7 +21,7 @@ from batfill.replays.found import Found, document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import replayable
 from batfill.workloads.swf import job_rows
-from batfill_site.accounting.cluster_log import NO_ELIGIBILITY
+from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
 from batfill_site.accounting.outages import held, outages
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Score, errors_of, percent, ratio_text, score
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 UNKNOWN_WAIT = -1
-NOT_MODELLED = ", which is not modelled"  # ends an import's note
 LENGTHS = {600: "10 min or less", HOUR_S: "1 h or less", 6 * HOUR_S: "6 h or less", math.inf: "longer"}  # run times
 HOURS = 3  # of a group by hour of submission
 
@@ -455,7 +454,7 @@ def unmodelled(log: SwfLog) -> list[str]:
     for name in PLACES:
         several = number_of(log, name)
         found += [things(several, name)] * (several > 1)
-    return found + [text.removesuffix(NOT_MODELLED) for text in notes_of(log) if text.endswith(NOT_MODELLED)]
+    return found + [text.partition(NOT_MODELLED)[0] for text in notes_of(log) if NOT_MODELLED in text]
 
 
 PLACES = ("partition", "queue")

@@ -55,7 +55,7 @@ def log_in(source: Path, procs: int | None, out: Path | None = None) -> SwfLog:
 
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)
-    for note in (*size_notes(log, procs), *(left_behind(log, out) if out else ())):
+    for note in (*size_notes(log, procs), *(left_behind(log.taken, out) if out else ())):
         aside(note)
     return with_size(source, log, procs)
 

@@ -49,6 +49,7 @@ from batfill.workloads.swf_log import (
     COMPLETED,
     FIELDS,
     LARGEST_EXACT,
+    MEMORY,
     SwfLog,
     new_log,
     read_log,
@@ -56,7 +57,7 @@ from batfill.workloads.swf_log import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 PACKED = (".gz", ".xz", ".bz2")
 FORMATS = (".swf", ".json")
@@ -434,12 +435,12 @@ def format_of(path: Path) -> str:
     return suffix
 
 
-def left_behind(log: SwfLog, out: Path) -> tuple[str, ...]:
-    """A line on what jobs take that a file of this name cannot hold, if it cannot."""
-    if log.amounts is None or format_of(out) == ".json":
+def left_behind(names: Iterable[str], out: Path) -> tuple[str, ...]:
+    """A line on the amounts of these names that a file of this name cannot hold, if it cannot."""
+    others = ", ".join(name for name in names if name != MEMORY)
+    if not others or format_of(out) == ".json":
         return ()
-    names = ", ".join(log.amounts.dtype.names or ())
-    return (f"SWF has a field for memory only, and so not for {names}: dropped; a .json file keeps them",)
+    return (f"SWF has a field for memory only, and so not for {others}: dropped; a .json file keeps them",)
 
 
 def unpacked(path: Path) -> Path:

@@ -139,6 +139,11 @@ class SwfLog:
         return replace(self, rows=self.rows[:, places], fields=tuple(fields))
 
     @property
+    def taken(self) -> tuple[str, ...]:
+        """The names of the amounts."""
+        return () if self.amounts is None else self.amounts.dtype.names or ()
+
+    @property
     def header(self) -> tuple[str, ...]:
         """The comment lines before the first row."""
         return tuple(comment.text for comment in self.comments if comment.rows_before == 0)
@@ -228,7 +233,8 @@ class SwfLog:
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> SwfLog:
         """The log with these rows only and its header, without later comments, whose places are lost."""
         header = tuple(comment for comment in self.comments if comment.rows_before == 0)
-        assumed_s, amounts = (None if of is None else of[rows] for of in (self.assumed_s, self.amounts))
+        assumed_s = None if self.assumed_s is None else self.assumed_s[rows]
+        amounts = None if self.amounts is None else self.amounts[rows]
         chosen = replace(self, comments=header, rows=self.rows[rows], lines=self.lines[rows])
         return replace(chosen, assumed_s=assumed_s, amounts=amounts)
 
