@@ -75,6 +75,17 @@ def test_parts_of_a_workload_and_what_is_written_of_it_in_python_keep_them(made,
     assert set().union(*(to_bytes(amounts_by_run_time(part)) for part in parts)) == before
 
 
+def test_tables_of_a_workload_have_them_as_columns_and_are_read_with_them(made, tmp_path):
+    log, table = bf.read(made), tmp_path / "log.csv"
+    log.to_csv(table)
+    for again in (bf.read(table, procs=16), bf.read(log.to_dict(), procs=16)):
+        assert amounts_by_run_time(again) == amounts_by_run_time(log)
+        assert not [note for note in again.notes if "takes_" in note]
+    assert log["takes_licences"][3:6].tolist() == pytest.approx([np.nan, 4, 5], nan_ok=True)
+    with pytest.raises(ValueError, match="read-only"):
+        log["takes_memory"][0] = 1
+
+
 def test_the_memory_of_a_log_starts_its_jobs_at_the_same_dates_in_each_format(tmp_path):
     """What 1 to 16 processors request of kB each is not a whole number of anything larger."""
     log, rng = source_of(bf.generate(jobs=600, procs=16, seed=2)).log, np.random.default_rng(2)
