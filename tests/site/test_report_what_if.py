@@ -1104,3 +1104,11 @@ def test_other_answers_refuse_a_cap_by_name_or_say_what_is_lacking(log, nights):
             assert done.status == 3
             assert lacks in done.err.splitlines()[-1]
             assert batfill("export-config", system, "--policy", "fcfs", *option, "--approximate").status == 0
+
+
+def test_an_option_that_only_some_choices_take_is_given_to_those(light):
+    found = what_if(light, thresholds_s=[6 * HOUR_S], overdue="half", pool="slots=64@1", small_width=0.25)
+    taken = [(o.name, "overdue" in o.options, "small-width" in o.options, "pool" in o.options) for o in found.outcomes]
+    assert [name for name, overdue, _, _ in taken if overdue] == ["first tries", "saf + 6 h"]
+    assert [name for name, _, width, _ in taken if width] == ["first tries"]
+    assert all(pool for *_, pool in taken)

@@ -477,10 +477,9 @@ def what_if(
             raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
     source = source_of(read, **how.reading)
     loads = LOADS if promise.PRESET in (choice.options for choice in tried) else ()
-    free = [tried[0].without(limits)] if limits else []
-    with patient_progress("choices", len(tried) + len(free) + len(loads) + 1) as advance:
+    with patient_progress("choices", len(tried) + bool(limits) + len(loads) + 1) as advance:
         schedules = [choice.replay(jobs, workload, advance) for choice in tried]
-        unlimited = next((choice.replay(jobs, workload, advance) for choice in free), schedules[0])
+        unlimited = tried[0].without(limits).replay(jobs, workload, advance) if limits else schedules[0]
         checks = tuple(promise.check(jobs, workload, advance, load=load) for load in loads)
         grade = fidelity_of(source)
         advance(1.0)
@@ -531,7 +530,7 @@ def what_if(
         chains,
         withheld,
         grade,
-        SiteLog.of(source, len(workload.jobs) - len(fitting), Options.of(shared).fields),
+        SiteLog.of(source, len(workload.jobs) - len(fitting), Options.of(tried[0].options).fields),
         checks=checks,
         logged=logged,
         logged_bsld=logged_bsld,
