@@ -22,7 +22,7 @@ from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import replayable
 from batfill.workloads.swf import job_rows
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
-from batfill_site.accounting.outages import held, outages
+from batfill_site.accounting.outages import most_held, outages
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Score, errors_of, percent, ratio_text, score
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Logged(NamedTuple):
         """The most processors that jobs with a wait had at once; those that end at an instant have none."""
         jobs, counted = self.workload.jobs, self.counted
         start_s = (jobs.submit_s + self.wait_s)[counted]
-        return int(held(start_s, start_s, start_s + jobs.runtime_s[counted], jobs.procs[counted]).max(initial=0))
+        return most_held(start_s, start_s + jobs.runtime_s[counted], jobs.procs[counted])
 
     def limit(self) -> int | None:
         """The limit of running jobs per user that the log shows; None if it shows none.

@@ -415,7 +415,8 @@ def log_of(workload: Workload) -> SwfLog:
             "user": jobs.user,
         },
     )
-    columns = with_amounts(columns, jobs.amounts)
+    if (amounts := jobs.amounts) is not None:
+        columns = with_amounts(columns, {name: amounts[name] for name in amounts.dtype.names or ()})
     missing = ~(columns["requested_s"] > 0)
     if not missing.any():
         return columns

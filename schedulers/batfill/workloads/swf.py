@@ -35,7 +35,7 @@ from batfill.model.values import unrequested_of
 from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, MEMORY, PARTIAL, WIDE, SwfLog, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -182,15 +182,13 @@ def amounts_in(log: SwfLog, keep: NDArray[np.bool_]) -> NDArray[np.void] | None:
     return records_of("the log", len(known), found) if found else None
 
 
-def with_amounts(log: SwfLog, amounts: NDArray[np.void] | None) -> SwfLog:
-    """The log with what its rows take, (n_rows,), as `amounts_in` finds it."""
-    if amounts is None:
-        return log
-    found = {name: amounts[name] for name in amounts.dtype.names or ()}
-    if (gb := found.pop(MEMORY, None)) is not None:
-        procs = log.needed_procs
+def with_amounts(log: SwfLog, amounts: Mapping[str, NDArray[np.float64]]) -> SwfLog:
+    """The log with what its rows take, (n_rows,) by name, as `amounts_in` finds it."""
+    others = {name: column for name, column in amounts.items() if name != MEMORY}
+    if MEMORY in amounts:
+        gb, procs = amounts[MEMORY], log.needed_procs
         log["requested_memory_kb"][:] = np.where((gb > 0) & (procs > 0), gb * 1e6 / np.maximum(procs, 1), -1)
-    return replace(log, amounts=records_of("the log", len(log), found) if found else None)
+    return replace(log, amounts=records_of("the log", len(log), others) if others else None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,10 @@ from batfill.base.errors import LARGEST, WorkloadError
 from batfill.base.files import raw_file, readable
 from batfill.base.version import __version__
 from batfill.base.words import duration, things
-from batfill.model.jobs import records_of, size_warnings
+from batfill.model.jobs import size_warnings
 from batfill.workloads.swf import with_amounts
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELD_19, FIELDS, Comment, SwfLog, new_log
+from batfill_site.accounting.outages import most_held
 from batfill_site.accounting.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times, lines_of
 
 if TYPE_CHECKING:
@@ -91,11 +92,11 @@ class Takes(Names):
                 total.update(self.amounts_of(known[code]))
         return self.codes([self.text_of(total) for total in sums])
 
-    def table(self) -> NDArray[np.void]:
-        """The amounts of each text as a record, nan for none, (n_texts,)."""
+    def table(self) -> dict[str, NDArray[np.float64]]:
+        """Each amount by its name: that of each text, nan for none, (n_texts,)."""
         found = [self.amounts_of(text) for text in self]
         names = sorted({name for each in found for name in each})
-        return records_of("", len(found), {name: [each.get(name, np.nan) for each in found] for name in names})
+        return {name: np.array([each.get(name, np.nan) for each in found]) for name in names}
 
 
 class Jobs:
@@ -464,7 +465,7 @@ class ClusterLog:
         size = procs if procs is not None else most
         self._amounts = jobs.takes.table()
         codes = jobs["takes"]
-        self.stated = {name: int((self._amounts[name] > 0)[codes].sum()) for name in self._amounts.dtype.names or ()}
+        self.stated = {name: int((column > 0)[codes].sum()) for name, column in self._amounts.items()}
         if joules := int(((jobs["joules"] > 0) & ran).sum()) if "joules" in jobs.extra else 0:
             self.stated[WATTS] = joules
         self._submit_s = np.maximum(jobs["submit_s"], jobs["eligible_s"])
@@ -561,15 +562,14 @@ class ClusterLog:
         lines = piece.lines + part.start + len(self.header)
         return replace(piece, rows=rows, lines=lines, fields=fields)
 
-    def amounts(self, at: NDArray[Any]) -> NDArray[np.void] | None:
-        """What these jobs take, and the power that they drew on average; None if no job says."""
-        names = self._amounts.dtype.names or ()
-        found = {name: self._amounts[name][self.jobs["takes"][at]] for name in names}
+    def amounts(self, at: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+        """What these jobs take, and the power that they drew on average, (n,) by name."""
+        found = {name: column[self.jobs["takes"][at]] for name, column in self._amounts.items()}
         if WATTS in self.stated:
             joules, start_s, end_s = (self.jobs[name][at].astype(float) for name in ("joules", "start_s", "end_s"))
             run_s = np.where(start_s > 0, end_s - start_s, 0)
             found[WATTS] = np.where((joules > 0) & (run_s > 0), np.round(joules / np.maximum(run_s, 1), 3), np.nan)
-        return records_of("the records", len(at), found) if found else None
+        return found
 
     def pieces(self) -> Iterator[SwfLog]:
         """The log in pieces, without the header."""
@@ -607,20 +607,7 @@ def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def most_in_use(jobs: Jobs) -> int:
     """The largest number of processors in use at once; a job's processors are free at the instant it ends."""
     ran = (jobs["start_s"] > 0) & (jobs["end_s"] > 0) & (jobs["procs"] > 0)
-    procs = jobs["procs"][ran]
-
-    def in_order(name: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """These times, sorted, and the processors of the jobs up to each."""
-        order = _by_submission(jobs[name][ran])
-        return jobs[name][ran][order], np.cumsum(procs[order], dtype=np.int64)
-
-    (start_s, taken), (end_s, freed) = in_order("start_s"), in_order("end_s")
-    most = 0
-    for first in range(0, len(start_s), ROWS_AT_ONCE):
-        here = slice(first, first + ROWS_AT_ONCE)
-        ended = np.searchsorted(end_s, start_s[here], side="right")
-        most = max(most, int((taken[here] - np.where(ended > 0, freed[ended - 1], 0)).max()))
-    return most
+    return most_held(*(jobs[name][ran] for name in ("start_s", "end_s", "procs")))
 
 
 def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from batfill.base.words import in_a_row
 from batfill.model.pools import Pools, amount_text
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
+from batfill_site.accounting.outages import most_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -173,10 +174,8 @@ def used_in_log(pools: Iterable[Pool], jobs: JobTable) -> dict[str, str]:
     if jobs.waited_s is None or np.isnan(jobs.waited_s).any():
         return {}
     start_s = jobs.submit_s + jobs.waited_s
-    dates_s = np.append(start_s + jobs.runtime_s, start_s)  # at one date ends come first
-    order = np.argsort(dates_s, kind="stable")
     taken = {pool: pool.amounts(jobs) for pool in pools if not pool.of_user}
-    most = {pool: int(np.cumsum(np.append(-each, each)[order]).max()) for pool, each in taken.items()}
+    most = {pool: most_held(start_s, start_s + jobs.runtime_s, each) for pool, each in taken.items()}
     return {pool.name: amount_text(amount, pool.base) for pool, amount in most.items()}
 
 
