@@ -83,9 +83,10 @@ def held(at_s: NDArray[Any], from_s: NDArray[Any], until_s: NDArray[Any], procs:
         sums: NDArray[Any] = np.append(0, np.cumsum(procs[order]))
         return sums[np.searchsorted(dates_s[order], at_s, side="right")]
 
-    return total(from_s) - total(until_s)
+    at_once: NDArray[Any] = total(from_s) - total(until_s)
+    return at_once
 
 
 def most_held(from_s: NDArray[Any], until_s: NDArray[Any], procs: NDArray[Any]) -> int:
-    """The most processors of jobs, or of what they take, at once; they are free at the date until which they are held."""
+    """The most processors of jobs, or of what they take, at once; what ends at a date is free at it."""
     return int(held(from_s, from_s, until_s, procs).max(initial=0))
