@@ -788,9 +788,8 @@ def job_objects(columns: Mapping[str, Any], profiles: dict[str, dict[str, Any]])
             job[EXPECTED_FIELD] = short_number(request_s)
         if assumed_s < request_s:
             job[ASSUMED_FIELD] = short_number(assumed_s)
-        known = ((name, amount) for name, amount in zip(named, taken, strict=True) if amount == amount)
-        if resources := {name: short_number(amount) for name, amount in known}:
-            job[RESOURCES] = resources
+        if taken and (known := {of: short_number(x) for of, x in zip(named, taken, strict=True) if x == x}):
+            job[RESOURCES] = known
         yield job
 
 

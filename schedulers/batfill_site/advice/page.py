@@ -405,10 +405,6 @@ def choices_section(answer: WhatIf, shown: int) -> str:
         rows.append((pick(name), *figures, *longer, count(o.kills) if o.kills else ""))
         marks.append(f"data-pick={k}{' class=chosen' * (k == shown and not answer.undecided)}")
     head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that<br>wait longer", "Users that<br>wait longer")
-    if (cost := answer.cost) is not None:
-        figures = [duration(cost.mean_wait_s), duration(cost.max_wait_s), slowdown(cost.mean_bsld)]
-        rows.append((f"fcfs without {escape(cost.name)}", *figures, "", "", ""))
-        marks.append("class=reference")
     if (score := answer.logged) is not None:
         means, longest = duration(score.logged_mean_s), duration(score.logged_longest_s)
         rows.append(("What the log's jobs waited", means, longest, slowdown(answer.logged_bsld or 0), "", "", ""))

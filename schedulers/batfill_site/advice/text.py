@@ -171,9 +171,9 @@ def brief(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, 
         "Confidence": confidence_text(answer, limit) if chosen is None else "",
         "Promise": kept_text(answer, k),
         "Who pays": pays_text(o.payers) if k else "",
-        OF_CHOICES[0]: kills_text(o),
-        OF_CHOICES[1]: job_text(o.payers.job),
-        OF_CHOICES[2]: user_text(o.payers.user),
+        "Kills": kills_text(o),
+        "Loses most": job_text(o.payers.job),
+        "Of the users": user_text(o.payers.user),
         **log_lines(answer),
     }
     return {name: text for name, text in found.items() if text}
