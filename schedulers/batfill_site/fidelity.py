@@ -16,7 +16,7 @@ from batfill.base.words import duration, in_a_row, things
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
-from batfill.model.options import ALL, Options
+from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
 from batfill.replays.found import Found, document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import replayable
@@ -352,8 +352,10 @@ def fidelity(
         if other := [name for name, value in {"fit": None if fit else False, **how}.items() if value is not None]:
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
         return slurm_fidelity(log, slurm_conf, **site)
-    if site:
-        raise BatfillError(f"option {next(iter(site))}: it belongs to a site's Slurm; give its slurm_conf, too")
+    for name in site:
+        if name.replace("_", "-") in SHARED_BY_CHOICES:
+            raise BatfillError(f"option {name}: the log is compared with fcfs on processors alone; leave it out")
+        raise BatfillError(f"option {name}: it belongs to a site's Slurm; give its slurm_conf, too")
     source = replayable(log, **how)
     workload = source.workload(source.log)
     if workload.procs is None:

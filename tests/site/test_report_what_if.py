@@ -47,6 +47,7 @@ from batfill_site.advice.text import (
 )
 from batfill_site.advice.what_if import HIGH, LIMITS, LOW, MEDIUM, ChoiceFigures, advised, groups_of, what_if
 from batfill_site.config.systems import FIGURES, SYSTEMS
+from batfill_site.fidelity import fidelity
 from batfill_site.score import Score
 from command import batfill, json_result, refusal
 from swf_text import row
@@ -1099,6 +1100,8 @@ def test_other_answers_refuse_a_cap_by_name_or_say_what_is_lacking(log, nights):
     for name, (value, _) in CAPS.items():
         option = [f"--{name}", value]
         assert refusal("fidelity", log, *option).startswith(f"--{name}: no such option")
+        with pytest.raises(BatfillError, match="the log is compared with fcfs on processors alone; leave it out"):
+            fidelity(log, **{name.replace("-", "_"): value})
         assert refusal("when", log, "--at", 86400, *option).startswith(f"--{name}: an expected start ")
         for system in SYSTEMS:
             done = batfill("export-config", system, "--policy", "fcfs", *option)
