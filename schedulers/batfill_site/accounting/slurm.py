@@ -52,7 +52,10 @@ if TYPE_CHECKING:
 
 NEEDED = ("JobID", "Submit", "Start", "End", "State", "AllocCPUS")
 # The columns that `sacct` knows for ours; the first that a file has is read.
-AS_NAMED = ("Submit", "Eligible", "Start", "End", "State", "JobName", "Partition", "Cluster")
+AS_NAMED = (
+    *("Submit", "Eligible", "Start", "End", "State", "JobName", "Partition", "Cluster", "Account", "ReqTRES", "ReqMem"),
+    *("Suspended", "Reservation", "SubmitLine", "Reason"),
+)
 COLUMNS = {name: (name,) for name in AS_NAMED} | {
     "JobID": ("JobID", "JobIDRaw"),
     "AllocCPUS": ("AllocCPUS", "NCPUS", "AllocTRES"),
@@ -61,16 +64,9 @@ COLUMNS = {name: (name,) for name in AS_NAMED} | {
     "User": ("User", "UID"),
     "QOS": ("QOS", "QOSRAW"),
     "Group": ("Group", "GID"),
-    "Account": ("Account",),
     "TRES": ("AllocTRES", "ReqTRES"),
-    "ReqTRES": ("ReqTRES",),
-    "ReqMem": ("ReqMem",),
     "NNodes": ("NNodes", "AllocNodes"),
     "Energy": ("ConsumedEnergyRaw",),
-    "Suspended": ("Suspended",),
-    "Reservation": ("Reservation",),
-    "SubmitLine": ("SubmitLine",),
-    "Reason": ("Reason",),
 }
 # What a replay knows nothing of: the column, and the texts that say that a job had it.
 BESIDE = {
@@ -86,32 +82,18 @@ COUNTED = ("AllocCPUS", "ReqCPUS", "NNodes", "ReqNodes")
 BARE = ("User", "Group", "Account", "QOS", "Partition", "Cluster", "Reservation", "ReqMem", "NodeList")  # without bars
 TIMES = {"submit_s": "Submit", "eligible_s": "Eligible", "start_s": "Start", "end_s": "End"}
 TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
-# Each state, its abbreviation, and what it means here; those from LAUNCH_FAILED on are squeue's.
-STATES = {
-    "COMPLETED": ("CD", COMPLETED),
-    "CANCELLED": ("CA", CANCELLED),
-    "FAILED": ("F", FAILED),
-    "TIMEOUT": ("TO", FAILED),
-    "NODE_FAIL": ("NF", FAILED),
-    "OUT_OF_MEMORY": ("OOM", FAILED),
-    "BOOT_FAIL": ("BF", FAILED),
-    "DEADLINE": ("DL", FAILED),
-    "PREEMPTED": ("PR", FAILED),
-    "REQUEUED": ("RQ", FAILED),
-    "REVOKED": ("RV", REVOKED),
-    "PENDING": ("PD", NOT_ENDED),
-    "RUNNING": ("R", NOT_ENDED),
-    "RESIZING": ("RS", NOT_ENDED),
-    "SUSPENDED": ("S", NOT_ENDED),
-    "LAUNCH_FAILED": ("LF", FAILED),
-    "COMPLETING": ("CG", NOT_ENDED),
-    "CONFIGURING": ("CF", NOT_ENDED),
-    "SIGNALING": ("SI", NOT_ENDED),
-    "SPECIAL_EXIT": ("SE", NOT_ENDED),
-    "STAGE_OUT": ("SO", NOT_ENDED),
-    "STOPPED": ("ST", NOT_ENDED),
+# What each state means here, with its abbreviation; some are squeue's only, as LAUNCH_FAILED and COMPLETING.
+MEANINGS = {
+    COMPLETED: "COMPLETED=CD",
+    CANCELLED: "CANCELLED=CA",
+    FAILED: "FAILED=F TIMEOUT=TO NODE_FAIL=NF OUT_OF_MEMORY=OOM BOOT_FAIL=BF DEADLINE=DL PREEMPTED=PR REQUEUED=RQ "
+    "LAUNCH_FAILED=LF",
+    REVOKED: "REVOKED=RV",
+    NOT_ENDED: "PENDING=PD RUNNING=R RESIZING=RS SUSPENDED=S COMPLETING=CG CONFIGURING=CF SIGNALING=SI "
+    "SPECIAL_EXIT=SE STAGE_OUT=SO STOPPED=ST",
 }
-STATUSES = {word: status for name, (short, status) in STATES.items() for word in (name, short)}
+STATES = {name: status for status, words in MEANINGS.items() for name in words.split()}
+STATUSES = {word: status for name, status in STATES.items() for word in name.split("=")}
 SAME_JOB = ("key", "cluster", "user", "executable")  # Slurm's counter of ids wraps around
 NUMBER = "(0|[1-9][0-9]{0,8})"
 # A job or a task of an array, or an odd one such as 7_[3-9]; and its component.
@@ -166,7 +148,7 @@ def status_of(text: str) -> int:
     cut = word.removesuffix("+")
     if cut in STATUSES:
         return STATUSES[cut]
-    meanings = {status for name, (_, status) in STATES.items() if cut != word and cut and name.startswith(cut)}
+    meanings = {status for name, status in STATES.items() if cut != word and cut and name.startswith(cut)}
     return meanings.pop() if len(meanings) == 1 else ODD_STATE
 
 
