@@ -16,13 +16,13 @@ from batfill.base.words import duration, in_a_row, things
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
-from batfill.model.options import ALL, Options
+from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
 from batfill.replays.found import Found, document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import replayable
 from batfill.workloads.swf import job_rows
-from batfill_site.accounting.cluster_log import NO_ELIGIBILITY
-from batfill_site.accounting.outages import held, outages
+from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
+from batfill_site.accounting.outages import most_held, outages
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Score, errors_of, percent, ratio_text, score
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 UNKNOWN_WAIT = -1
-NOT_MODELLED = ", which is not modelled"  # ends an import's note
 LENGTHS = {600: "10 min or less", HOUR_S: "1 h or less", 6 * HOUR_S: "6 h or less", math.inf: "longer"}  # run times
 HOURS = 3  # of a group by hour of submission
 
@@ -103,7 +102,7 @@ class Logged(NamedTuple):
         """The most processors that jobs with a wait had at once; those that end at an instant have none."""
         jobs, counted = self.workload.jobs, self.counted
         start_s = (jobs.submit_s + self.wait_s)[counted]
-        return int(held(start_s, start_s, start_s + jobs.runtime_s[counted], jobs.procs[counted]).max(initial=0))
+        return most_held(start_s, start_s + jobs.runtime_s[counted], jobs.procs[counted])
 
     def limit(self) -> int | None:
         """The limit of running jobs per user that the log shows; None if it shows none.
@@ -353,8 +352,10 @@ def fidelity(
         if other := [name for name, value in {"fit": None if fit else False, **how}.items() if value is not None]:
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
         return slurm_fidelity(log, slurm_conf, **site)
-    if site:
-        raise BatfillError(f"option {next(iter(site))}: it belongs to a site's Slurm; give its slurm_conf, too")
+    for name in site:
+        if name.replace("_", "-") in SHARED_BY_CHOICES:
+            raise BatfillError(f"option {name}: the log is compared with fcfs on processors alone; leave it out")
+        raise BatfillError(f"option {name}: it belongs to a site's Slurm; give its slurm_conf, too")
     source = replayable(log, **how)
     workload = source.workload(source.log)
     if workload.procs is None:
@@ -455,7 +456,7 @@ def unmodelled(log: SwfLog) -> list[str]:
     for name in PLACES:
         several = number_of(log, name)
         found += [things(several, name)] * (several > 1)
-    return found + [text.removesuffix(NOT_MODELLED) for text in notes_of(log) if text.endswith(NOT_MODELLED)]
+    return found + [text.partition(NOT_MODELLED)[0] for text in notes_of(log) if NOT_MODELLED in text]
 
 
 PLACES = ("partition", "queue")

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -800,7 +801,116 @@ def test_eligibility_that_cannot_be_and_what_no_replay_knows_is_counted(tmp_path
         for what in ("is not understood", "is after their start", "is unknown, and which ran")
     }
     assert found["not_modelled"] == {"had GPUs": 1, "were suspended": 1, "ran in a reservation": 1}
-    assert [note for note in bf.read(path).notes if "GPUs" in note] == ["1 of 3 jobs had GPUs, which is not modelled"]
+    said = "1 of 3 jobs had GPUs, which is not modelled without --pool gpu=N"
+    assert [note for note in bf.read(path).notes if "GPUs" in note] == [said]
+
+
+# What jobs take
+
+TRES = ELIGIBLE.replace("|State", "|NNodes|ReqMem|ReqTRES|AllocTRES|ConsumedEnergyRaw|State")
+A_JOB = "{}|1700000000|1700000000|1700000300|1700001300|60|4|{}|COMPLETED\n"
+GIB = 1024**3 / 1e9
+
+
+def taken_by(path):
+    """What each job of a file takes, by its id."""
+    jobs = bf.read(path, procs=64).jobs
+    known = {} if jobs.amounts is None else {name: jobs.amounts[name] for name in jobs.amounts.dtype.names}
+    return {
+        int(job): {name: float(amounts[row]) for name, amounts in known.items() if amounts[row] > 0}
+        for row, job in enumerate(jobs.ids)
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "takes"),
+    [
+        ("1|16G|cpu=4,mem=16G|billing=4,cpu=4,mem=16G,node=1|", {"memory": 16 * GIB}),
+        ("1||cpu=4,mem=1.5T|cpu=4,mem=1.5T,node=1|", {"memory": 1536 * GIB}),
+        ("1||cpu=4,mem=4000M|cpu=8,mem=8000M|", {"memory": 8000 / 1024 * GIB}),  # what it held, not what it asked for
+        ("1||cpu=4,mem=4000M||", {"memory": 4000 / 1024 * GIB}),
+        ("1|||cpu=2,mem=128,node=1|", {"memory": 128 / 1024 * GIB}),  # as sacct wrote it long ago
+        ("2|16Gn|cpu=4|cpu=4,node=2|", {"memory": 32 * GIB}),
+        ("|16Gn|cpu=4|cpu=4|", {"memory": 16 * GIB}),  # on one node, for all that is known
+        ("2|4000Mc|||", {"memory": 16000 / 1024 * GIB}),
+        ("2|16G|||", {"memory": 16 * GIB}),
+        ("1|0|cpu=4|cpu=4,node=1|", {}),
+        ("1||||", {}),
+        ("1|||cpu=4,gres/gpu=2,gres/gpu:a100=2|", {"gpu": 2, "gpu-a100": 2}),
+        ("1|||cpu=4,gres/gpu:a100=2,gres/gpu:v100=1|", {"gpu": 3, "gpu-a100": 2, "gpu-v100": 1}),
+        (
+            "1|||gres/shard=5,license/matlab=1,license/ansys@db=2|",
+            {"shard": 5, "license/matlab": 1, "license/ansys-db": 2},
+        ),
+        ("1|||bb/cray=20G,fs/disk=7,vmem=9G,pages=3|", {"bb/cray": 20 * GIB}),
+        ("1|||cpu=4,energy=250000|", {"mean_watts": 250}),
+        ("1|||cpu=4|250500", {"mean_watts": 250.5}),
+        ("1|||cpu=4|18446744073709551614", {}),  # unknown
+        ("1|||cpu=4,mem=x,gres/gpu=two,=3,,mem|", {}),
+    ],
+)
+def test_slurm_jobs_take_what_their_tres_say(tmp_path, fields, takes):
+    path = tmp_path / "jobs.txt"
+    path.write_text(TRES + A_JOB.format(1, fields))
+    assert taken_by(path) == {1: pytest.approx(takes, abs=1e-9)}
+    names = set(takes) - {"memory"}
+    for name, kept in (("log.json", takes), ("log.swf", {n: v for n, v in takes.items() if n == "memory"})):
+        done = batfill("workload", "import", "slurm", path, "-o", tmp_path / name, "--procs", 64, "--json")
+        assert taken_by(tmp_path / name) == {1: pytest.approx(kept, abs=1e-9)}
+        assert json.loads(done.out)["amounts"] == dict.fromkeys(takes, 1)
+        lost = f"SWF has a field for memory only, and so not for {', '.join(json.loads(done.out)['amounts'])}"
+        assert ("dropped; a .json file keeps them" in done.err) == (bool(names) and name == "log.swf"), lost
+
+
+def test_a_requeued_job_takes_what_its_last_try_held_and_components_what_they_hold_together(tmp_path):
+    path = tmp_path / "jobs.txt"
+    path.write_text(
+        TRES
+        + A_JOB.format(1, "1|||mem=1G,gres/gpu=1|").replace("COMPLETED", "NODE_FAIL")
+        + "1|1700001300|1700001300|1700002300|1700003300|60|4|1|||mem=2G|5000|COMPLETED\n"
+        + A_JOB.format("2+0", "1|||mem=1G,gres/gpu:a=1,energy=1000|")
+        + A_JOB.format("2+1", "1|||mem=4G,gres/gpu:b=2,license/x=1,energy=2000|")
+    )
+    together = {"memory": 5 * GIB, "gpu": 3, "gpu-a": 1, "gpu-b": 2, "license/x": 1, "mean_watts": 3}
+    last = {"memory": 2 * GIB, "mean_watts": 5}
+    assert sorted(taken_by(path).values(), key=len) == [pytest.approx(last), pytest.approx(together)]
+
+
+def test_pools_are_of_what_the_accounting_says_also_where_it_is_read_in_place(tmp_path):
+    records, out = tmp_path / "jobs.txt", tmp_path / "log.json"
+    rng = np.random.default_rng(4)
+    rows = [
+        f"{k}|{1700000000 + 40 * k}|Unknown|{1700000000 + 40 * k}|{1700000600 + 60 * k}|60|4|1||"
+        f"|cpu=4,mem={rng.integers(1, 30)}G,energy={rng.integers(1, 9) * 100_000},gres/gpu={rng.integers(0, 5)},"
+        f"license/matlab={rng.integers(0, 2)}||COMPLETED\n"
+        for k in range(1, 200)
+    ]
+    records.write_text(TRES + "".join(rows))
+    done = batfill("workload", "import", "slurm", records, "-o", out, "--procs", 64)
+    assert "what pools can limit, and how many of the 199 jobs take some: gpu 1" in done.err
+    plain = bf.replay(out).schedule.start_s
+    for pool in ("gpu=16", "memory=100GB", "license/matlab=4", "power=2500W@mean_watts"):
+        of_json, of_records = (bf.replay(path, procs=64, pool=pool) for path in (out, records))
+        np.testing.assert_array_equal(of_json.schedule.start_s, of_records.schedule.start_s)
+        assert (of_json.schedule.start_s > plain).any(), pool
+    assert "no job has a field gpus above 0" in refusal("replay", records, "--pool", "gpus=16")
+
+
+@pytest.mark.parametrize(
+    ("asked", "takes"),
+    [
+        ("Resource_List.mem=16gb Resource_List.ngpus=2", {"memory": 16 * GIB, "gpu": 2}),
+        ("Resource_List.mem=1048576kb", {"memory": GIB}),
+        ("Resource_List.mem=100MW", {"memory": 800 / 1024 * GIB}),
+        ("Resource_List.mem=1000000000 Resource_List.ngpus=0", {"memory": 1.0}),
+        ("Resource_List.mem=16gigs Resource_List.ngpus=some", {}),
+    ],
+)
+def test_pbs_jobs_take_the_memory_and_gpus_that_they_requested(tmp_path, asked, takes):
+    record = f"user=u queue=q ctime=1700000000 qtime=1700000000 start=1700000100 end=1700000200 Exit_status=0 {asked}"
+    path = tmp_path / "20231114"
+    path.write_text(f"11/14/2023 22:00:00;E;1.srv;{record} Resource_List.ncpus=4 Resource_List.walltime=01:00:00\n")
+    assert taken_by(path) == {1: pytest.approx(takes)}
 
 
 def test_pbs_and_oar_jobs_wait_from_the_date_at_which_they_could_start(tmp_path):

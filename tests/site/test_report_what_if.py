@@ -13,6 +13,7 @@ from batfill.base import version
 from batfill.base.errors import BatfillError
 from batfill.base.words import duration, percent
 from batfill.model.policy import policy_named
+from batfill.model.pools import Pools
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.replay import replay
@@ -46,8 +47,9 @@ from batfill_site.advice.text import (
 )
 from batfill_site.advice.what_if import HIGH, LIMITS, LOW, MEDIUM, ChoiceFigures, advised, groups_of, what_if
 from batfill_site.config.systems import FIGURES, SYSTEMS
+from batfill_site.fidelity import fidelity
 from batfill_site.score import Score
-from command import batfill, json_result
+from command import batfill, json_result, refusal
 from swf_text import row
 
 HOUR_S, DAY_S = 3600, 86_400
@@ -1007,3 +1009,111 @@ def test_what_if_under_a_pool_compares_the_jobs_that_fit_it():
     assert answer.comparison.bsld.shape[1] == (jobs.procs <= 40).sum() < len(jobs)
     with pytest.raises(BatfillError, match="option pool: every job wants more than there is of slots=1@2"):
         what_if(sample, small_first=False, pool="slots=1@2")
+
+
+# Caps, budgets and gates
+
+CAPS = {
+    "pool": ("slots=40@1", "fcfs without slots"),
+    "energy-budget": ("60MWh@0..119d,watts=1kW", "fcfs without the budget"),
+    "backfill-while": ("nights.csv", "fcfs without the gate"),
+}
+
+
+@pytest.fixture
+def nights(tmp_path, monkeypatch):
+    """A gate, in the folder of the test: the first six hours of each day."""
+    monkeypatch.chdir(tmp_path)
+    periods = [f"{day * DAY_S},{day * DAY_S + 6 * HOUR_S}\n" for day in range(130)]
+    (tmp_path / "nights.csv").write_text("begin,end\n" + "".join(periods))
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_a_cap_has_a_row_and_a_line_that_say_what_it_costs_fcfs_and_who_pays(log, nights, name):
+    value, called = CAPS[name]
+    argument = {name.replace("-", "_"): value}
+    found = what_if(log, thresholds_s=[24 * HOUR_S], small_first=False, **argument)
+    runs = [replay(log, "fcfs", **given).schedule for given in ({}, argument)]
+    allowed = ~runs[1].rejected
+    waits = [replay_jobs(run.jobs.select(allowed), 64, Rules(policy_named("fcfs"))).wait_s for run in runs[:1]]
+    waits.append(runs[1].wait_s[allowed])  # a job that is rejected delays no other
+    cost, longer = found.cost, waits[1] - waits[0]
+    assert cost.mean_wait_s == pytest.approx(waits[0].mean())
+    assert cost.max_wait_s == waits[0].max()
+    assert cost.longer.value == pytest.approx(longer.mean())
+    assert cost.longer.value > 60
+    assert cost.longer.low < cost.longer.value < cost.longer.high
+    assert cost.payers.jobs == Changed.of(longer)
+    assert cost.left_out == (~allowed).sum()
+    assert (cost.left_out > 0) == (name == "pool")
+    assert found.outcomes[0].mean_wait_s == pytest.approx(waits[1].mean())  # all choices are under the cap
+    assert found.site.wide == 0
+    shown = answer_text(found)
+    assert [line.split("  ")[0] for line in shown.splitlines()].count(called) == 1
+    line = " ".join(shown.split("\nCap: ")[1].split("\nSystem: ")[0].split())
+    assert line.startswith(f"{value if name == 'pool' else next(iter(cost.limits))}")
+    assert f": fcfs's mean wait +{duration(cost.longer.value)} (95 % interval " in line
+    assert f"; {percent(Changed.of(longer).share)} of jobs, " in line
+    assert (f"; left out: {cost.left_out} jobs that would never fit." in line) == (name == "pool")
+    assert "own starts" not in line  # which a generated log does not have
+    assert len(shown.splitlines()) <= 24
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\nLoses most: " not in shown  # for which there is no room
+    assert "Loses most" in page_of(found, log)
+    page = html.unescape(page_of(found, log)).replace(NB, " ")
+    assert f">{called}<" in page
+    stored = found.as_dict()
+    assert stored["cost"]["mean_wait_s"] == cost.mean_wait_s
+    assert stored["cost"]["longer"]["high"] == cost.longer.high
+    assert [row["role"] for row in stored["summary"]][-1] == "fcfs without limits"
+    json.dumps(stored)
+
+
+def test_a_cap_that_never_binds_costs_nothing_and_what_the_log_itself_used_is_said(tmp_path, light):
+    lines = light.read_text().splitlines()
+    path = tmp_path / "waited.swf"
+    rows = [line.split() for line in lines[3:]]
+    path.write_text("\n".join([*lines[:3], *(" ".join([*one[:2], "60", *one[3:]]) for one in rows)]))
+    found = what_if(path, thresholds_s=[6 * HOUR_S], small_first=False, pool="power=1MW@100W")
+    jobs = read_workload(path).jobs
+    starts = jobs.submit_s + 60
+    used = max(jobs.procs[(starts <= at_s) & (starts + jobs.runtime_s > at_s)].sum() for at_s in starts)
+    amount = Pools.of(f"power={100 * used}W").pools[0].text.removeprefix("power=")
+    leaves = "leaves fcfs's mean wait as it is. The log's own starts"
+    assert said(found, "Cap") == f"power=1MW@100W {leaves} used up to {amount}."
+    assert found.cost.longer.value == 0
+    found = what_if(path, thresholds_s=[6 * HOUR_S], small_first=False, energy_budget="9GWh@0..99d,watts=1W")
+    assert said(found, "Cap") == f"energy-budget 9GWh@0..8553600,watts=1W {leaves} are without it."
+
+
+def test_gpus_are_modelled_where_a_pool_has_them(tmp_path):
+    path = tmp_path / "jobs.txt"
+    head = "JobID|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|AllocTRES|State\n"
+    rows = [f"{k}|{k * 9000}|{k * 9000}|{k * 9000}|{k * 9000 + 600}|60|4|cpu=4,gres/gpu=1|CD\n" for k in range(1, 99)]
+    path.write_text(head + "".join(rows))
+    for pool, text in ((None, "98 of 98 jobs had GPUs"), ("gpu=4", None)):
+        found = what_if(path, procs=8, thresholds_s=[6 * HOUR_S], small_first=False, pool=pool)
+        assert (text is not None) == ("had GPUs" in " ".join(found.site.unmodelled))
+
+
+def test_other_answers_refuse_a_cap_by_name_or_say_what_is_lacking(log, nights):
+    for name, (value, _) in CAPS.items():
+        option = [f"--{name}", value]
+        assert refusal("fidelity", log, *option).startswith(f"--{name}: no such option")
+        with pytest.raises(BatfillError, match="the log is compared with fcfs on processors alone; leave it out"):
+            fidelity(log, **{name.replace("-", "_"): value})
+        assert refusal("when", log, "--at", 86400, *option).startswith(f"--{name}: an expected start ")
+        for system in SYSTEMS:
+            done = batfill("export-config", system, "--policy", "fcfs", *option)
+            lacks = {"pool": "the pools of", "energy-budget": "the energy budget", "backfill-while": "the gate"}[name]
+            assert done.status == 3
+            assert lacks in done.err.splitlines()[-1]
+            assert batfill("export-config", system, "--policy", "fcfs", *option, "--approximate").status == 0
+
+
+def test_an_option_that_only_some_choices_take_is_given_to_those(light):
+    found = what_if(light, thresholds_s=[6 * HOUR_S], overdue="half", pool="slots=64@1", small_width=0.25)
+    taken = [(o.name, "overdue" in o.options, "small-width" in o.options, "pool" in o.options) for o in found.outcomes]
+    assert [name for name, overdue, _, _ in taken if overdue] == ["first tries", "saf + 6 h"]
+    assert [name for name, _, width, _ in taken if width] == ["first tries"]
+    assert all(pool for *_, pool in taken)

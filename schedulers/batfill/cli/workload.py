@@ -45,14 +45,17 @@ if TYPE_CHECKING:
     from batfill.workloads.swf_log import SwfLog
 
 
-def log_in(source: Path, procs: int | None) -> SwfLog:
-    """The log with its machine's size in its header; doubts about the size are printed on standard error."""
-    from batfill.workloads.formats import load_log
+def log_in(source: Path, procs: int | None, out: Path | None = None) -> SwfLog:
+    """The log with its machine's size in its header.
+
+    Doubts about the size, and what a file named `out` cannot hold, are printed on standard error.
+    """
+    from batfill.workloads.formats import left_behind, load_log
     from batfill.workloads.swf import size_notes, with_size
 
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)
-    for note in size_notes(log, procs):
+    for note in (*size_notes(log, procs), *(left_behind(log.taken, out) if out else ())):
         aside(note)
     return with_size(source, log, procs)
 
@@ -122,7 +125,7 @@ def clean(
     from batfill.workloads.swf import machine_size
 
     format_of(out)
-    log = log_in(source, procs)
+    log = log_in(source, procs, out)
     headers = [(source, log.header)] if flurries else []
     if flurries_from is not None:
         headers.append((flurries_from, load_log(flurries_from).header))
@@ -196,8 +199,9 @@ def split(
     if months and days is not None:
         raise click.UsageError("--days and --months both set the length of a window; leave one of them out")
     days = 7 if days is None else days
-    format_of(Path(f"--suffix {suffix}"))  # the name that a refusal begins with
-    log = log_in(source, procs)
+    named = Path(f"--suffix {suffix}")  # as a refusal begins
+    format_of(named)
+    log = log_in(source, procs, named)
     found = times.windows(log, "month" if months else days * DAY_S, align=align, boundary=boundary)
     chosen = times.consecutive_windows(found, **wanted)
     make_folder(out)
@@ -283,7 +287,7 @@ def resample(
 
     for sample in range(samples):
         require_other("--out", path_of(sample), [source])
-    log = log_in(source, procs)
+    log = log_in(source, procs, out)
     description = provenance("resample", source, seed=seed, method=method)
     written: list[dict[str, object]] = []
     with progress("samples", samples) as advance, count_on_interrupt(written, f"of {samples} samples are written"):
@@ -324,7 +328,7 @@ def scale(
     if (interarrival is None) == (load is None):
         raise click.UsageError("give one of --interarrival and --load")
     format_of(out)
-    log = log_in(source, procs)
+    log = log_in(source, procs, out)
     if load is not None:
         size = known_size(source, machine_size(source, log, procs))
         scaled, factor = times.at_load(log, size, load)

@@ -47,6 +47,7 @@ STANDS_IN = {
     "user-max": "the longest run time of their user's jobs that had ended stands in for it, or else of anyone's",
 }
 
+TAKES = "takes_"  # begins the names of columns of amounts
 # 30,000 years: no date or duration of a log exceeds it. Sums of thousands of them are exact in a float64.
 LONGEST_S = 1e12
 
@@ -445,13 +446,19 @@ class Workload(JobRows):
         return len(self.jobs)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """As `JobTable.columns`."""
-        return self.jobs.columns()
+        """As `JobTable.columns`, and the amounts that jobs take, if they state any, as takes_NAME."""
+        return {**self.jobs.columns(), **self.taken}
 
     @property
     def kept(self) -> Mapping[str, NDArray[Any]]:
-        """As `JobTable.kept`."""
-        return self.jobs.kept
+        """The same, read-only."""
+        return {**self.jobs.kept, **self.taken}
+
+    @property
+    def taken(self) -> dict[str, NDArray[np.float64]]:
+        """The columns of amounts."""
+        amounts = self.jobs.amounts
+        return {} if amounts is None else {f"{TAKES}{name}": amounts[name] for name in amounts.dtype.names or ()}
 
     def about(self) -> dict[str, Any]:
         """The provenance of the columns; `read_workload` makes an equal workload of a frame that has it."""
@@ -746,7 +753,8 @@ def workload_of_frame(
     """The workload in the columns of a frame, named as those of `Workload.to_pandas` or the arguments of `job_table`.
 
     Args:
-        frame: of pandas or polars, an Arrow table, or a dict; other columns are left out, and a note names them.
+        frame: of pandas or polars, an Arrow table, or a dict. Columns takes_NAME are amounts. Other columns are left
+            out, and a note names them.
         procs: the machine's size; by default the frame's `attrs["procs"]`, if it has them.
         unrequested: what made the walltimes; see `read_workload`.
         name: the workload's, if the frame's `attrs` have none.
@@ -769,13 +777,15 @@ def workload_of_frame(
     dated = seconds_in(name, "submit_s", columns["submit_s"])[1]
     walltime_s = seconds_in(name, "walltime_s", columns["walltime_s"])[0]
     taken = {"ids", "user_request_s", "user", "job_class", *needed} & columns.keys()
+    amounts = {column.removeprefix(TAKES): columns[column] for column in columns if column.startswith(TAKES)}
     chosen = {column: columns[column] for column in taken} | {
+        "amounts": amounts or None,
         "walltime_s": np.where(np.isnan(walltime_s), np.inf, walltime_s),
         **{kind: bool(about.get(kind, False)) for kind in ("own_end", "outlives")},
     }
     jobs = job_table(name, **chosen)
     clock = Clock.of(about["clock"]) if about.get("clock") else None
-    left_out = [column for column in columns if column not in taken]
+    left_out = [column for column in columns if column not in taken and not column.startswith(TAKES)]
     size = about.get("procs") if procs is None else procs
     return Workload(
         name,

@@ -33,7 +33,7 @@ STATED = {"": "", "W": "W", "kB": "GB"}
 RUNNING = "running jobs"  # the pool of each user behind `max-running`
 MOST = 2**53  # an amount is exact up to here,
 TOO_MUCH = 2.0**54  # and this stands for any that is larger than every capacity
-POOL = re.compile(r"([A-Za-z_][\w-]{0,39})=([^@:]+)(?:@([^:]+))?(?::(skip|user))?", re.ASCII)
+POOL = re.compile(r"([A-Za-z_][\w./-]{0,39})=([^@:]+)(?:@([^:]+))?(?::(skip|user))?", re.ASCII)
 AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) ?([A-Za-z]*)", re.ASCII)
 FORM = "give NAME=AMOUNT, as licences=40 or power=250kW@100W, and :skip or :user behind it"
 

@@ -47,6 +47,7 @@ from batfill.workloads.batsim5_json import (
     refuse_name,
     version_of,
 )
+from batfill.workloads.swf_log import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -667,11 +668,18 @@ def field_warnings(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     found: dict[str, list[str]] = {}
     unread: Counter[str] = Counter()
     for job in jobs:
-        unread.update(job.keys() - READ_FIELDS)
+        unread.update(unread_in(job))
         for name, what in odd_fields(job):
             found.setdefault(name, []).append(f"job {job.get('id')}: {what}")
     odd = (f"{first}{f'; the same in {len(more):,} further jobs' if more else ''}" for first, *more in found.values())
     return (*odd, *unread_lines(unread))
+
+
+def unread_in(job: Mapping[str, Any]) -> set[str]:
+    """The fields of a job that nothing but pools may read; `resources` of memory alone, which logs have, is none."""
+    given = job.get(RESOURCES)
+    memory_alone = isinstance(given, dict) and given.keys() <= {MEMORY}
+    return set(job.keys() - READ_FIELDS - ({RESOURCES} if memory_alone else set()))
 
 
 def unread_lines(found: Mapping[str, int]) -> tuple[str, ...]:
@@ -733,7 +741,7 @@ def write_batsim_json(
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
         batches: the jobs in pieces, as columns of a `JobTable` in any order. A job's `user`, if known, becomes its
             `user_id`, an infinite walltime is omitted; the request is the `requested_time` if it is not the walltime,
-            and what the scheduler expects the `expected_time`.
+            what the scheduler expects the `expected_time`, and amounts are `resources`.
         procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
         version: the Batsim whose form the file gets.
@@ -754,14 +762,17 @@ def job_objects(columns: Mapping[str, Any], profiles: dict[str, dict[str, Any]])
     """Each job of these columns in version 4's form; `profiles` collects the delays."""
     limit_s, user_request_s, assumed_s = (columns[name] for name in ("walltime_s", "user_request_s", "assumed_s"))
     invented = np.isnan(user_request_s) & np.isfinite(limit_s)
+    amounts = columns.get("amounts")
+    named = () if amounts is None else amounts.dtype.names
     numbers = zip(
         *(columns[name].tolist() for name in ("ids", "submit_s", "walltime_s", "procs", "runtime_s", "user")),
         np.where(invented, NO_WALLTIME, user_request_s).tolist(),
         expected_of(limit_s, user_request_s, assumed_s, outlives=columns["outlives"]).tolist(),
         np.where(invented, np.nan if assumed_s is None else assumed_s, np.nan).tolist(),
+        [()] * len(limit_s) if amounts is None else amounts.tolist(),
         strict=True,
     )
-    for name, submit_s, walltime_s, procs, runtime_s, user, user_request_s, request_s, assumed_s in numbers:
+    for name, submit_s, walltime_s, procs, runtime_s, user, user_request_s, request_s, assumed_s, taken in numbers:
         profile = f"delay{number_text(runtime_s)}"
         if profile not in profiles:
             profiles[profile] = {"type": "delay", "delay": short_number(runtime_s)}
@@ -777,6 +788,8 @@ def job_objects(columns: Mapping[str, Any], profiles: dict[str, dict[str, Any]])
             job[EXPECTED_FIELD] = short_number(request_s)
         if assumed_s < request_s:
             job[ASSUMED_FIELD] = short_number(assumed_s)
+        if taken and (known := {of: short_number(x) for of, x in zip(named, taken, strict=True) if x == x}):
+            job[RESOURCES] = known
         yield job
 
 

@@ -50,6 +50,7 @@ from batfill.workloads.batsim_json import (
 from batfill.workloads.formats import (
     format_of,
     kind_of,
+    left_behind,
     load_log,
     made_by,
     provenance,
@@ -208,7 +209,7 @@ def _convert_log(
     made, kind = provenance("convert", source), kind_of(source)
     if kind == "json":
         log = with_size(source, load_log(source, speed=speed), procs)
-        return Converted(save_log(log, out, description=made), log.header_procs, (), ())
+        return Converted(save_log(log, out, description=made), log.header_procs, left_behind(log.taken, out), ())
     refuse_accounting(source, kind)
     if speed is not None:
         raise WorkloadError(NO_SPEED.format(source=source))

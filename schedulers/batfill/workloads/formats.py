@@ -40,6 +40,7 @@ from batfill.workloads.swf import (
     machine_size,
     needed_fields,
     require_requests,
+    with_amounts,
     with_assumed,
     with_size,
     workload_of,
@@ -48,6 +49,7 @@ from batfill.workloads.swf_log import (
     COMPLETED,
     FIELDS,
     LARGEST_EXACT,
+    MEMORY,
     SwfLog,
     new_log,
     read_log,
@@ -55,7 +57,7 @@ from batfill.workloads.swf_log import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 PACKED = (".gz", ".xz", ".bz2")
 FORMATS = (".swf", ".json")
@@ -413,6 +415,8 @@ def log_of(workload: Workload) -> SwfLog:
             "user": jobs.user,
         },
     )
+    if (amounts := jobs.amounts) is not None:
+        columns = with_amounts(columns, {name: amounts[name] for name in amounts.dtype.names or ()})
     missing = ~(columns["requested_s"] > 0)
     if not missing.any():
         return columns
@@ -430,6 +434,14 @@ def format_of(path: Path) -> str:
     if suffix not in FORMATS:
         raise WorkloadError(f"{path}: name it .swf or .json, also .gz, .xz or .bz2")
     return suffix
+
+
+def left_behind(names: Iterable[str], out: Path) -> tuple[str, ...]:
+    """A line on the amounts of these names that a file of this name cannot hold, if it cannot."""
+    others = ", ".join(name for name in names if name != MEMORY)
+    if not others or format_of(out) == ".json":
+        return ()
+    return (f"SWF has a field for memory only, and so not for {others}: dropped; a .json file keeps them",)
 
 
 def unpacked(path: Path) -> Path:
@@ -512,8 +524,8 @@ def save_log(
 def write(log: Workload | str | Path, path: str | Path) -> Path:
     """Write a workload to a file; its name decides the format.
 
-    SWF holds the log that the workload was read from, with what only the log has; Batsim JSON holds its jobs with the
-    walltimes of the workload.
+    SWF holds the log that the workload was read from, with what only the log has, and of the jobs' amounts the memory;
+    Batsim JSON holds its jobs with the walltimes of the workload, and all amounts.
 
     Args:
         log: the workload, a log's file, or a data frame, as for `read_workload`.

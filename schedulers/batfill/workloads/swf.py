@@ -25,16 +25,17 @@ from batfill.model.jobs import (
     Workload,
     checked_size,
     raised_warning,
+    records_of,
     refuse_unrequested,
     request_warning,
     stand_in,
     table_in_order,
 )
 from batfill.model.values import unrequested_of
-from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, WIDE, SwfLog, joined
+from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, MEMORY, PARTIAL, WIDE, SwfLog, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -164,21 +165,30 @@ def columns_of(
         "waited_s": np.where(waited_s >= 0, waited_s, np.nan) if (waited_s >= 0).any() else None,
         "preceding": np.where(preceding > 0, preceding, -1).astype(np.int64) if follows else None,
         "think_s": log["think_s"][keep] if follows else None,
-        "amounts": memory_of(log, keep),
+        "amounts": amounts_in(log, keep),
     }
 
 
-def memory_of(log: SwfLog, keep: NDArray[np.bool_]) -> NDArray[np.void] | None:
-    """The memory that jobs request, in GB, as the field `memory` of amounts; None if none requests any.
+def amounts_in(log: SwfLog, keep: NDArray[np.bool_]) -> NDArray[np.void] | None:
+    """What jobs state that they take: the log's amounts, and `memory`, in GB to the byte; None if they state nothing.
 
-    The log has it for each processor, in kB.
+    The log has the memory for each processor, in kB.
     """
-    known = log["requested_memory_kb"][keep]
-    if not (known > 0).any():
-        return None
-    amounts = np.zeros(len(known), [("memory", "f8")])
-    amounts["memory"] = np.where(known > 0, known * log.needed_procs[keep] / 1e6, np.nan)
-    return amounts
+    known, others = log["requested_memory_kb"][keep], None if log.amounts is None else log.amounts[keep]
+    found = {} if others is None else {name: others[name] for name in others.dtype.names or ()}
+    if (known > 0).any():
+        gb = np.round(known * log.needed_procs[keep] / 1e6, 9)
+        found[MEMORY] = np.where(known > 0, gb, np.nan)
+    return records_of("the log", len(known), found) if found else None
+
+
+def with_amounts(log: SwfLog, amounts: Mapping[str, NDArray[np.float64]]) -> SwfLog:
+    """The log with what its rows take, (n_rows,) by name, as `amounts_in` finds it."""
+    others = {name: column for name, column in amounts.items() if name != MEMORY}
+    if MEMORY in amounts:
+        gb, procs = amounts[MEMORY], log.needed_procs
+        log["requested_memory_kb"][:] = np.where((gb > 0) & (procs > 0), gb * 1e6 / np.maximum(procs, 1), -1)
+    return replace(log, amounts=records_of("the log", len(log), others) if others else None)
 
 
 @dataclass(frozen=True, eq=False)

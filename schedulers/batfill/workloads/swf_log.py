@@ -52,6 +52,7 @@ N_FIELDS = len(FIELDS)
 LARGEST_EXACT = 2.0**53  # whole numbers are exact in a float64 up to here
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
+MEMORY = "memory"  # the amount for which SWF has a column
 MAX_PROCS = "MaxProcs"
 FIELD_19 = "Field19"  # in the header of a log of `workload import`: what it added
 WIDE = re.compile(r"; Note: (rows of \d+ fields, of which .*)")
@@ -121,6 +122,7 @@ class SwfLog:
     fields: tuple[str, ...] = FIELDS  # the names of the columns
     overrun: Overrun = "keep"  # how the walltimes of a log of Batsim JSON were made, as the next; see `read_workload`
     unrequested: Unrequested | None = None
+    amounts: NDArray[np.void] | None = None  # (n_rows,), as those of a `JobTable`, but for memory, which is a column
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -135,6 +137,11 @@ class SwfLog:
             return self
         places = [self.fields.index(field) for field in fields]
         return replace(self, rows=self.rows[:, places], fields=tuple(fields))
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The names of the amounts."""
+        return () if self.amounts is None else self.amounts.dtype.names or ()
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -216,18 +223,20 @@ class SwfLog:
             return self
         return replace(self, known=None).noted(f"{self.known.name}, of generated jobs")
 
-    def renewed(self, rows: NDArray[np.float64], *notes: str, assumed_s: NDArray[np.float64] | None = None) -> SwfLog:
-        """Other rows under this log's header, with notes added, and without the old number of rows and dates."""
+    def renewed(self, *notes: str) -> SwfLog:
+        """The same rows under this header with notes added, and without the number of rows and dates of before."""
         kept = [text for text in self.as_listed().header if header_name(text) not in OF_THE_ROWS]
-        texts = [*kept, f"; MaxRecords: {len(rows)}", *(f"; Note: {note}" for note in notes)]
-        comments, lines = tuple(Comment(0, text) for text in texts), np.arange(len(rows)) + 1 + len(texts)
-        return replace(self, comments=comments, rows=rows, lines=lines, known=None, assumed_s=assumed_s)
+        texts = [*kept, f"; MaxRecords: {len(self)}", *(f"; Note: {note}" for note in notes)]
+        comments, lines = tuple(Comment(0, text) for text in texts), np.arange(len(self)) + 1 + len(texts)
+        return replace(self, comments=comments, lines=lines, known=None)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> SwfLog:
         """The log with these rows only and its header, without later comments, whose places are lost."""
         header = tuple(comment for comment in self.comments if comment.rows_before == 0)
         assumed_s = None if self.assumed_s is None else self.assumed_s[rows]
-        return replace(self, comments=header, rows=self.rows[rows], lines=self.lines[rows], assumed_s=assumed_s)
+        amounts = None if self.amounts is None else self.amounts[rows]
+        chosen = replace(self, comments=header, rows=self.rows[rows], lines=self.lines[rows])
+        return replace(chosen, assumed_s=assumed_s, amounts=amounts)
 
 
 def new_log(header: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> SwfLog:

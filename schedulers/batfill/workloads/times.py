@@ -117,9 +117,8 @@ def consecutive_windows(
 
 def cut(log: SwfLog, window: Window) -> SwfLog:
     """The window as a separate log, whose second 0 is the window's start."""
-    rows = log.rows[window.rows]
-    rows[:, FIELD["submit_s"]] -= window.start_s
-    clock = log.clock
+    part, clock = log.select(window.rows), log.clock  # a copy
+    part["submit_s"][:] -= window.start_s
     comments = tuple(
         comment._replace(text=f"; UnixStartTime: {clock.unix_start_s + round(window.start_s)}")
         if clock and header_name(comment.text) == "unixstarttime"
@@ -127,8 +126,7 @@ def cut(log: SwfLog, window: Window) -> SwfLog:
         for comment in log.comments
     )
     note = f"window {window.index}, seconds {window.start_s:.0f} to {window.end_s:.0f} of the log"
-    assumed_s = None if log.assumed_s is None else log.assumed_s[window.rows]
-    return replace(log, comments=comments).renewed(rows, note, assumed_s=assumed_s)
+    return replace(part, comments=comments).renewed(note)
 
 
 def _edges(
@@ -207,11 +205,10 @@ def resample(
     Raises:
         WorkloadError: no row has a submission time, or the number of weeks is below 1.
     """
-    rows = log.rows[log["submit_s"] >= 0]
-    if not len(rows):
+    log = log.select(log["submit_s"] >= 0)
+    if not len(log):
         raise WorkloadError("no row has a submission time; there is nothing to resample")
-    submit_s = rows[:, FIELD["submit_s"]]
-    week = (submit_s // WEEK_S).astype(np.int64)
+    week = (log["submit_s"] // WEEK_S).astype(np.int64)
     week -= week.min()
     n_weeks = int(week.max()) + 1 if weeks is None else weeks
     if not 1 <= n_weeks <= MOST_WEEKS:
@@ -222,20 +219,19 @@ def resample(
         order = np.concatenate([rng.permutation(there) for _ in range(-(-n_weeks // there))])[:n_weeks]
         taken, new_week = _rows_of(week, order, np.arange(n_weeks))
     else:
-        taken, new_week = _user_weeks(rows[:, FIELD["user"]], week, n_weeks, profile_weeks, rng)
+        taken, new_week = _user_weeks(log["user"], week, n_weeks, profile_weeks, rng)
     if not len(taken):
         raise WorkloadError(f"no job falls into the {n_weeks} weeks drawn; request more weeks")
-    made = rows[taken]
-    made[:, FIELD["submit_s"]] = new_week * WEEK_S + made[:, FIELD["submit_s"]] % WEEK_S
-    by_submission = np.argsort(made[:, FIELD["submit_s"]], kind="stable")
-    made = made[by_submission]
-    assumed_s = None if log.assumed_s is None else log.assumed_s[log["submit_s"] >= 0][taken][by_submission]
-    made[:, FIELD["job"]] = np.arange(1, len(made) + 1)
+    submit_s = new_week * WEEK_S + log["submit_s"][taken] % WEEK_S
+    by_submission = np.argsort(submit_s, kind="stable")
+    made = log.select(taken[by_submission])
+    made["submit_s"][:] = submit_s[by_submission]
+    made["job"][:] = np.arange(1, len(made) + 1)
     for name in ("wait_s", "preceding_job", "think_s"):
-        made[:, FIELD[name]] = -1
+        made[name][:] = -1
     how = f"method {method}" + (f", profile weeks {profile_weeks}" if method == "users" else "")
     note = f"resampled by batfill {__version__}, {how}, {n_weeks} weeks, seed {seed}, sample {sample}"
-    return log.renewed(made, note, assumed_s=assumed_s)
+    return made.renewed(note)
 
 
 def _user_weeks(

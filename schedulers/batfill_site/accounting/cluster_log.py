@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from batfill.base.files import raw_file, readable
 from batfill.base.version import __version__
 from batfill.base.words import duration, things
 from batfill.model.jobs import size_warnings
+from batfill.workloads.swf import with_amounts
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELD_19, FIELDS, Comment, SwfLog, new_log
+from batfill_site.accounting.outages import most_held
 from batfill_site.accounting.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times, lines_of
 
 if TYPE_CHECKING:
@@ -64,6 +66,37 @@ class ClusterJob:
     queue: str = ""
     partition: str = ""
     eligible_s: float | None = None
+    takes: str = ""  # as `Takes`
+
+
+class Takes(Names):
+    """What jobs take beside processors, as texts such as gpu=2,memory=17.179869184 of amounts by name."""
+
+    @staticmethod
+    def text_of(amounts: Mapping[str, float]) -> str:
+        """The text of these amounts, whatever their order; zeros are left out."""
+        return ",".join(f"{name}={amount!r}" for name, amount in sorted(amounts.items()) if amount)
+
+    @staticmethod
+    def amounts_of(text: str) -> dict[str, float]:
+        """The amounts of a text."""
+        parts = (part.rpartition("=") for part in text.split(",") if part)
+        return {name: float(amount) for name, _, amount in parts}
+
+    def sums(self, codes: NDArray[np.int32], starts: NDArray[np.intp]) -> NDArray[np.int32]:
+        """The numbers of what jobs take together that stand in groups, whose starts are given."""
+        known, groups = list(self), np.split(codes, starts[1:])
+        sums = [Counter[str]() for _ in groups]
+        for total, group in zip(sums, groups, strict=True):
+            for code in group.tolist():
+                total.update(self.amounts_of(known[code]))
+        return self.codes([self.text_of(total) for total in sums])
+
+    def table(self) -> dict[str, NDArray[np.float64]]:
+        """Each amount by its name: that of each text, nan for none, (n_texts,)."""
+        found = [self.amounts_of(text) for text in self]
+        names = sorted({name for each in found for name in each})
+        return {name: np.array([each.get(name, np.nan) for each in found]) for name in names}
 
 
 class Jobs:
@@ -71,13 +104,15 @@ class Jobs:
 
     Attributes:
         names: the texts of the columns of names.
-        extra: other columns, by name, that a reader needs until it has read all files.
+        takes: the texts of the extra column of this name, if there is one.
+        extra: other columns, by name, that a reader needs until it has read all files; and what jobs take.
     """
 
     def __init__(self) -> None:
         self._columns = {name: np.empty(0, kind) for name, kind in TYPES.items()}
         self._n = 0
         self.names = {kind: Names() for kind in NAMES}
+        self.takes = Takes()
         self.extra: dict[str, NDArray[Any]] = {}
 
     def __len__(self) -> int:
@@ -119,12 +154,14 @@ TITLES = {
     "requested_s": "limit",
     "eligible_s": "date of eligibility",
 }
+HAD_GPUS, NOT_MODELLED = "had GPUs", ", which is not modelled"  # parts of a note
 PARTITIONS = "jobs with their partition's limit: "
 NO_ZONE = "jobs with dates without a time zone, read in UTC; --timezone names the cluster's"
 NOT_UTF_8 = "with bytes that are not UTF-8, which become text such as \\xfc"
 NO_ELIGIBILITY = (
     "the records have no column Eligible: jobs count as submitted when their users did, also held and dependent ones"
 )
+WATTS = "mean_watts"  # the field of the energy that a job used over its run time
 FIRST_SUBMIT = "first_submit_s"  # a column besides those of SWF
 LEFT_OUT = {
     NOT_ENDED: "jobs that have not ended, left out",
@@ -211,7 +248,8 @@ class Reading:
         columns |= {"requested_s": numbers("requested_s", 0), "status": numbers("status", -1)}
         columns |= {name: numbers(name, ODD) for name in ("procs", "requested_procs")}
         columns |= {kind: self.jobs.names[kind].codes([getattr(job, kind) for job in jobs]) for kind in NAMES}
-        self.add_ended(columns, np.ones(len(jobs), bool), lambda row: names[row])
+        takes = self.jobs.takes.codes([job.takes for job in jobs])
+        self.add_ended(columns, np.ones(len(jobs), bool), lambda row: names[row], {"takes": takes})
 
     def add_ended(
         self,
@@ -425,6 +463,11 @@ class ClusterLog:
         self.jobs = jobs
         most = most_in_use(jobs)
         size = procs if procs is not None else most
+        self._amounts = jobs.takes.table()
+        codes = jobs["takes"]
+        self.stated = {name: int((column > 0)[codes].sum()) for name, column in self._amounts.items()}
+        if joules := int(((jobs["joules"] > 0) & ran).sum()) if "joules" in jobs.extra else 0:
+            self.stated[WATTS] = joules
         self._submit_s = np.maximum(jobs["submit_s"], jobs["eligible_s"])
         self._order = _by_submission(self._submit_s)
         self._first_s = int(jobs["submit_s"].min())
@@ -436,7 +479,7 @@ class ClusterLog:
         reading.held = self._held = int(held.sum())
         reading.held_s = float((jobs["eligible_s"][held].astype(np.int64) - jobs["submit_s"][held]).sum())
         others = [
-            f"{count:,} of {len(jobs):,} jobs {what}, which is not modelled"
+            f"{count:,} of {len(jobs):,} jobs {what}{NOT_MODELLED}{' without --pool gpu=N' * (what == HAD_GPUS)}"
             for what, count in reading.unmodelled.items()
             if count
         ]
@@ -450,6 +493,9 @@ class ClusterLog:
         self.notes = [*reading.lines(), *others, *self.warnings]
         self.warnings += size_warnings(*columns, size)  # which readers of the log find again
         self.summary = [*reading.lines(examples=True), *others]  # what an anonymous log's header must not hold
+        if self.stated:
+            stated = ", ".join(f"{name} {count:,}" for name, count in self.stated.items())
+            self.summary.append(f"what pools can limit, and how many of the {len(jobs):,} jobs take some: {stated}")
         self.header = [
             "Version: 2.2",
             f"Computer: {' '.join(computer.split())}",
@@ -508,11 +554,22 @@ class ClusterLog:
                 **{kind: self._numbers[kind][column[kind]] for kind in NAMES},
             },
         )
+        piece = with_amounts(piece, self.amounts(at))
         rows, fields = piece.rows, piece.fields
         if self._held:
             rows = np.column_stack((rows, column["submit_s"].astype(np.int64) - self._first_s))
             fields = (*fields, FIRST_SUBMIT)
-        return SwfLog((), rows, piece.lines + part.start + len(self.header), fields=fields)
+        lines = piece.lines + part.start + len(self.header)
+        return replace(piece, rows=rows, lines=lines, fields=fields)
+
+    def amounts(self, at: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+        """What these jobs take, and the power that they drew on average, (n,) by name."""
+        found = {name: column[self.jobs["takes"][at]] for name, column in self._amounts.items()}
+        if WATTS in self.stated:
+            joules, start_s, end_s = (self.jobs[name][at].astype(float) for name in ("joules", "start_s", "end_s"))
+            run_s = np.where(start_s > 0, end_s - start_s, 0)
+            found[WATTS] = np.where((joules > 0) & (run_s > 0), np.round(joules / np.maximum(run_s, 1), 3), np.nan)
+        return found
 
     def pieces(self) -> Iterator[SwfLog]:
         """The log in pieces, without the header."""
@@ -526,8 +583,7 @@ class ClusterLog:
 
     def log(self) -> SwfLog:
         """The whole log, with the columns of SWF."""
-        whole = self.piece(slice(0, len(self))).only(FIELDS)
-        return SwfLog(self.comments, whole.rows, whole.lines)
+        return replace(self.piece(slice(0, len(self))).only(FIELDS), comments=self.comments)
 
 
 def swf_of(reading: Reading, **choices: Any) -> SwfLog:
@@ -551,20 +607,7 @@ def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def most_in_use(jobs: Jobs) -> int:
     """The largest number of processors in use at once; a job's processors are free at the instant it ends."""
     ran = (jobs["start_s"] > 0) & (jobs["end_s"] > 0) & (jobs["procs"] > 0)
-    procs = jobs["procs"][ran]
-
-    def in_order(name: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """These times, sorted, and the processors of the jobs up to each."""
-        order = _by_submission(jobs[name][ran])
-        return jobs[name][ran][order], np.cumsum(procs[order], dtype=np.int64)
-
-    (start_s, taken), (end_s, freed) = in_order("start_s"), in_order("end_s")
-    most = 0
-    for first in range(0, len(start_s), ROWS_AT_ONCE):
-        here = slice(first, first + ROWS_AT_ONCE)
-        ended = np.searchsorted(end_s, start_s[here], side="right")
-        most = max(most, int((taken[here] - np.where(ended > 0, freed[ended - 1], 0)).max()))
-    return most
+    return most_held(*(jobs[name][ran] for name in ("start_s", "end_s", "procs")))
 
 
 def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:

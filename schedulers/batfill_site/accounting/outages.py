@@ -75,14 +75,18 @@ def idle_spans(
     return list(zip((first[long] * GRID_S).tolist(), (beyond[long] * GRID_S).tolist(), strict=True))
 
 
-def held(
-    at_s: NDArray[np.float64], from_s: NDArray[np.float64], until_s: NDArray[np.float64], procs: NDArray[Any]
-) -> NDArray[np.float64]:
-    """The processors of jobs from a date on until another, at each of these dates."""
+def held(at_s: NDArray[Any], from_s: NDArray[Any], until_s: NDArray[Any], procs: NDArray[Any]) -> NDArray[Any]:
+    """The processors of jobs, or what they take, from a date on until another, at each of these dates."""
 
-    def total(dates_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def total(dates_s: NDArray[Any]) -> NDArray[Any]:
         order = np.argsort(dates_s, kind="stable")
-        sums: NDArray[np.float64] = np.append(0, np.cumsum(procs[order]))
+        sums: NDArray[Any] = np.append(0, np.cumsum(procs[order]))
         return sums[np.searchsorted(dates_s[order], at_s, side="right")]
 
-    return total(from_s) - total(until_s)
+    at_once: NDArray[Any] = total(from_s) - total(until_s)
+    return at_once
+
+
+def most_held(from_s: NDArray[Any], until_s: NDArray[Any], procs: NDArray[Any]) -> int:
+    """The most processors of jobs, or of what they take, at once; what ends at a date is free at it."""
+    return int(held(from_s, from_s, until_s, procs).max(initial=0))

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import WorkloadError
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
-from batfill_site.accounting.cluster_log import NO_ZONE, TWICE, ClusterJob, Reading
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, MEMORY
+from batfill_site.accounting.cluster_log import NO_ZONE, TWICE, ClusterJob, Reading, Takes
 from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, unix_time, zone_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RECORD_LINE = re.compile(r"^(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)(?:\.\d+)?;(\w);([^;]*);(.*)$")
 RECORD_FIELD = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
+SIZE = re.compile(r"(\d{1,15})([kmgtp]?)([bw]?)", re.ASCII)  # of memory, in bytes or words
 SHOWN = ("qtime", "start", "end", "Resource_List.walltime")  # no names, since an example is shown
 QUEUED, STARTED, DELETED, ABORTED, ENDED = "Q", "S", "D", "A", "E"
 WHOLE_ARRAY = re.compile(r"^\d+\[\]")
@@ -151,7 +152,15 @@ def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob:
         group=fields.get("group", "") or fields.get("account", ""),
         executable=fields.get("jobname", ""),
         queue=fields.get("queue", ""),
+        takes=takes_of(fields),
     )
+
+
+def takes_of(fields: dict[str, str]) -> str:
+    """What the job requested beside processors, see `Takes`: memory in GB, and GPUs."""
+    size = SIZE.fullmatch(fields.get("Resource_List.mem", "").lower())
+    memory = int(size[1]) * 1024 ** " kmgtp".index(size[2] or " ") * (8 if size[3] == "w" else 1) if size else 0
+    return Takes.text_of({MEMORY: memory / 1e9, "gpu": count_of(fields.get("Resource_List.ngpus", "")) or 0})
 
 
 def processors_used(fields: dict[str, str]) -> int | None:

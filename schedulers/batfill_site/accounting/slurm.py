@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from functools import lru_cache
 from itertools import groupby, islice, pairwise
 from operator import itemgetter
@@ -18,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import LARGEST, WorkloadError
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, MEMORY
 from batfill_site.accounting.cluster_log import (
+    HAD_GPUS,
     NOT_ENDED,
     ODD_STATE,
     REVOKED,
@@ -28,6 +30,7 @@ from batfill_site.accounting.cluster_log import (
     TYPES,
     Jobs,
     Reading,
+    Takes,
     require_known,
 )
 from batfill_site.accounting.record_text import (
@@ -49,7 +52,10 @@ if TYPE_CHECKING:
 
 NEEDED = ("JobID", "Submit", "Start", "End", "State", "AllocCPUS")
 # The columns that `sacct` knows for ours; the first that a file has is read.
-AS_NAMED = ("Submit", "Eligible", "Start", "End", "State", "JobName", "Partition", "Cluster")
+AS_NAMED = (
+    *("Submit", "Eligible", "Start", "End", "State", "JobName", "Partition", "Cluster", "Account", "ReqTRES", "ReqMem"),
+    *("Suspended", "Reservation", "SubmitLine", "Reason"),
+)
 COLUMNS = {name: (name,) for name in AS_NAMED} | {
     "JobID": ("JobID", "JobIDRaw"),
     "AllocCPUS": ("AllocCPUS", "NCPUS", "AllocTRES"),
@@ -58,16 +64,13 @@ COLUMNS = {name: (name,) for name in AS_NAMED} | {
     "User": ("User", "UID"),
     "QOS": ("QOS", "QOSRAW"),
     "Group": ("Group", "GID"),
-    "Account": ("Account",),
     "TRES": ("AllocTRES", "ReqTRES"),
-    "Suspended": ("Suspended",),
-    "Reservation": ("Reservation",),
-    "SubmitLine": ("SubmitLine",),
-    "Reason": ("Reason",),
+    "NNodes": ("NNodes", "AllocNodes"),
+    "Energy": ("ConsumedEnergyRaw",),
 }
 # What a replay knows nothing of: the column, and the texts that say that a job had it.
 BESIDE = {
-    "had GPUs": ("TRES", "gres/gpu[^=,]*=0*[1-9]"),
+    HAD_GPUS: ("TRES", "gres/gpu[^=,]*=0*[1-9]"),
     "were suspended": ("Suspended", "[1-9]"),
     "ran in a reservation": ("Reservation", "[^ ]"),
     # known without Eligible, see `Table.beside`
@@ -79,32 +82,18 @@ COUNTED = ("AllocCPUS", "ReqCPUS", "NNodes", "ReqNodes")
 BARE = ("User", "Group", "Account", "QOS", "Partition", "Cluster", "Reservation", "ReqMem", "NodeList")  # without bars
 TIMES = {"submit_s": "Submit", "eligible_s": "Eligible", "start_s": "Start", "end_s": "End"}
 TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
-# Each state, its abbreviation, and what it means here; those from LAUNCH_FAILED on are squeue's.
-STATES = {
-    "COMPLETED": ("CD", COMPLETED),
-    "CANCELLED": ("CA", CANCELLED),
-    "FAILED": ("F", FAILED),
-    "TIMEOUT": ("TO", FAILED),
-    "NODE_FAIL": ("NF", FAILED),
-    "OUT_OF_MEMORY": ("OOM", FAILED),
-    "BOOT_FAIL": ("BF", FAILED),
-    "DEADLINE": ("DL", FAILED),
-    "PREEMPTED": ("PR", FAILED),
-    "REQUEUED": ("RQ", FAILED),
-    "REVOKED": ("RV", REVOKED),
-    "PENDING": ("PD", NOT_ENDED),
-    "RUNNING": ("R", NOT_ENDED),
-    "RESIZING": ("RS", NOT_ENDED),
-    "SUSPENDED": ("S", NOT_ENDED),
-    "LAUNCH_FAILED": ("LF", FAILED),
-    "COMPLETING": ("CG", NOT_ENDED),
-    "CONFIGURING": ("CF", NOT_ENDED),
-    "SIGNALING": ("SI", NOT_ENDED),
-    "SPECIAL_EXIT": ("SE", NOT_ENDED),
-    "STAGE_OUT": ("SO", NOT_ENDED),
-    "STOPPED": ("ST", NOT_ENDED),
+# What each state means here, with its abbreviation; some are squeue's only, as LAUNCH_FAILED and COMPLETING.
+MEANINGS = {
+    COMPLETED: "COMPLETED=CD",
+    CANCELLED: "CANCELLED=CA",
+    FAILED: "FAILED=F TIMEOUT=TO NODE_FAIL=NF OUT_OF_MEMORY=OOM BOOT_FAIL=BF DEADLINE=DL PREEMPTED=PR REQUEUED=RQ "
+    "LAUNCH_FAILED=LF",
+    REVOKED: "REVOKED=RV",
+    NOT_ENDED: "PENDING=PD RUNNING=R RESIZING=RS SUSPENDED=S COMPLETING=CG CONFIGURING=CF SIGNALING=SI "
+    "SPECIAL_EXIT=SE STAGE_OUT=SO STOPPED=ST",
 }
-STATUSES = {word: status for name, (short, status) in STATES.items() for word in (name, short)}
+STATES = {name: status for status, words in MEANINGS.items() for name in words.split()}
+STATUSES = {word: status for name, status in STATES.items() for word in name.split("=")}
 SAME_JOB = ("key", "cluster", "user", "executable")  # Slurm's counter of ids wraps around
 NUMBER = "(0|[1-9][0-9]{0,8})"
 # A job or a task of an array, or an odd one such as 7_[3-9]; and its component.
@@ -115,8 +104,9 @@ BLOCK = 2048  # the rows read at once: their texts stay in the processor's cache
 COUNT = re.compile(r"([0-9]{1,12})(\.[0-9]+)?([KMGTP]?)")
 TRES_CPUS = re.compile(r"(?:^|,)cpu=([^,]*)")
 UNITS = " KMGTP"  # powers of 1024
-TRES = re.compile(r"(?:^|,)(cpu|mem|node|gres/gpu(?::[^=,]*)?)=([0-9]{1,15}(?:\.[0-9]+)?)([KMGTP]?)")
-MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]+)?)([KMGTP]?)([nc]?)")
+AMOUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]+)?)([KMGTP]?)([nc]?)")
+BYTES = ("mem", "bb/")  # TRES in MB if they have no unit
+NOT_HELD = ("cpu", "node", "billing", "energy", "vmem", "pages", "fs", "ic")  # TRES that are no pool's
 PER_NODE, PER_CPU = 1, 2
 REQUEUED_S = 3600  # a try is submitted again when the earlier one is over and its nodes are clean
 MOST_BEFORE = 100  # lines, such as a login's banner, before the one that names the columns
@@ -158,7 +148,7 @@ def status_of(text: str) -> int:
     cut = word.removesuffix("+")
     if cut in STATUSES:
         return STATUSES[cut]
-    meanings = {status for name, (_, status) in STATES.items() if cut != word and cut and name.startswith(cut)}
+    meanings = {status for name, status in STATES.items() if cut != word and cut and name.startswith(cut)}
     return meanings.pop() if len(meanings) == 1 else ODD_STATE
 
 
@@ -180,17 +170,61 @@ def tres_count(text: str) -> tuple[int, bool]:
 @lru_cache(1 << 16)
 def tres_of(text: str) -> tuple[int, int, int, int, tuple[str, ...]]:
     """The CPUs, MB (rounded up), nodes and GPUs in a text such as cpu=4,mem=8G,node=2,gres/gpu:a100=4; GPUs' types."""
-    found = {
-        name: _scaled(number, unit, bare="M" if name == "mem" else " ") for name, number, unit in TRES.findall(text)
-    }
-    types = {name.partition(":")[2]: count for name, count in found.items() if ":" in name and count}
+    found = counts_in(text)
+    types = {name.partition(":")[2]: count for name, count in found.items() if name.startswith("gres/gpu:") and count}
     gpus = found.get("gres/gpu", 0) or sum(types.values())
     return found.get("cpu", 0), -(-found.get("mem", 0) // 1024**2), found.get("node", 0), gpus, tuple(types)
 
 
+@lru_cache(1 << 16)
+def counts_in(text: str) -> Mapping[str, int]:
+    """Each TRES that a text has, by Slurm's name, and its number, rounded up; of memory and burst buffers the bytes."""
+    parts = (part.strip().partition("=") for part in text.split(","))
+    found = ((name, AMOUNT.fullmatch(number)) for name, _, number in parts)
+    return {
+        name: _scaled(number[1], number[2], bare="M" if name.startswith(BYTES) else " ")
+        for name, number in found
+        if number and not number[3]
+    }
+
+
+def tres_text(held: str, asked: str, memory: str, nodes: int, cpus: int) -> str:
+    """The TRES that a job held, else those that it asked for; with the memory of ReqMem if they have none.
+
+    `nodes`, `cpus`: those of the job, below 1 if unknown, which counts as one.
+    """
+    text = held if held.strip() else asked
+    if not memory or "mem=" in text:
+        return text
+    mb, per = memory_of(memory)
+    return f"{text},mem={mb * max({PER_NODE: nodes, PER_CPU: cpus}.get(per, 1), 1)}M"
+
+
+def joules_in(held: str, energy: str) -> int:
+    """The energy that a job used, by its TRES or ConsumedEnergyRaw, which are the same; 0 if it is unknown."""
+    return counts_in(held).get("energy", 0) or counts_in(f"energy={energy}").get("energy", 0)
+
+
+@lru_cache(1 << 16)
+def takes_of(text: str) -> str:
+    """What a job with these TRES takes of pools, see `Takes`: `memory` and burst buffers in GB, GRES by their names."""
+    takes, typed = dict[str, float](), Counter[str]()
+    for name, count in counts_in(text).items():
+        kind, _, which = name.partition("/")
+        own = {"mem": MEMORY, "gres": which}.get(kind, name)
+        if kind in NOT_HELD or not own:
+            continue
+        number = count / 1e9 if name.startswith(BYTES) else count
+        gres, _, of_type = which.partition(":")
+        if kind == "gres" and of_type:
+            typed[gres] += count
+        takes[re.sub(r"[^\w./-]", "-", own)] = number
+    return Takes.text_of({**typed, **takes})
+
+
 def memory_of(text: str) -> tuple[int, int]:
     """The MB in a text of ReqMem such as 4Gn, 4000Mc or 16G, and whether they are PER_NODE, PER_CPU, or in all (0)."""
-    found = MEMORY.fullmatch(text.strip())
+    found = AMOUNT.fullmatch(text.strip())
     if found is None:
         return 0, 0
     return -(-_scaled(found[1], found[2], bare="M") // 1024**2), {"n": PER_NODE, "c": PER_CPU}.get(found[3], 0)
@@ -451,7 +485,11 @@ class Records:
 
     def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
         """Further columns of these records, (n,) each, for `Jobs.extra`; it may fill in unknown values in `columns`."""
-        return {"beside": table.beside()}
+        nodes, cpus = (column.tolist() for column in (table.counts("NNodes")[0], columns["procs"]))
+        texts = map(tres_text, table["TRES"], table["ReqTRES"], table["ReqMem"], nodes, cpus)
+        takes = self.result.jobs.takes.codes(list(map(takes_of, texts)))
+        joules = np.array(list(map(joules_in, table["TRES"], table["Energy"])), np.float32)
+        return {"beside": table.beside(), "takes": takes, "joules": joules}
 
     def read(self, table: Table) -> None:
         """Add the records of ended jobs; count the others."""
@@ -537,7 +575,7 @@ class Records:
             self._keep_last(_repeated(jobs["key"]))
             for k, what in enumerate(BESIDE):
                 self.result.unmodelled[what] += int(np.count_nonzero(jobs["beside"] & (1 << k)))
-        jobs.extra = {}
+        jobs.extra = {name: column for name, column in jobs.extra.items() if name in ("takes", "joules")}
         return self.result
 
     def drop_copies(self) -> None:
@@ -604,6 +642,8 @@ class Records:
             "status": np.append(column["status"], COMPLETED)[failed],
             "component": np.full(len(starts), -1),
         }
+        head["takes"] = jobs.takes.sums(column["takes"], starts)
+        head["joules"] = np.add.reduceat(column["joules"], starts)
         for name in ("procs", "requested_procs"):
             total = np.add.reduceat(np.maximum(column[name], 0).astype(np.int64), starts)
             head[name] = np.where(total > 0, np.minimum(total, LARGEST), -1)

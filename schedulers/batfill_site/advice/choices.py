@@ -52,6 +52,10 @@ class Choice(NamedTuple):
         """Whether it can take this shared option."""
         return bool(those_that_apply({name: None}, self.options))
 
+    def without(self, names: Collection[str]) -> Choice:
+        """The same without these options."""
+        return self._replace(options={name: value for name, value in self.options.items() if name not in names})
+
     def replay(self, jobs: JobTable, workload: Workload, advance: Callable[[float], None]) -> Schedule:
         """The schedule of these jobs under it; `advance` is called with the share replayed since the last call."""
         done = 0

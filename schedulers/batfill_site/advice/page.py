@@ -50,7 +50,7 @@ NOBODY = "The log names no users with so many jobs."
 CHANCE = ' class="chance" role="img" aria-label="{}"'  # of a bar whose corrected interval includes 0
 ASSUMED = (
     "Jobs, times and users are as in the log: users do not change their jobs or requests with the scheduler, machines "
-    "do not fail, and only processors are scarce. fcfs is EASY backfilling in order of arrival, simulated: it is not "
+    "do not fail, and only processors{} are scarce. fcfs is EASY backfilling in order of arrival, simulated: it is not "
     "what the cluster ran. The choice is tested on the log that selected it: expect slightly less on next year's jobs."
 )
 RULE = (
@@ -446,8 +446,9 @@ def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
         "Options and the command of each choice": made(answer, path),
     }
     details = "\n".join(folded(name, text) for name, text in parts.items())
+    assumed = ASSUMED.format(f" and what {answer.cost.text} limits" if answer.cost else "")
     return (
-        f'<section id="sure"><h2>How sure is that?</h2>{warning_paragraphs(warnings)}<p>{escape(ASSUMED)}</p>'
+        f'<section id="sure"><h2>How sure is that?</h2>{warning_paragraphs(warnings)}<p>{escape(assumed)}</p>'
         f"{details}</section>"
     )
 

@@ -1,4 +1,4 @@
-"""Who pays for a choice: how many wait longer than under fcfs, the job and the user who lose most, and killed jobs."""
+"""Who pays for a choice, or for a limit: how many wait longer, the job and the user who lose most, and killed jobs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from batfill.base.words import in_a_row
+from batfill.model.pools import Pools, amount_text
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
+from batfill_site.accounting.outages import most_held
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from numpy.typing import NDArray
 
+    from batfill.model.jobs import JobTable
+    from batfill.model.pools import Pool
     from batfill.model.schedule import Schedule
+    from batfill_pages.stats import Paired
+
+
+LIMITS = ("pool", "energy-budget", "backfill-while")  # shared options without which fcfs is replayed, too
 
 
 class Changed(NamedTuple):
@@ -128,6 +137,46 @@ class Payers(NamedTuple):
         if self.killed is not None:
             found["killed"] = {**self.killed._asdict(), "example": self.killed.example._asdict()}
         return found
+
+
+class Cost(NamedTuple):
+    """What limits cost fcfs: the jobs that they allow, under them and without them. Times in seconds."""
+
+    limits: dict[str, str]  # the options and their values
+    mean_wait_s: float  # without them,
+    max_wait_s: float
+    mean_bsld: float
+    longer: Paired  # the mean wait under them minus that without
+    payers: Payers  # under them, against without
+    left_out: int  # jobs that want more than there is
+    used: dict[str, str]  # of each pool the most that the log's own starts used at once; {} if they are not known
+
+    @property
+    def name(self) -> str:
+        """What fcfs is without, in a word or two."""
+        pools = Pools.of(self.limits["pool"]).pools if "pool" in self.limits else ()
+        if len(pools) == len(self.limits) == 1 and len(pools[0].name) < 15:
+            return pools[0].name
+        return {"energy-budget": "the budget", "backfill-while": "the gate"}.get("".join(self.limits), "caps")
+
+    @property
+    def text(self) -> str:
+        """The limits as a user writes them."""
+        return in_a_row([value if name == "pool" else f"{name} {value}" for name, value in self.limits.items()])
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self._asdict(), "longer": self.longer.as_dict(), "payers": self.payers.as_dict()}
+
+
+def used_in_log(pools: Iterable[Pool], jobs: JobTable) -> dict[str, str]:
+    """Of each pool of the machine the most that these jobs used at once in their log; {} if a wait is unknown."""
+    if jobs.waited_s is None or np.isnan(jobs.waited_s).any():
+        return {}
+    start_s = jobs.submit_s + jobs.waited_s
+    taken = {pool: pool.amounts(jobs) for pool in pools if not pool.of_user}
+    most = {pool: most_held(start_s, start_s + jobs.runtime_s, each) for pool, each in taken.items()}
+    return {pool.name: amount_text(amount, pool.base) for pool, amount in most.items()}
 
 
 def killed(schedule: Schedule, first: Schedule) -> Kills | None:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.workloads.swf import NO_RUN_TIME, REASONS, job_rows
 from batfill.workloads.swf_log import CANCELLED
+from batfill_site.accounting.cluster_log import HAD_GPUS
 from batfill_site.fidelity import PLACES, notes_of, number_of, unmodelled
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from batfill.workloads.formats import Source
 
 # How a header names a batch system.
@@ -31,13 +34,14 @@ class SiteLog(NamedTuple):
     system: str | None  # its batch system; None if unknown
 
     @classmethod
-    def of(cls, source: Source, wide: int) -> SiteLog:
-        """What the source of a workload says, of which so many jobs do not fit the machine."""
+    def of(cls, source: Source, wide: int, fields: Collection[str]) -> SiteLog:
+        """What the source of a workload says, of which so many jobs do not fit the machine; pools read these fields."""
         log, rows = source.log, job_rows(Path(source.where), [source.log])
         idle = rows.dropped.get(REASONS[NO_RUN_TIME], 0)
         cancelled = (~rows.keep & ~(log["runtime_s"] > 0) & (log["status"] == CANCELLED)).sum() if idle else 0
         head = " ".join(text for text in log.header if not text.lower().startswith(("; queue", "; user", "; group")))
-        groups = number_of(log, "group")
+        groups, of_gpus = number_of(log, "group"), any(field.startswith("gpu") for field in fields)
+        without = [what for what in unmodelled(log) if not (of_gpus and what.endswith(HAD_GPUS))]
         named = (name for name, words in NAMED.items() if re.search(rf"\b({words})\b", head, re.IGNORECASE))
         return cls(
             len(rows.keep),
@@ -45,7 +49,7 @@ class SiteLog(NamedTuple):
             int(cancelled),
             wide,
             [note for note in notes_of(log) if OF_RECORDS.fullmatch(note)],
-            [*unmodelled(log), *([f"{groups:,} groups or accounts"] if groups > 1 else [])],
+            [*without, *([f"{groups:,} groups or accounts"] if groups > 1 else [])],
             {place: number_of(log, place) for place in PLACES},
             source.system or next(named, None),
         )

@@ -26,7 +26,7 @@ from batfill_pages.words import duration_html as duration
 from batfill_site.advice.choices import KILLS, configurable
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
-from batfill_site.advice.what_if import GENTLE, LOGGED, REFERENCE, stated
+from batfill_site.advice.what_if import FREE, GENTLE, LOGGED, REFERENCE, stated
 from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 from batfill_site.score import ratio_text
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from batfill_pages.stats import Paired
-    from batfill_site.advice.payers import Changed, OneJob, OneUser, Payers
+    from batfill_site.advice.payers import Changed, Cost, OneJob, OneUser, Payers
     from batfill_site.advice.promise import Check
     from batfill_site.advice.site_log import SiteLog
     from batfill_site.advice.what_if import ChoiceFigures, Limit, Row, WhatIf
@@ -137,13 +137,14 @@ def headed(lead: str, o: ChoiceFigures) -> str:
     return fitting(f"{lead} **{short(o)}**: {lower(o.words)}", f"{lead} **{short(o)}**")
 
 
+OF_CHOICES = ("Kills", "Loses most", "Of the users")  # lines that a terminal has no room for beside one on a cap
 HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
 
 
 def cells(answer: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
     """A row of the first table under a limit; its columns are `HEAD`."""
     k, needs, mark = row.choice, row.needs, ""
-    name = LOGGED
+    name = f"fcfs without {answer.cost.name}" if answer.cost and row.role == FREE else LOGGED
     if k is not None:
         o = answer.outcomes[k]
         name = REFERENCE if not k else short(o)
@@ -164,6 +165,7 @@ def brief(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, 
     found = {
         "Why": why_text(answer, limit) if chosen is None else "",
         "Price": price_text(answer, limit) if chosen is None else "",
+        "Cap": cost_text(answer.cost, ran=answer.logged is not None) if answer.cost else "",
         "Tested": "" if chosen is None else tested_text(answer, k),
         "System": system_text(answer, limit, k, answer.runner_up(limit) if chosen is None else None),
         "Confidence": confidence_text(answer, limit) if chosen is None else "",
@@ -190,17 +192,18 @@ def log_lines(answer: WhatIf) -> dict[str, str]:
     left += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
     return {
         "Left out": f"{'; '.join([*(left or ['no row of the log']), places_text(site.places)]).removesuffix('; ')}.",
-        "Not modelled": unmodelled_text(site),
+        "Not modelled": unmodelled_text(site, limited=answer.cost is not None),
         "Real waits": fidelity_text(answer),
     }
 
 
-def unmodelled_text(site: SiteLog) -> str:
-    """What of the log is not modelled, and how a site's Slurm would be; "" if nothing is missed."""
-    said = f"{'; '.join(site.unmodelled)} (one queue, one machine)"
-    if site.system not in (None, "slurm"):
-        return f"{said}." * bool(site.unmodelled)
-    return f"{said}. With `sacct -P` as LOG and `--slurm-conf slurm.conf` they are." * bool(site.unmodelled)
+SLURM_MODEL = " With `sacct -P` as LOG and `--slurm-conf slurm.conf` they are."
+
+
+def unmodelled_text(site: SiteLog, *, limited: bool) -> str:
+    """What of the log is not modelled, and how a site's Slurm would be, without limits; "" if nothing is missed."""
+    more = "" if limited or site.system not in (None, "slurm") else SLURM_MODEL
+    return f"{'; '.join(site.unmodelled)} (one queue, one machine).{more}" * bool(site.unmodelled)
 
 
 def places_text(places: Mapping[str, int]) -> str:
@@ -255,6 +258,23 @@ def price_text(answer: WhatIf, limit: Limit) -> str:
         return ""
     o = answer.outcomes[k]
     return f"{short(o)} has the shorter mean wait, slowdown {slowdown(o.mean_bsld)}, and kills nothing."
+
+
+def cost_text(cost: Cost, *, ran: bool) -> str:
+    """What limits cost fcfs, who pays, how many jobs never fit, and what the log used, if it is of jobs that `ran`."""
+    found, users = cost.longer, cost.payers.users
+    said = f"{cost.text} leaves fcfs's mean wait as it is"
+    if found.value or cost.payers.jobs.longer:
+        between = f"{percent(CONFIDENCE)} interval {interval_text(found, lambda longer_s: growth(longer_s, 0))}"
+        said = f"{cost.text}: fcfs's mean wait **{growth(found.value, 0)}**"
+        said += f" ({between if found.bounded else 'too few weeks for an interval'})"
+        said += f"; {percent(cost.payers.jobs.share)} of jobs{f', {users_text(users)} users,' if users else ''}"
+        said += f" wait over {LONGER} longer"
+    said += f"; left out: {things(cost.left_out, 'job')} that would never fit" * bool(cost.left_out)
+    if not ran:
+        return f"{said}."
+    used = in_a_row([most if len(cost.used) == 1 else f"{most} of {name}" for name, most in cost.used.items()])
+    return f"{said}. The log's own starts {f'used up to {used}' if used else 'are without it'}."
 
 
 def passed_over_text(answer: WhatIf, limit: Limit) -> str:
@@ -767,7 +787,8 @@ def first_lines(answer: WhatIf) -> list[str]:
     table = [
         gap.join([f"{row[0]:{widths[0]}}", *map(str.rjust, row[1:-1], widths[1:]), row[-1]]).rstrip() for row in rows
     ]
-    said = [f"{name}: {text}" for name, text in brief(answer, answer.limit).items()]
+    less = OF_CHOICES if answer.cost else ()  # the screen is full
+    said = [f"{name}: {text}" for name, text in brief(answer, answer.limit).items() if name not in less]
     return [
         filled(f"{log_name(answer.workload.name)}: {log}"),
         *(filled(f"Warning: {text}.") for text in answer.workload.size_warnings),

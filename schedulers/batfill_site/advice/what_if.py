@@ -40,7 +40,8 @@ from batfill_site.advice.choices import (
     planned,
     shared_of,
 )
-from batfill_site.advice.payers import Payers
+from batfill_site.advice.payers import LIMITS as LIMITING
+from batfill_site.advice.payers import Cost, Payers, used_in_log
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.config.systems import SYSTEMS
 from batfill_site.fidelity import fidelity_of
@@ -72,8 +73,9 @@ LOADS = (1.0, promise.BUSIER)  # over the log's, at which the promise of first t
 UNSEEN = 0.01  # of the logged waits: below, the replay does not show the site's waits; where nothing gains, below 0.1
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
 WAITS, SLOWDOWN = "waits", "slowdown"  # what the advice is chosen by, see `advised`
-ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, LOGGED = (  # rows of the first table
-    *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "in the log"),
+ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE, LOGGED = (  # rows of the first table
+    *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "fcfs without limits"),
+    "in the log",
 )
 
 
@@ -110,8 +112,8 @@ class ChoiceFigures(NamedTuple):
 class Row(NamedTuple):
     """A row of the first table. Times in seconds."""
 
-    role: str  # ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE or LOGGED
-    choice: int | None  # the index of its outcome; None for the log
+    role: str  # ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE or LOGGED
+    choice: int | None  # the index of its outcome; None for the last two
     mean_wait_s: float
     max_wait_s: float
     mean_bsld: float
@@ -170,6 +172,7 @@ class WhatIf(Keyed):
     checks: tuple[Check, ...] = ()  # of the promise of first tries, at each of LOADS; () if not tried as they are
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
+    cost: Cost | None = None  # of the limits that the choices share, if any
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
     @property
@@ -287,6 +290,8 @@ class WhatIf(Keyed):
             if k is not None and k not in [row.choice for row in found]:
                 o = self.outcomes[k]
                 found.append(Row(role, k, o.mean_wait_s, o.max_wait_s, o.mean_bsld, NEEDS[o.effort]))
+        if (cost := self.cost) is not None:
+            found.append(Row(FREE, None, cost.mean_wait_s, cost.max_wait_s, cost.mean_bsld, NEEDS[0]))
         if (score := self.logged) is not None and self.logged_bsld is not None:
             means = (score.logged_mean_s, score.logged_longest_s, self.logged_bsld)
             found.append(Row(LOGGED, None, *means, "what the site ran"))
@@ -400,6 +405,7 @@ class WhatIf(Keyed):
             "logged": None if self.logged is None else {**self.logged._asdict(), "mean_bsld": self.logged_bsld},
             **dict.fromkeys(("promise", "promise_busier")),
             **{name: one.as_dict() for name, one in zip(("promise", "promise_busier"), self.checks, strict=False)},
+            "cost": None if self.cost is None else self.cost.as_dict(),
             "reaction": None if self.reaction is None else self.reaction._asdict(),
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
@@ -463,6 +469,7 @@ def what_if(
     withheld = beyond(system, tried)
     read = read_once(log, **how.reading)
     workload, jobs, size = how.jobs(read)
+    limits, fitting = {name: shared[name] for name in LIMITING if shared.get(name)}, jobs
     if shared.get("pool"):  # whatever the order, the same jobs run
         pools = Pools.of(shared["pool"]).pools
         jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
@@ -470,8 +477,9 @@ def what_if(
             raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
     source = source_of(read, **how.reading)
     loads = LOADS if promise.PRESET in (choice.options for choice in tried) else ()
-    with patient_progress("choices", len(tried) + len(loads) + 1) as advance:
+    with patient_progress("choices", len(tried) + bool(limits) + len(loads) + 1) as advance:
         schedules = [choice.replay(jobs, workload, advance) for choice in tried]
+        unlimited = tried[0].without(limits).replay(jobs, workload, advance) if limits else schedules[0]
         checks = tuple(promise.check(jobs, workload, advance, load=load) for load in loads)
         grade = fidelity_of(source)
         advance(1.0)
@@ -509,7 +517,7 @@ def what_if(
         for by, name, rows in groups_of(jobs, size)
         if rows.any()
     ]
-    logged, logged_bsld = logged_figures(schedules[0], tau_s) if grade.plain is not None else (None, None)
+    logged, logged_bsld = logged_figures(unlimited, tau_s) if grade.plain is not None else (None, None)
     answer = WhatIf(
         workload,
         settings,
@@ -522,10 +530,11 @@ def what_if(
         chains,
         withheld,
         grade,
-        SiteLog.of(source, len(workload.jobs) - len(jobs)),
+        SiteLog.of(source, len(workload.jobs) - len(fitting), Options.of(tried[0].options).fields),
         checks=checks,
         logged=logged,
         logged_bsld=logged_bsld,
+        cost=cost_of(limits, fitting, schedules[0], unlimited, tau_s, seed) if limits else None,
     )
     reaction = None if answer.undecided else reaction_of(answer, jobs, tau_s)
     return answer if reaction is None else replace(answer, reaction=reaction)
@@ -555,6 +564,18 @@ def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float] | tuple
     known = ~np.isnan(waited_s)
     bsld = bounded_slowdown(waited_s[known], first.runtime_s[known], tau_s)
     return score(jobs.submit_s[known], waited_s[known], first.wait_s[known]), mean_of(bsld)
+
+
+def cost_of(
+    limits: dict[str, str], jobs: JobTable, under: Schedule, without: Schedule, tau_s: float, seed: int
+) -> Cost:
+    """What limits cost the scheduler of these two schedules, of those of the jobs that the limits allow."""
+    waits, runs = (np.array([getattr(one, name) for one in (without, under)]) for name in ("wait_s", "runtime_s"))
+    both = of_jobs(("without", "under"), under.jobs.submit_s, bounded_slowdown(waits, runs, tau_s), waits)
+    (longer,) = both.paired([waits[1] - waits[0]], seed)
+    figures = mean_of(waits[0]), float(waits[0].max()), mean_of(both.bsld[0])
+    left_out, used = len(jobs) - len(under.jobs), used_in_log(under.pools, jobs)
+    return Cost(limits, *figures, longer, Payers.of(under, without), left_out, used)
 
 
 def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None:

@@ -71,7 +71,7 @@ def import_log(
     """
     from batfill.base.files import all_or_none, one_at_a_time
     from batfill.base.version import __version__
-    from batfill.workloads.formats import format_of
+    from batfill.workloads.formats import format_of, left_behind
     from batfill_site.accounting.cluster_log import ClusterLog, Key
     from batfill_site.accounting.systems import read_records, save_imported
 
@@ -99,7 +99,7 @@ def import_log(
         if key is not None:
             names.save(key)
         rows = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")
-    for note in log.summary:
+    for note in (*log.summary, *left_behind(log.stated, out)):
         aside(note)
     warn(log.warnings)
     wrote(
@@ -111,6 +111,7 @@ def import_log(
         first=reading.examples,
         empty_files=reading.empty,
         not_modelled=dict(+reading.unmodelled),
+        amounts=log.stated,
         became_eligible={"jobs": reading.held, "hours": reading.held_s / 3600} if reading.held else None,
         warnings=log.warnings,
     )
