@@ -105,5 +105,6 @@ def longest(waits, unit_s=HOUR_S, digits=0):
 
 
 def ratio(one):
-    """A ratio with its interval, marked if it is beyond chance."""
-    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}){MARKS.get(one.verdict, '')}"
+    """A ratio with its interval, if there are enough periods for one, marked if it is beyond chance."""
+    interval = f" ({one.low:.2f} to {one.high:.2f})" if one.bounded else ""
+    return f"{one.value:.2f}{interval}{MARKS.get(one.verdict, '')}"
