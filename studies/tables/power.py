@@ -29,7 +29,7 @@ from batfill.replays.replay import simulate
 from batfill_pages.stats import holm, paired
 from studies.papers.page import markdown
 from studies.tables.common import LOGS, by_name, made_by, parser_of, ratio, replay_all, summed, write_replays
-from studies.tables.first_tries import logs_at_hand
+from studies.tables.first_tries import logs_at_hand, spread_cell
 from studies.tables.variants import Variant
 
 IDLE_W, MOST_W, LEAST_W = 100, 100, 25  # of an idle processor, and what a job adds to it at most and at least
@@ -44,9 +44,14 @@ CAPS, BUDGETS = (0.9, 0.8, 0.7, 0.6), (0.9, 0.8, 0.7)
 NONE, KNOWN, UNKNOWN, ROUGH, WORST = "none", "announced", "not announced", "within 20 %", "busy watts"
 CAP, BUDGET, HOLDS = "constant cap", "budget", "head-holds"
 TAKES = {KNOWN: "watts", UNKNOWN: "watts", ROUGH: "estimate", WORST: f"{MOST_W}W"}  # of the pool
-# The shares, the rules, and which of them are compared
-CAPPED = CAPS, (NONE, KNOWN, UNKNOWN, ROUGH, WORST), ((KNOWN, NONE), (UNKNOWN, KNOWN), (ROUGH, KNOWN), (WORST, KNOWN))
-BUDGETED = BUDGETS, (NONE, CAP, BUDGET, HOLDS), ((CAP, BUDGET), (HOLDS, BUDGET), (BUDGET, NONE))
+# The shares, the rules, which of them are compared, and of which is told what was drawn
+CAPPED = (
+    CAPS,
+    (NONE, KNOWN, UNKNOWN, ROUGH, WORST),
+    ((KNOWN, NONE), (UNKNOWN, KNOWN), (ROUGH, KNOWN), (WORST, KNOWN)),
+    (NONE, UNKNOWN, ROUGH),
+)
+BUDGETED = BUDGETS, (NONE, CAP, BUDGET, HOLDS), ((CAP, BUDGET), (HOLDS, BUDGET), (BUDGET, NONE)), (CAP, BUDGET, HOLDS)
 MONTH_S, EVERY_S = 30 * DAY_S, 60 * DAY_S
 SHOWN = ("KTH-SP2", "SDSC-SP2", "CTC-SP2", "HPC2N")
 
@@ -171,18 +176,23 @@ def within(dates, values, periods):
     return float((np.interp(ends, dates, until) - np.interp(begins, dates, until)).sum())
 
 
-def table(found, name, shares, rules, pairs):
-    """Of one scheduler, by log and share: mean wait, longest wait, what is drawn; and ratios of waits, in `all` too."""
-    rows, keys = [], [((name, share, mine), (name, share, base)) for share in shares for mine, base in pairs]
-    for log, of_logs in [*((log, [each]) for log, each in found.items()), ("all", list(found.values()))]:
-        ratios = iter(compared(of_logs, keys))
+def tables(found, name, shares, rules, pairs, drawing):
+    """Of one scheduler, by log and share: waits, what is drawn, and ratios of mean waits."""
+    keys = [((name, share, mine), (name, share, base)) for share in shares for mine, base in pairs]
+    waits, drawn, ratios = [], [], []
+    for log, replicas in found.items():
         for share in shares:
-            cells = [""] * (len(rules) + 1)
-            if log != "all":
-                told_of = {rule: [each[name, share, rule] for each in of_logs[0]] for rule in rules}
-                cells = ["{:,}, {:.1%} of the work".format(*told_of[NONE][0].left_out), *map(cell, told_of.values())]
-            rows.append((log, f"{share:.0%}", *cells, *(ratio(next(ratios)) for _ in pairs)))
-    return markdown(("log", "share", "left out", *rules, *map(" over ".join, pairs)), rows)
+            each = {rule: [one[name, share, rule] for one in replicas] for rule in rules}
+            left_out = "{:,}, {:.1%} of the work".format(*each[NONE][0].left_out)
+            waits.append((log, f"{share:.0%}", *map(waits_cell, each.values())))
+            drawn.append((log, f"{share:.0%}", left_out, *(drawn_cell(each[rule]) for rule in drawing)))
+    for log, of_logs in [*((log, [each]) for log, each in found.items()), ("all", list(found.values()))]:
+        cells = iter(map(ratio, compared(of_logs, keys)))
+        ratios += [(log, f"{share:.0%}", *(next(cells) for _ in pairs)) for share in shares]
+    heads = rules, ("left out", *drawing), map(" over ".join, pairs)
+    return "\n\n".join(
+        markdown(("log", "share", *head), rows) for head, rows in zip(heads, (waits, drawn, ratios), strict=True)
+    )
 
 
 def compared(of_logs, keys):
@@ -195,12 +205,16 @@ def compared(of_logs, keys):
     return [replace(one, corrected_p=p) for one, p in zip(found, holm([one.p for one in found]), strict=True)]
 
 
-def cell(replicas):
-    """The mean wait and the longest in hours, and what was drawn."""
-    mean_h = np.mean([one.waits_s.sum() / one.jobs for one in replicas]) / HOUR_S
+def waits_cell(replicas):
+    """The mean wait with the least and the most of the replicas, and the longest, in hours."""
+    means_h = np.array([one.waits_s.sum() / one.jobs for one in replicas]) / HOUR_S
+    return f"{spread_cell(means_h)}, {max(one.longest_s for one in replicas) / HOUR_S:,.0f}"
+
+
+def drawn_cell(replicas):
+    """The share of the time in which more than the cap was drawn and how much more, or of the budget."""
     share, excess = np.mean([(one.share, one.excess) for one in replicas], axis=0)
-    drawn = f", {share:.1%}" + f" by {excess:.1%}" * bool(excess)
-    return f"{mean_h:.2f}, {max(one.longest_s for one in replicas) / HOUR_S:,.0f}{drawn * bool(share)}"
+    return f"{share:.1%}" + f" by {excess:.1%}" * bool(excess)
 
 
 def csv_rows(tasks, done):
@@ -224,7 +238,7 @@ def main(words):
         ours = [(task.variant.log, one) for task, one in zip(tasks, done, strict=True) if task.hours == hours]
         found = {log: [one for other, one in ours if other == log] for log in logs}
         for name in SCHEDULERS if hours != BY_DAY else [FCFS]:
-            print(f"\n{name}, {hours or 'budgets'}:\n\n{table(found, name, *(CAPPED if hours else BUDGETED))}")
+            print(f"\n{name}, {hours or 'budgets'}:\n\n{tables(found, name, *(CAPPED if hours else BUDGETED))}")
     write_replays(given.csv, about, csv_rows(tasks, done))
 
 

@@ -117,7 +117,7 @@ def test_the_tables_have_a_row_for_each_log_and_share(power, log, capsys, tmp_pa
     for title in ("fcfs, 17 to 21 h:", "fcfs, 8 to 20 h:", "fcfs, budgets:"):
         assert title in shown
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines() if line.startswith("|")]
-    assert [row[:2] for row in rows if row[1] == "70%"] == [["log", "70%"], ["all", "70%"]] * 2
-    assert [row[:2] for row in rows if row[1] == "80%"] == [["log", "80%"], ["all", "80%"]] * 3
+    for share, times in (("70%", 2), ("80%", 3)):
+        assert [row[0] for row in rows if row[1] == share] == ["log", "log", "log", "all"] * times
     lines = [line for line in (tmp_path / "replays.csv").read_text().splitlines() if not line.startswith("#")]
     assert len(lines) == 1 + 2 * (2 * 2 * 5 + 4)  # seeds, hours, caps, rules; and the budget's rules
