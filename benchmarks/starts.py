@@ -1,4 +1,4 @@
-"""Digests of every start, kill and machine under 250 settings: a change that is no change of rule keeps them.
+"""Digests of every start, kill and machine under 266 settings: a change that is no change of rule keeps them.
 
     python benchmarks/starts.py --out before.json
     python benchmarks/starts.py --against before.json        # after the change: exit status 1 if one differs
@@ -27,7 +27,8 @@ from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation4 import Conversation4
 from batfill.live.conversation5 import Conversation5
-from batfill.model.jobs import LARGE, SMALL, Workload, job_table
+from batfill.model.calendar import ANNOUNCED, Calendar, Window
+from batfill.model.jobs import DAY_S, HOUR_S, LARGE, SMALL, Workload, job_table
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate
@@ -113,6 +114,20 @@ def settings():
     yield "kth all needed narrow", "kth", "replay", {**HEADLINE, **ALL, **NEEDED, **NARROW}
     yield "kth first tries", "kth", "replay", {"preset": "first-tries"}
     yield "kth depth 4", "kth", "replay", {"depth": 4}
+    evenings = [(DAY_S * day + 17.0 * HOUR_S, DAY_S * day + 21.0 * HOUR_S) for day in range(400)]
+    falls = [Window(ANNOUNCED, begin, end, 3000, pool="power", base="W") for begin, end in evenings]
+    always, sudden = Calendar(tuple(falls)), Calendar(tuple(one._replace(announced=one.begin) for one in falls))
+    power, budget = {"pool": "power=10kW@100W"}, "4500kWh@100d..130d,watts=100W"
+    planned = {
+        "pool": {"pool": "power=7kW@100W"}, "pool skipped": {"pool": "power=7kW@100W:skip"},
+        "users": {"max-running": 3},
+        "cap": {**power, "calendar": always}, "cap not announced": {**power, "calendar": sudden},
+        "gate": {"backfill-while": evenings},
+        "budget": {"energy-budget": budget}, "budget holds": {"energy-budget": f"{budget},head-holds"},
+    }  # fmt: skip
+    for name, options in planned.items():
+        yield f"kth fcfs {name}", "kth", "replay", {"policy": "fcfs", **options}
+        yield f"kth saf {name}", "kth", "replay", {"policy": "saf", **options}
     for name, options in {"always": FOREST, "needed": {**FOREST, **NEEDED}}.items():
         yield f"sample forest {name}", "sample", "replay", {"policy": "fcfs", **options}
     yield "sample decoupled", "sample", "replay", {"policy": "fcfs", **FOREST, "regime": "decoupled"}

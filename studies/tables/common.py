@@ -1,15 +1,20 @@
-"""What the tables share: the archive's logs by their names, long waits, marks of differences, and progress."""
+"""What the tables share: the archive's logs by their names, replays of many, what made a page, and marks of waits."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 
+from batfill.base.files import csv_text, digest, write_text
+from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S, WEEK_S
 from batfill.model.metrics import bounded_slowdown
+from batfill_lab.processes import spread
 from batfill_pages.stats import BETTER, WORSE
 
 # The names in the tables, by file.
@@ -52,6 +57,36 @@ def progress(text):
     print(text, file=sys.stderr, flush=True)
 
 
+def replay_all(replayed, tasks, processes):
+    """What `replayed` returns of each task, in their order."""
+    found, began_s = [None] * len(tasks), time.perf_counter()
+    for done, (place, one) in enumerate(spread(replayed, tasks, processes), 1):
+        if isinstance(one, Exception):
+            raise one
+        found[place] = one
+        progress(f"{done} of {len(tasks)}, {time.perf_counter() - began_s:.0f} s: {tasks[place].name}")
+    return found
+
+
+def made_by(study, words, logs, *about):
+    """The lines on what made a page: the version, the command, what else is to say, and the logs."""
+    command = shlex.join(["python", "-m", f"studies.tables.{study}", *words])
+    files = (f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items())
+    return [f"batfill {__version__}, {command}", *about, *files]
+
+
+def write_replays(path, about, rows):
+    """Write the figures of every replay, if a file is given."""
+    if path:
+        write_text(path, "".join(f"# {line}\n" for line in about) + csv_text(rows))
+
+
+def summed(each):
+    """The sum of arrays of which some end earlier."""
+    longest = max(map(len, each))
+    return np.sum([np.pad(one, (0, longest - len(one))) for one in each], axis=0)
+
+
 def waits_of(schedule):
     """The waits of the jobs that ran, in seconds."""
     return (schedule.start_s - schedule.jobs.submit_s)[~schedule.rejected]
@@ -70,5 +105,6 @@ def longest(waits, unit_s=HOUR_S, digits=0):
 
 
 def ratio(one):
-    """A ratio with its interval, marked if it is beyond chance."""
-    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}){MARKS.get(one.verdict, '')}"
+    """A ratio with its interval, if there are enough periods for one, marked if it is beyond chance."""
+    interval = f" ({one.low:.2f} to {one.high:.2f})" if one.bounded else ""
+    return f"{one.value:.2f}{interval}{MARKS.get(one.verdict, '')}"

@@ -12,25 +12,32 @@ number of jobs that are tested.
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from typing import NamedTuple
 
 import numpy as np
 
-from batfill.base.files import csv_text, digest, write_text
-from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S, WEEK_S
 from batfill.model.options import Options, of_arguments
 from batfill.replays.replay import simulate
-from batfill_lab.processes import spread
 from batfill_pages.palette import LIGHT, REST
 from batfill_pages.stats import paired
 from batfill_site.advice.promise import TAU_S, figures_of
 from studies.papers.page import markdown
-from studies.tables.common import by_name, by_week, in_a_folder, parser_of, progress, ratio, waits_of
-from studies.tables.first_tries import logs_at_hand, spread_cell
+from studies.tables.common import (
+    by_name,
+    by_week,
+    in_a_folder,
+    made_by,
+    parser_of,
+    ratio,
+    replay_all,
+    summed,
+    waits_of,
+    write_replays,
+)
+from studies.tables.first_tries import Task, logs_at_hand, spread_cell
 from studies.tables.first_tries_figures import DRAWN, save
 from studies.tables.variants import Variant
 
@@ -54,14 +61,6 @@ class Replay(NamedTuple):
     figures: tuple[float, ...]  # as RATIOS
     weekly: tuple[np.ndarray, ...]  # as WEEKLY: sums by week of submission
     mean_wait_s: float
-
-
-class Task(NamedTuple):
-    """One replica of a log, at each setting."""
-
-    variant: Variant
-    seed: int
-    settings: dict
 
 
 def settings_of(depths, tested):
@@ -121,9 +120,7 @@ def paired_over_weeks(replicas, name, depths, place):
     """Each depth against one reservation, over weeks."""
 
     def sums(depth):
-        each = [one[name, depth, "all"].weekly[place] for one in replicas]
-        weeks = max(map(len, each))
-        return np.sum([np.pad(one, (0, weeks - len(one))) for one in each], axis=0)
+        return summed([one[name, depth, "all"].weekly[place] for one in replicas])
 
     return paired(np.array([sums(depth) for depth in depths]), sums(1), seed=0)
 
@@ -188,18 +185,10 @@ def main(words):
     logs = by_name(given.logs or logs_at_hand())
     settings = settings_of(DEPTHS, ("all",)) | settings_of((1, "all"), TESTED)
     tasks = [Task(Variant(log, path), seed, settings) for log, path in logs.items() for seed in range(given.seeds)]
-    done, began_s = [{}] * len(tasks), time.perf_counter()
-    for n, (place, one) in enumerate(spread(replayed, tasks, given.jobs), 1):
-        if isinstance(one, Exception):
-            raise one
-        done[place] = one
-        progress(f"{n} of {len(tasks)}, {time.perf_counter() - began_s:.0f} s: {tasks[place].variant.log}")
+    done = replay_all(replayed, tasks, given.jobs)
     found = {log: [one for task, one in zip(tasks, done, strict=True) if task.variant.log == log] for log in logs}
-    about = [
-        f"batfill {__version__}, python -m studies.tables.depth {shlex.join(words)}",
-        f"seeds 0 to {given.seeds - 1}, tau {TAU_S:g} s; wide: more than {WIDE:g} of the machine",
-        *(f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items()),
-    ]
+    setting = f"seeds 0 to {given.seeds - 1}, tau {TAU_S:g} s; wide: more than {WIDE:g} of the machine"
+    about = made_by("depth", words, logs, setting)
     print("<!--", *about, "-->", sep="\n")
     print(f"\nWith one reservation:\n\n{base_table(found)}")
     for name in SCHEDULERS:
@@ -208,8 +197,7 @@ def main(words):
     if given.figure:
         with mpl.rc_context(DRAWN):
             save(depth_figure(found), given.figure)
-    if given.csv:
-        write_text(given.csv, "".join(f"# {line}\n" for line in about) + csv_text(csv_rows(tasks, done)))
+    write_replays(given.csv, about, csv_rows(tasks, done))
 
 
 if __name__ == "__main__":

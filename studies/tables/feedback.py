@@ -11,15 +11,12 @@ over the seeds, with the least and the most.
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from batfill.base.files import csv_text, digest, write_text
-from batfill.base.version import __version__
 from batfill.model.feedback import Follows, feedback_of
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import TAU_S
@@ -27,9 +24,8 @@ from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import follows_of, replay_jobs
 from batfill.workloads import opened
-from batfill_lab.processes import spread
 from studies.papers.page import markdown
-from studies.tables.common import LOGS, by_name, parser_of, progress
+from studies.tables.common import LOGS, by_name, made_by, parser_of, replay_all, write_replays
 from studies.tables.first_tries import logs_at_hand
 
 FEEDBACKS = ("none", "after:20min", "after:1h", "after:8h", "sessions")
@@ -51,6 +47,11 @@ class Task(NamedTuple):
     path: Path
     feedback: str
     seeds: int
+
+    @property
+    def name(self):
+        """The log and the feedback."""
+        return f"{self.log}, {self.feedback}"
 
 
 def jittered(follows, seed):
@@ -113,17 +114,10 @@ def main(words):
     given = parser.parse_args(words)
     logs = by_name(given.logs or [path for path in logs_at_hand() if LOGS.get(path.name) in SHOWN])
     tasks = [Task(log, path, feedback, given.seeds) for log, path in logs.items() for feedback in FEEDBACKS]
-    found = {}
-    for place, one in spread(replayed, tasks, given.jobs):
-        if isinstance(one, Exception):
-            raise one
-        found[tasks[place].log, tasks[place].feedback] = one
-        progress(f"{len(found)} of {len(tasks)}: {tasks[place].log}, {tasks[place].feedback}")
-    about = [
-        f"batfill {__version__}, python -m studies.tables.feedback {shlex.join(words)}",
-        f"seeds 0 to {given.seeds - 1}, think times moved by up to {JITTER_S} s, tau {TAU_S:g} s",
-        *(f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items()),
-    ]
+    done = replay_all(replayed, tasks, given.jobs)
+    found = {(task.log, task.feedback): one for task, one in zip(tasks, done, strict=True)}
+    setting = f"seeds 0 to {given.seeds - 1}, think times moved by up to {JITTER_S} s, tau {TAU_S:g} s"
+    about = made_by("feedback", words, logs, setting)
     print("<!--", *about, "-->", sep="\n")
     table = markdown(("log", "policy", *FEEDBACKS), [row for log in logs for row in ratios(found, log)])
     print(f"\nMean bounded slowdown over that of FCFS under the same feedback:\n\n{table}")
@@ -131,15 +125,13 @@ def main(words):
     columns += ("last submission (h)", "last end (h)", "jobs a day")
     table = markdown(columns, [row for log in logs for row in absolute(found, log)])
     print(f"\nThe figures behind, as means over the seeds:\n\n{table}")
-    if given.csv:
-        rows = [
-            (log, feedback, seed, name, *figures)
-            for (log, feedback), (_, seeds) in sorted(found.items())
-            for seed, one in enumerate(seeds)
-            for name, figures in one.items()
-        ]
-        header = ("log", "feedback", "seed", "policy", *FIGURES)
-        write_text(given.csv, "".join(f"# {line}\n" for line in about) + csv_text([header, *rows]))
+    rows = [
+        (log, feedback, seed, name, *figures)
+        for (log, feedback), (_, seeds) in sorted(found.items())
+        for seed, one in enumerate(seeds)
+        for name, figures in one.items()
+    ]
+    write_replays(given.csv, about, [("log", "feedback", "seed", "policy", *FIGURES), *rows])
 
 
 if __name__ == "__main__":

@@ -12,20 +12,17 @@ half of the jobs, scored on the second.
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from batfill.base.files import digest
-from batfill.base.version import __version__
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
 from batfill.workloads.formats import source_of
 from batfill_site.fidelity import PLAIN, WITH_OUTAGES, Factors, fitted, logged_of
 from batfill_site.score import percent, ratio_text
 from studies.papers.page import markdown
-from studies.tables.common import by_name, progress
+from studies.tables.common import by_name, made_by, progress
 from studies.tables.first_tries import logs_at_hand
 
 REPLAYS = {"plain": PLAIN, "outages": WITH_OUTAGES}
@@ -84,11 +81,7 @@ def main(words):
         logged = logged_in(path)
         scores += score_rows(log, logged)
         fits += fit_rows(log, logged)
-    about = [
-        f"batfill {__version__}, {shlex.join(['python', '-m', 'studies.tables.fidelity', *words])}",
-        *(f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items()),
-    ]
-    print("<!--", *about, "-->", sep="\n")
+    print("<!--", *made_by("fidelity", words, logs), "-->", sep="\n")
     head = ("log", "replay", "jobs", "mean error", "median error", "simulated / logged", "mean wait, hours")
     head += ("within 10 min", "correlation")
     print(f"\n{markdown(head, scores)}")

@@ -14,23 +14,18 @@ preset with its neighbours on the same variants, and prints no other table.
 
 from __future__ import annotations
 
-import shlex
 import sys
-import time
 from typing import NamedTuple
 
 import numpy as np
 
 import batfill as bf
-from batfill.base.files import csv_text, digest, write_text
-from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
 from batfill.model.options import Options, of_arguments
-from batfill_lab.processes import spread
 from batfill_site.advice.promise import BUSY, OTHER_TAU_S, OVERLOADED, QUIET, SHORT, TAU_S, Check, Figures, figures_of
 from studies.papers.page import markdown
 from studies.papers.run import places
-from studies.tables.common import LOGS, by_name, parser_of, progress
+from studies.tables.common import LOGS, by_name, made_by, parser_of, replay_all, write_replays
 from studies.tables.models import DRAWS, MODELS, Generated
 from studies.tables.variants import LOADS, WHOLE, Variant, variants_of
 
@@ -76,6 +71,11 @@ class Task(NamedTuple):
     seed: int
     settings: dict
 
+    @property
+    def name(self):
+        """The log, the variant and the seed."""
+        return f"{self.variant.log}, {self.variant.name}, seed {self.seed}"
+
 
 def replayed(task):
     """The replica's number of jobs, and the figures by setting."""
@@ -84,19 +84,6 @@ def replayed(task):
         name: figures_of(bf.replay(workload, advance=lambda _: None, **setting).schedule)
         for name, setting in task.settings.items()
     }
-
-
-def replay_all(tasks, processes):
-    """What `replayed` returns of each task, in their order."""
-    found, began = [None] * len(tasks), time.perf_counter()
-    for done, (place, one) in enumerate(spread(replayed, tasks, processes), 1):
-        if isinstance(one, Exception):
-            raise one
-        found[place] = one
-        variant, seed, _ = tasks[place]
-        took = f"{time.perf_counter() - began:.0f} s"
-        progress(f"{done} of {len(tasks)}, {took}: {variant.log}, {variant.name}, seed {seed}")
-    return found
 
 
 def checks(tasks, found):
@@ -274,12 +261,8 @@ def main(words):
     given = parser.parse_args(words)
     logs = {} if given.generated else by_name(given.logs or logs_at_hand())
 
-    about = [
-        f"batfill {__version__}, python -m studies.tables.first_tries {shlex.join(words)}",
-        f"seeds 0 to {given.seeds - 1}, tau {TAU_S:g} s and {OTHER_TAU_S:g} s",
-        f"first tries: {Options.of(FIRST_TRIES).as_text()}",
-        *(f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items()),
-    ]
+    setting = f"seeds 0 to {given.seeds - 1}, tau {TAU_S:g} s and {OTHER_TAU_S:g} s"
+    about = made_by("first_tries", words, logs, setting, f"first tries: {Options.of(FIRST_TRIES).as_text()}")
     variants = [variant for log, path in logs.items() for variant in variants_of(log, path)]
     if given.load:
         variants = [Variant(log, path, WHOLE, str(given.load)) for log, path in logs.items()]
@@ -287,7 +270,7 @@ def main(words):
         variants = [Generated(model, draw) for model in MODELS for draw in DRAWS]
     tried = {BASE: ON_VARIANTS[BASE], **FAMILY} if given.family else ON_VARIANTS
     tasks = [Task(variant, seed, tried) for variant in variants for seed in range(given.seeds)]
-    done = replay_all(tasks, given.jobs)
+    done = replay_all(replayed, tasks, given.jobs)
     found = checks(tasks, done)
     print("<!--", *about, "-->", sep="\n")
     if given.family:
@@ -296,11 +279,10 @@ def main(words):
     print(f"\n{counts_line(found)}\n\n{worst_table(found)}\n\n{promise_table(found)}", flush=True)
     if logs and not (given.quick or given.load):
         compared = comparison_tasks(logs, given.seeds)
-        done += replay_all(compared, given.jobs)
+        done += replay_all(replayed, compared, given.jobs)
         print(f"\n{comparison_table(checks(compared, done[len(tasks) :]))}")
         tasks += compared
-    if given.csv:
-        write_text(given.csv, "".join(f"# {line}\n" for line in about) + csv_text(csv_rows(tasks, done)))
+    write_replays(given.csv, about, csv_rows(tasks, done))
 
 
 if __name__ == "__main__":

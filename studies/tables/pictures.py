@@ -99,6 +99,28 @@ def fidelity(page):
     return Picture("simulated mean wait over the logged one", [row[0] for row in rows if row[0]], series)
 
 
+def waits_by_share(page, names, shares, axis):
+    """Mean waits by log, at these shares of the power or the energy."""
+    head, rows = table_with(page, *names)
+    shown = [row for row in rows if row[1] in shares]
+    series = {name: [dot_of(row[head.index(column)]) for row in shown] for column, name in names.items()}
+    return Picture(axis, [f"{row[0]}, {row[1]}" for row in shown], series, logarithmic=True, at=None)
+
+
+def power(page):
+    """Without a cap in the evenings, and with it if watts are known or not."""
+    names = {"none": "no cap", "announced": "a cap, watts known", "busy watts": "a cap, busy watts assumed"}
+    return waits_by_share(page, names, ("80%", "70%"), "FCFS's mean wait, hours; cap as a share of full power")
+
+
+def power_budgets(page):
+    """The same energy in a month by a constant cap, and by a balance."""
+    names = {"constant cap": "constant cap", "budget": "budget", "head-holds": "budget, head-holds"}
+    return waits_by_share(
+        page, names, ("90%", "80%"), "FCFS's mean wait, hours; energy as a share of what jobs draw without a budget"
+    )
+
+
 def predictions(page):
     """A prediction in the whole decision, and in the queue's order alone."""
     names = {"easy++, all": "EASY++ in the whole decision", "easy++, order": "EASY++ in the order alone"}
@@ -133,9 +155,12 @@ def what_we_found(page):
     return Picture("longest wait, days", [row[0] for row in rows], days, logarithmic=True, at=None)
 
 
+# By page, and the file's name if that is another.
 PICTURES = {
     "feedback": feedback,
     "fidelity": fidelity,
+    "power": power,
+    "power budgets": power_budgets,
     "predictions": predictions,
     "rl": rl,
     "tuning": tuning,
@@ -183,12 +208,13 @@ def main():
     parser.add_argument("--pages", type=Path, default=Path("docs/results"), help="the folder of the pages")
     given = parser.parse_args()
     for name, of in PICTURES.items():
-        picture = of((given.pages / f"{name}.md").read_text())
+        page, _, file = name.partition(" ")
+        picture = of((given.pages / f"{page}.md").read_text())
         text = io.StringIO()
         with mpl.rc_context(DRAWN | {"svg.hashsalt": name}):
             draw(picture).savefig(text, format="svg", metadata={"Date": None, "Description": picture.digest})
-        make_folder(given.pages / name)
-        path = given.pages / name / f"{name}.svg"
+        make_folder(given.pages / page)
+        path = given.pages / page / f"{file or page}.svg"
         write_text(path, re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", text.getvalue()))
 
 

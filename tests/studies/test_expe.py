@@ -276,7 +276,7 @@ def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_
 def test_the_promise_of_first_tries_is_checked_at_a_load_on_whole_logs_alone(tmp_path, capsys, monkeypatch):
     from studies.tables import first_tries
 
-    monkeypatch.setattr(first_tries, "replay_all", lambda tasks, _: list(map(first_tries.replayed, tasks)))
+    monkeypatch.setattr(first_tries, "replay_all", lambda replayed, tasks, _: list(map(replayed, tasks)))
     log = log_of(tmp_path / "log.swf", (swf_row(j, 60 * j, 100, req_procs=2, req_time=200) for j in range(1, 9)))
     first_tries.main([log, "--load", "1.1", "--seeds", "1"])
     lines = capsys.readouterr().out.splitlines()

@@ -36,11 +36,12 @@ def test_the_first_table_with_these_columns_or_rows_is_taken():
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_shows_the_table_of_its_page(name):
     """If not, `python -m studies.tables.pictures` draws it again."""
-    page = (RESULTS / f"{name}.md").read_text()
+    about, _, file = name.partition(" ")
+    page, path = (RESULTS / f"{about}.md").read_text(), f"{about}/{file or about}.svg"
     picture = PICTURES[name](page)
     assert all(len(dots) == len(picture.labels) for dots in picture.series.values())
-    assert picture.digest in (RESULTS / name / f"{name}.svg").read_text()
-    assert f"]({name}/{name}.svg)" in page
+    assert picture.digest in (RESULTS / path).read_text()
+    assert f"]({path})" in page
 
 
 @pytest.mark.needs("matplotlib")
