@@ -314,7 +314,7 @@ def logs_table(results: Sequence[Reproduced]) -> str:
     """The logs that were used, by their file, machine and digest, and those that were not there."""
     used: dict[str, str] = {}
     for each in results:
-        used |= {each.named.entry.logs[label]: sums for label, sums in each.logs.items()}
+        used |= dict(zip(each.used, each.logs.values(), strict=True))
     absent = {log for each in results for log in each.named.entry.logs.values()} - set(used)
     rows = [(file_of(log), size_of(log), f"`{sums}`") for log, sums in sorted(used.items())]
     rows += [(file_of(log), size_of(log), f"not at hand: {reason_of(log)}") for log in sorted(absent)]
