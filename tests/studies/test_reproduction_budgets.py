@@ -155,23 +155,23 @@ def outcome(folder, tmp_path, monkeypatch):
 
 def test_a_balance_never_breaks_the_budget_and_a_cap_leaves_more_of_it(outcome):
     rules = ["EASY", "cap", "cap, not announced", "balance", "balance, head holds", "balance, real watts"]
-    drawn, waits = outcome("budget-figures", rules=rules, measures=["drawn / budget", "mean wait (h)"]).tables
+    drawn, waits = outcome("budget-figures", rules=rules, measures=["drawn / budget (%)", "mean wait (h)"]).tables
     for budget in ("80 %", "70 %"):
         easy, cap, late, balance, holds, real = (drawn.value(rule, budget) for rule in rules)
-        assert easy > 1 >= real > balance > cap
-        assert max(late, holds) <= 1
+        assert easy > 100 >= real > balance > cap
+        assert max(late, holds) <= 100
         wait = {rule: waits.value(rule, budget) for rule in rules}
         assert wait["EASY"] < wait["balance, real watts"] < wait["balance"] < wait["balance, head holds"]
 
 
 def test_without_its_faults_the_published_rule_keeps_the_budget_too(outcome):
     rules = ["energyBud", "energyBud, committed corrected", "energyBud, all corrected", *MODES[:2]]
-    made = outcome("budget-figures", rules=rules, measures=["drawn / budget", "AVEbsld"])
+    made = outcome("budget-figures", rules=rules, measures=["drawn / budget (%)", "AVEbsld"])
     drawn, bsld = made.tables
-    assert max(drawn.value("energyBud", budget) for budget in drawn.columns) > 1
+    assert max(drawn.value("energyBud", budget) for budget in drawn.columns) > 100
     assert not made.verdicts["respected"].holds
     for rule in rules[1:3]:
-        assert all(drawn.value(rule, budget) <= 1 for budget in drawn.columns)
+        assert all(drawn.value(rule, budget) <= 100 for budget in drawn.columns)
     best = all(bsld.value("energyBud", b) <= min(bsld.value(mode, b) for mode in MODES) for b in bsld.columns)
     assert made.verdicts["best-slowdown"].holds == best
 
