@@ -687,6 +687,7 @@ def figure_of(chart: Chart) -> Figure:
     return Figure(file_stem(chart.name), chart.head, list(chart.rows), whole)
 
 
+KEY_WIDTH = 75  # letters of names that stand side by side
 MARKS = "osvD^Px*+1"  # ten marks and six colours make thirty pairs
 
 
@@ -755,7 +756,8 @@ def maps(axes: Axes, chart: Chart) -> None:
 
 def draw_key(axes: Axes) -> None:
     """The names of the series, above the plot, where no lines run."""
-    axes.legend(fontsize=6, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1))
+    longest = max(map(len, axes.get_legend_handles_labels()[1]), default=1)
+    axes.legend(fontsize=6, ncols=min(5, max(1, KEY_WIDTH // longest)), loc="lower center", bbox_to_anchor=(0.5, 1))
 
 
 def columns(chart: Chart) -> list[list[float]]:
