@@ -314,7 +314,7 @@ def logs_table(results: Sequence[Reproduced]) -> str:
     """The logs that were used, by their file, machine and digest, and those that were not there."""
     used: dict[str, str] = {}
     for each in results:
-        used |= {each.named.entry.logs[label]: sums for label, sums in each.logs.items()}
+        used |= dict(zip(each.used, each.logs.values(), strict=True))
     absent = {log for each in results for log in each.named.entry.logs.values()} - set(used)
     rows = [(file_of(log), size_of(log), f"`{sums}`") for log, sums in sorted(used.items())]
     rows += [(file_of(log), size_of(log), f"not at hand: {reason_of(log)}") for log in sorted(absent)]
@@ -687,6 +687,7 @@ def figure_of(chart: Chart) -> Figure:
     return Figure(file_stem(chart.name), chart.head, list(chart.rows), whole)
 
 
+KEY_WIDTH = 75  # letters of names that stand side by side
 MARKS = "osvD^Px*+1"  # ten marks and six colours make thirty pairs
 
 
@@ -755,7 +756,8 @@ def maps(axes: Axes, chart: Chart) -> None:
 
 def draw_key(axes: Axes) -> None:
     """The names of the series, above the plot, where no lines run."""
-    axes.legend(fontsize=6, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1))
+    longest = max(map(len, axes.get_legend_handles_labels()[1]), default=1)
+    axes.legend(fontsize=6, ncols=min(5, max(1, KEY_WIDTH // longest)), loc="lower center", bbox_to_anchor=(0.5, 1))
 
 
 def columns(chart: Chart) -> list[list[float]]:

@@ -12,7 +12,7 @@ from batfill.base.documents import Document, KeyPath, read_document
 from batfill.base.errors import BatfillError
 from batfill.workloads.swf_log import manifest
 from batfill_lab.campaigns.sections import Section, Text, keys_of, mistake_at
-from studies.papers import classes, heuristics, mixed, selection, simple
+from studies.papers import budgets, classes, heuristics, mixed, selection, simple
 from studies.papers.core import Computation, Outcome
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Size = Literal["quick", "usual", "full"]  # of the computations; the papers have
 # Valid values of an entry's `compute:`.
 COMPUTATIONS = {
     name.replace("_", "-"): value
-    for paper in (simple, mixed, heuristics, classes, selection)
+    for paper in (simple, mixed, heuristics, classes, selection, budgets)
     for name, value in vars(paper).items()
     if isinstance(value, Computation)
 }
@@ -72,6 +72,7 @@ class Entry(Section):
     quantity: Text  # what the numbers are, such as "mean bounded slowdown"
     compute: Text
     logs: Annotated[dict[Text, Text], Field(min_length=1)]  # by label: a name in the archive's manifest, or a file name
+    also: list[Text] = Field(default_factory=list)  # file names, perhaps with *: taken too if they lie beside the logs
     parameters: dict[str, Any] = Field(default_factory=dict)
     quick: dict[str, Any] = Field(default_factory=dict)  # parameters of the small version that differ
     full: dict[str, Any] = Field(default_factory=dict)  # and those of the version that is as large as the paper's
@@ -132,8 +133,8 @@ class Reproduced(NamedTuple):
 
     @property
     def used(self) -> list[str]:
-        """The logs that are available, as in the entry's `logs:`."""
-        return [self.named.entry.logs[label] for label in self.logs]
+        """The logs that are available, as in the entry's `logs:`, and its other files."""
+        return [self.named.entry.logs.get(label, label) for label in self.logs]
 
 
 def said(remarks: Iterable[Remark], logs: Collection[str]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from fnmatch import fnmatch
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from time import monotonic
@@ -173,7 +174,7 @@ def reproduce(
     base = out if size == "usual" else out / size
     folder = base / named.name
     found = {label: log_file(log, places) for label, log in named.entry.logs.items()}
-    logs = {label: path for label, path in found.items() if path is not None}
+    logs = {label: path for label, path in found.items() if path is not None} | other_files(named.entry.also, places)
     sums = {label: digest(path) for label, path in logs.items()}
     made = Reproduced(named, size, folder, sums, None)
     if made.missing:
@@ -269,3 +270,9 @@ def log_file(log: str, folders: Sequence[Path]) -> Path | None:
     name = file_of(log)
     candidates = [folder / each for folder in folders for each in (name, name.removesuffix(".gz"))]
     return next((path for path in candidates if path.is_file()), None)
+
+
+def other_files(patterns: Sequence[str], folders: Sequence[Path]) -> dict[str, Path]:
+    """The files of such names, by name, each in the first folder that has it."""
+    files = [path for folder in reversed(folders) for path in sorted(folder.glob("*"))]
+    return {path.name: path for path in files if any(fnmatch(path.name, each) for each in patterns)}
