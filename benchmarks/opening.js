@@ -104,8 +104,8 @@ ready.then(() => {
     legend: place.querySelector(".legend").children.map((item) => item.text.trim()),
     from: explorer.run.from,
     to: explorer.run.to,
-    used: [...explorer.curves[0].last],
-    waiting: [...explorer.curves[1].last],
+    used: [...explorer.curves.curves[0].last],
+    waiting: [...explorer.curves.curves[1].last],
     worst: explorer.place.querySelector("tbody.jobs").text,
   }));
 });

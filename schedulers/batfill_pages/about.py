@@ -13,11 +13,15 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import digest, file_bytes, loaded_json
 from batfill.base.version import ENGINE
 from batfill.batsim_files.results import RUN_JSON, JobFacts, facts_of
+from batfill.model.calendar import Calendar
+from batfill.model.energy import Budget
+from batfill.model.gate import Gate
 from batfill.model.jobs import NO_REQUEST, Clock
 from batfill.model.metrics import TAU_S
 from batfill.model.option_texts import described
 from batfill.model.options import LIVE, OPTIONS, Options, named_values
-from batfill.model.values import as_word
+from batfill.model.pools import Pool, Pools
+from batfill.model.values import as_word, finite
 from batfill.workloads.batsim_json import FIRST_WORKLOAD, name_in, read_members, usable
 from batfill_pages.words import log_name
 
@@ -47,7 +51,9 @@ class About:
     clock: Clock | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    windows: tuple[tuple[float, float | None, int], ...] = ()  # of a calendar: begin, end and processors
+    # Of a calendar: begin, end, amount and pool, "" for processors; None if it is not known any more.
+    windows: tuple[tuple[float, float | None, int, str], ...] | None = ()
+    open: tuple[tuple[float, float | None], ...] | None = None  # when a gate is; None without one, or if it is unknown
     given: Mapping[str, Any] = field(default_factory=dict)  # the options as recorded; empty if unknown
     hindsight: bool = False  # whether a policy was learned from the log that it ran on
 
@@ -68,6 +74,21 @@ class About:
         """Whether only the reservation of the job at the head keeps a job out that fits."""
         names = ("depth", "tested", "reservation", "max-running", "calendar", "backfill-while", "pool", "energy-budget")
         return self.engine == ENGINE and all(self.given.get(name) == OPTIONS[name].default for name in names)
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """What jobs take beside processors."""
+        return Pools.of(text).pools if (text := self.given.get("pool")) else ()
+
+    @property
+    def budget(self) -> Budget | None:
+        """The energy budget, in seconds of the log."""
+        text = self.given.get("energy-budget")
+        return Budget.of("energy-budget", text).on(self.clock, self.pools) if text else None
+
+    def windows_of(self, pool: str = "") -> list[tuple[float, float | None, int]]:
+        """The windows of a pool, or of processors, that are known: begin, end and amount."""
+        return [(begin, end, amount) for begin, end, amount, name in self.windows or () if name == pool]
 
     @property
     def command(self) -> str:
@@ -126,6 +147,7 @@ def sound(about: About) -> About:
     for name, option in (OPTIONS | LIVE).items():
         if name not in FILES and (value := about.given.get(name)) is not None:
             option.check(name, value)
+    _ = about.pools, about.budget
     for text in (about.log, about.options, about.scheduler, about.engine, about.version, *about.warnings, *about.notes):
         text.encode("utf-8", "surrogateescape")
     return about
@@ -152,7 +174,9 @@ def of_replay(record: Mapping[str, Any]) -> About:
         engine=record["engine"],
         version=record["version"],
         clock=Clock.of(record["clock"]) if record["clock"] else None,
-        windows=tuple((begin, end, procs) for begin, end, procs in record.get("calendar", {}).get("windows", ())),
+        windows=tuple((*window, "") for window in record.get("calendar", {}).get("windows", ()))
+        + tuple((begin, end, amount, pool) for begin, end, amount, pool in record.get("pool_windows", ())),
+        open=tuple((begin, end) for begin, end in record["gate_periods"]) if "gate_periods" in record else None,
         warnings=tuple(record["warnings"]),
         notes=tuple(record["workload_notes"]),
         given=stated,
@@ -194,7 +218,22 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> About:
         warnings=tuple(record["warnings"]),
         notes=tuple(f"the workload was made with {text}" for text in dict.fromkeys(requests)),
         given=stated if stated and stated["policy"] else {},
+        **limits_in(stated or {}),
     )
+
+
+def limits_in(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The windows and the open periods in the files that a scheduler has named, if these are as they were."""
+    found: dict[str, Any] = {"windows": None} if stated.get("calendar") else {}
+    with suppress(*DAMAGE):
+        calendar = Calendar.read(Path(stated["calendar"]))
+        if calendar.digest == stated["calendar_sha256"]:
+            found["windows"] = tuple((float(w.begin), finite(w.end), w.processors, w.pool) for w in calendar.windows)
+    with suppress(*DAMAGE):
+        gate = Gate.of("backfill-while", stated["backfill-while"])
+        if gate.digest == stated["backfill_while_sha256"]:
+            found["open"] = tuple((float(begin), finite(end)) for begin, end in gate.periods)
+    return found
 
 
 def scheduler_of(command: str) -> tuple[str, str]:

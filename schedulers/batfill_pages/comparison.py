@@ -19,9 +19,11 @@ from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.metrics import bounded_slowdown
 from batfill.model.option_texts import described, policy_words
 from batfill.model.schedule import REFUSED
+from batfill_pages.panels import figures_of
 from batfill_pages.sample import span_s
 from batfill_pages.single import Course, course
 from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
+from batfill_pages.uses import uses_of
 from batfill_pages.words import submission_dates, zone_text
 
 if TYPE_CHECKING:
@@ -100,6 +102,7 @@ class Comparison:
     zero: Clock | None = None  # the date of second 0 of the log
     invented: tuple[str, ...] = ()  # of the warnings, those that requests were invented
     whose: Whose | None = None  # the jobs of runs; None for pieces
+    uses: tuple[dict[str, str], ...] = ()  # (n_choices,)  figures of pools and energy by name; () for pieces
 
     @property
     def n_periods(self) -> int:
@@ -231,6 +234,7 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
         zero=clock,
         courses=tuple(course(run, span) for run in runs),
         invented=tuple(dict.fromkeys(warning for one in about for warning in one.invented)),
+        uses=tuple(figures_of(uses_of(run)) for run in runs),
         whose=Whose(
             first.ids[jobs],
             first.facts.user[jobs],

@@ -86,6 +86,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         view.selector(),
         view.table(),
         view.notes(),
+        view.uses(part),
         f'<{part}>Who loses most, against <span class="base">{escape(view.words[view.reference][1])}</span></{part}>'
         f'<ul class="losers">{view.losers(view.reference)}</ul>'
         if comparison.whose
@@ -420,6 +421,16 @@ class View:
             roles = {self.reference: "reference", self.chosen(self.reference): "chosen"}
             marks.append(f'data-k="{k}"{f" class={roles[k]}" if k in roles else ""}')
         return table(head, [self.row(k) for k in self.order], left=(6,), marks=marks)
+
+    def uses(self, part: str) -> str:
+        """The figures of pools and energy that several choices have; "" without any."""
+        uses = [self.of.uses[k] for k in self.order] if self.of.uses else []
+        names = dict.fromkeys(name for one in uses for name in one)
+        known = [name for name in names if sum(name in one for one in uses) > 1]
+        if not known:
+            return ""
+        rows = [(escape(name), *(no_break(one.get(name, "–")) for one in uses)) for name in known]
+        return f"<{part}>Pools and energy</{part}>{table(('', *(escape(self.words[k][1]) for k in self.order)), rows)}"
 
     def row(self, k: int) -> tuple[str, ...]:
         """A choice's cells against the first reference."""

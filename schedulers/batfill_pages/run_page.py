@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill.base.sums import mean_of
-from batfill.base.words import duration, percent, things
+from batfill.base.words import duration, in_a_row, percent, things
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.option_texts import policy_words
 from batfill.model.policy import POLICIES, reads_submission
 from batfill.model.schedule import CUT, REQUEUED, STATES
+from batfill_pages.panels import caption_of, in_words
 from batfill_pages.sample import BINS, span_s
 from batfill_pages.single import TIME_BINS, course, longest_waits, overtaking, wait_grid
+from batfill_pages.uses import uses_of
 from batfill_pages.words import (
     asset,
     count,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from batfill_pages.runs import ReportedRun
     from batfill_pages.sample import Sample
     from batfill_pages.single import LongWait
+    from batfill_pages.uses import Uses
 
 HEAT_S = (600, HOUR_S, 6 * HOUR_S, DAY_S)  # mean waits at which the next of five colours begins
 UNPLACED = '<p class="note">The results do not say on which machines jobs ran, so the machines are blank.</p>'
@@ -52,7 +55,7 @@ def run_title(run: ReportedRun) -> str:
     if not run.about.given:
         return run.title
     long, short = policy_words(run.about.given)
-    words = f"{long} ({short})" if short != long else long
+    words = f"{long} ({short.partition(',')[0]})" if short != long else long
     return f"{run.about.log_name} under {words[0].lower()}{words[1:]}" if run.about.log else words
 
 
@@ -80,7 +83,7 @@ def run_section(
     On a page of several runs the section is folded and has a title of its own. `explained`: what slowdowns and tries
     are stands above it.
     """
-    figures, waits = run.summary(tau_s), longest_waits(run)
+    figures, waits, uses = run.summary(tau_s), longest_waits(run), uses_of(run)
     h = "h2" if alone else "h4"
     begin, end = f'<section class="run" id="run-{number}">', "</section>"
     if not alone:
@@ -92,8 +95,8 @@ def run_section(
         kills(run, number, figures),
         "" if explained else terms(f"{tau_s:g} s", tries=bool(figures.requeued)),
         warning_paragraphs(run.about.warnings),
-        explorer(run, number, figures, waits, overdue_s, sample, h),
-        about_part(run, figures, overdue_s, h),
+        explorer(run, number, figures, waits, uses, overdue_s, sample, h),
+        about_part(run, figures, uses, overdue_s, h),
         end,
     ]
     return units_kept("\n".join(part for part in parts if part))
@@ -147,9 +150,9 @@ def kills(run: ReportedRun, number: int, figures: Summary) -> str:
     )
 
 
-def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait]) -> str:
+def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait], uses: Uses) -> str:
     """The place of the picture, which the page's script draws, and what it shows in words."""
-    over_time, away = course(run), run.about.windows
+    over_time, away = course(run), run.about.windows_of()
     each = TIME_BINS[over_time.step_s]
     most = int(over_time.queue.max())
     longest = f"it was longest with {things(most, 'job')}, on {moment(run, over_time.longest_at_s)}" if most else ""
@@ -160,12 +163,15 @@ def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait]) -> s
         f"Hatched: {things(len(away), 'time')} out of service."
         if away
         else "No time out of service was given (batfill fidelity looks for outages in the log).",
+        caption_of(uses, each),
     ]
     click = '<span class="controls"> · click a wait to see why</span>' if waits else ""
-    longest = f"the {longest_words(len(waits))}, " if waits else ""
+    shown = [f"the {longest_words(len(waits))}"] * bool(waits) + ["the queue", "the machine"]
+    named = [name for name, _ in in_words(uses)]
+    shown += named if len(named) <= 4 else ["the pools"]
     return (
         f'<figure aria-labelledby="course-{number}"><p class="chart-title" id="course-{number}">'
-        f"Over time: {longest}the queue, and the machine{click}</p>"
+        f"Over time: {escape(in_a_row(shown))}{click}</p>"
         '<div class="chart course"><noscript>The picture needs JavaScript.</noscript></div>'
         f"<figcaption>{''.join(words)}</figcaption></figure>"
     )
@@ -282,6 +288,7 @@ def explorer(
     number: int,
     figures: Summary,
     waits: Sequence[LongWait],
+    uses: Uses,
     overdue_s: float | None,
     sample: Sample | None,
     h: str,
@@ -293,7 +300,7 @@ def explorer(
     return Template(asset("explorer.html")).substitute(
         number=number,
         h=h,
-        course=course_figure(run, number, waits),
+        course=course_figure(run, number, waits, uses),
         waits=waits_part(run, number, waits, h) if waits else "",
         grid=grid_part(run, h),
         sample=("" if sample is None else sample_part(run, sample)) + UNPLACED * (not len(run.machines.first)),
@@ -349,7 +356,7 @@ def grid_part(run: ReportedRun, h: str) -> str:
     )
 
 
-def about_part(run: ReportedRun, figures: Summary, overdue_s: float | None, h: str) -> str:
+def about_part(run: ReportedRun, figures: Summary, uses: Uses, overdue_s: float | None, h: str) -> str:
     """What made the run, and its other figures."""
     f, final = figures, run.final
     together, out_of_turn = overtaking(run.submit_s[final], run.start_s[final])
@@ -359,6 +366,7 @@ def about_part(run: ReportedRun, figures: Summary, overdue_s: float | None, h: s
         ("utilisation", percent(f.utilisation)),
         ("from the first submission to the last end", duration(f.makespan_s)),
         ("ended at their walltime", f"{int((run.state[final] == CUT).sum()):,}"),
+        *in_words(uses),
     ]
     if together:
         share = percent(out_of_turn / together)

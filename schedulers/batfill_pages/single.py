@@ -9,7 +9,7 @@ import numpy as np
 
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, width_bins
-from batfill_pages.sample import bin_means, span_s, tries_of
+from batfill_pages.sample import span_s, taken, tries_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,19 +68,16 @@ def longest_waits(run: ReportedRun) -> list[LongWait]:
     rows = waited[np.argsort(-(start_s - submit_s)[waited], kind="stable")][:LONGEST_WAITS]
     used_s = (run.procs * run.runtime_s)[final]
     tries = tries_of(run)
-    away = np.array([(begin, np.inf if end is None else end, n) for begin, end, n in run.about.windows]).reshape(-1, 3)
-    events_s = [tries.since_s, tries.start_s, tries.end_s, away[:, 0], away[:, 1]]
-    at_s, place = np.unique(np.concatenate(events_s), return_inverse=True)
-    out = away[:, 2] / run.size
-    change = np.concatenate([0 * tries.share, tries.share, -tries.share, out, -out])
-    idle = 1 - np.cumsum(np.bincount(place, change))  # of the machine, from at_s on
+    away = taken(run)
+    busy = tries.using(tries.procs, np.concatenate([tries.since_s, away.at_s]))
+    idle = run.size - busy.level - away.at(busy.at_s)
     found = []
     for i in rows:
         before = start_s < start_s[i]
         later = before & (submit_s > submit_s[i])
         ahead = before & (submit_s <= submit_s[i]) & (start_s > submit_s[i])
-        enough = idle[:-1] * run.size >= run.procs[final[i]] - 1e-6
-        inside_s = np.minimum(at_s[1:], start_s[i]) - np.maximum(at_s[:-1], submit_s[i])
+        enough = idle[:-1] >= run.procs[final[i]]
+        inside_s = np.minimum(busy.at_s[1:], start_s[i]) - np.maximum(busy.at_s[:-1], submit_s[i])
         room_s = float(inside_s[enough & (inside_s > 0)].sum())
         found.append(LongWait(int(final[i]), int(later.sum()), float(used_s[later].sum()), int(ahead.sum()), room_s))
     return found
@@ -95,6 +92,11 @@ class Course(NamedTuple):
     used: NDArray[np.float64]  # (n_bins,)  mean utilisation, 0 to 1, of the part of the bin that is in the run
     longest_at_s: float  # when the queue was longest, for the first time
 
+    @property
+    def edges_s(self) -> NDArray[np.float64]:
+        """The dates between the bins, shape (n_bins + 1,)."""
+        return self.begin_s + self.step_s * np.arange(len(self.queue) + 1.0)
+
 
 def course(run: ReportedRun, span: tuple[float, float] | None = None) -> Course:
     """The run, or its part in a span of time, in bins that begin at round local times."""
@@ -107,14 +109,11 @@ def course(run: ReportedRun, span: tuple[float, float] | None = None) -> Course:
     n_bins = max(math.ceil((end_s - first_s) / step_s), 1)
     edges_s = first_s + step_s * np.arange(n_bins + 1.0)
     tries = tries_of(run)
-    used = bin_means(tries.start_s, tries.end_s, tries.share, (first_s, float(edges_s[-1])), n_bins)
+    used = tries.using(tries.procs, edges_s).means(edges_s) / run.size
     inside_s = np.minimum(edges_s[1:], span[1]) - np.maximum(edges_s[:-1], span[0])
-    # Nobody waits at an instant: the level after all that happens at it counts, and that before each bin.
-    at_s, place = np.unique(np.concatenate([edges_s[:-1], tries.since_s, tries.start_s]), return_inverse=True)
-    change = np.repeat([0.0, 1.0, -1.0], [n_bins, len(tries.since_s), len(tries.since_s)])
-    waiting = np.cumsum(np.bincount(place, change)).round().astype(np.int64)
-    queue = np.maximum.reduceat(waiting, np.searchsorted(at_s, edges_s[:-1]))
-    return Course(first_s, step_s, queue, used * step_s / inside_s, float(at_s[waiting.argmax()]))
+    waiting = tries.waiting(edges_s)
+    longest_at_s = float(waiting.at_s[waiting.level.argmax()])
+    return Course(first_s, step_s, waiting.most(edges_s).astype(np.int64), used * step_s / inside_s, longest_at_s)
 
 
 def overtaking(submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> tuple[int, int]:

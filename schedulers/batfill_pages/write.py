@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from batfill_pages.runs import ReportedRun
 
 SCRIPTS = (
-    *("columns.js", "run.js", "course.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js"),
+    *("columns.js", "run.js", "panels.js", "course.js", "view.js", "colours.js", "gantt.js", "curve.js"),
     *("filter.js", "main.js"),
 )
 

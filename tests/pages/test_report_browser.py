@@ -143,7 +143,8 @@ class TestGantt:
 
     def test_curves_are_means_over_time(self, browser):
         used, queue = browser.run(
-            "return document.querySelector('#explore-0').explorer.curves.map((c) => [...c.means(10)])"
+            "const { curves } = document.querySelector('#explore-0').explorer;"
+            "return curves.curves.map((curve) => [...curves.means(curve, 10)])"
         )
         # in per cent of ten machines: wide 50, again 10 for 2 s of the first 10, split 40, tiny 1 s, again from 90
         assert used == pytest.approx([52, 50, 50, 50, 50, 40, 41, 40, 40, 50])
@@ -324,7 +325,7 @@ def test_300000_jobs_take_under_8_mb_and_open_in_under_3_s(browser, tmp_path):
     assert browser.open(page) < 3
     drawing = browser.run(
         "const { view, gantt, curves } = document.querySelector('#explore-0').explorer, began = performance.now();"
-        "gantt.draw(); curves.forEach((curve) => curve.draw()); return performance.now() - began"
+        "gantt.draw(); curves.draw(); return performance.now() - began"
     )
     assert drawing < 500  # milliseconds for one step of a zoom
     assert browser.log() == []
@@ -388,13 +389,12 @@ return found"""
 
 TICKS = """
 const found = [];
-for (const plot of document.querySelectorAll('.tradeoff svg, .tail svg')) {
+for (const plot of document.querySelectorAll('.tradeoff svg, .tail svg, .curves svg')) {
   const lines = [...plot.querySelectorAll('line.grid')].map((e) => e.getAttribute('x1') === e.getAttribute('x2'));
   found.push(lines.filter((upright) => upright).length + 1, lines.filter((upright) => !upright).length + 1);
 }
 for (const explorer of document.querySelectorAll('.explorer.ready'))
-  for (const chart of [explorer.explorer.gantt, ...explorer.explorer.curves])
-    found.push(chart.ticks.length, chart.marks);
+  found.push(explorer.explorer.gantt.ticks.length, explorer.explorer.gantt.marks);
 return found"""
 
 
@@ -516,7 +516,7 @@ def test_dates_are_those_of_the_logs_zone(browser, pages):
 
 
 OVERLAPS = """
-const near = [], charts = [...document.querySelectorAll('.tradeoff svg, .tail svg')];
+const near = [], charts = [...document.querySelectorAll('.tradeoff svg, .tail svg, .curves svg')];
 for (const svg of charts) {
   const names = [...svg.querySelectorAll('text.halo')].map((e) => [e.textContent, e.getBoundingClientRect()]);
   const marks = [...svg.querySelectorAll('circle')].map((e) => e.getBoundingClientRect());

@@ -261,7 +261,7 @@ def test_a_policy_that_was_learned_from_the_log_it_runs_on_is_hindsight(tmp_path
 def test_a_page_shows_what_was_unavailable(tmp_path):
     calendar = Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])
     bf.replay(SAMPLE, "saf", calendar=calendar).to_batsim(tmp_path / "run")
-    assert about_run(tmp_path / "run_jobs.csv", "run", "")[0].windows == ((1e4, 2e4, 60),)
+    assert about_run(tmp_path / "run_jobs.csv", "run", "")[0].windows == ((1e4, 2e4, 60, ""),)
     bf.report(tmp_path / "run_jobs.csv", out=tmp_path / "page.html")
     assert '"away":[[10000.0,20000.0,60]]' in (tmp_path / "page.html").read_text()
 

@@ -50,7 +50,7 @@ class Comparison {
     for (const name of this.place.querySelectorAll(".base")) name.textContent = this.rows[reference].name;
     const ends = pairs.flatMap((pair) => (pair ?? [])).filter((end) => end !== null);
     const scale = linear(Math.min(0, ...ends), Math.max(0, ...ends), 6, 134);
-    for (const row of this.place.querySelectorAll("tbody tr")) {
+    for (const row of this.place.querySelectorAll("[data-k]")) {
       const k = Number(row.dataset.k), [, , longest, , difference, drawn, verdict] = row.cells;
       row.className = k === reference ? "reference" : k === chosen ? "chosen" : "";
       [longest, difference, verdict].forEach((cell, i) => { cell.innerHTML = cells[k][i]; });
@@ -151,17 +151,11 @@ function queueChart(comparison, place, read) {
     const names = on.map((k) => `${comparison.rows[k].name} ${number(Math.max(...queues[k]), 0)}`).join(", ");
     const svg = picture(width, height, `Jobs waiting over time; the most at a time: ${names}.`), y = linear(0, most, bottom, 10);
     x = linear(0, bins, left, right);
-    for (const [value, words] of roundTicks(0, most, 4).filter(([value]) => value % 1 === 0))
-      svg.append(line(left, y(value), right, y(value), { class: "grid" }), text(left - 6, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
-    for (const [second, ...lines] of clock.ticks(begin, begin + bins * step, small ? 3 : 8))
-      for (const [row, words] of lines.entries()) {
-        const half = widthOf(words) / 2, middle = Math.min(Math.max(x((second - begin) / step), half), width - half);
-        svg.append(text(middle, bottom + 17 * (row + 1), words, { class: "soft", "text-anchor": "middle" }));
-      }
+    amountAxis(svg, y, wholeTicks(most), left, right);
+    dateAxis(svg, (second) => x((second - begin) / step), { clock, begin, end: begin + bins * step, top: bottom, bottom, width });
     const grey = queues.keys().filter((k) => !on.includes(k));
     for (const k of [...grey, ...[...on].reverse()]) {
-      const d = Array.from(queues[k], (value, i) => `V${y(value).toFixed(1)}H${x(i + 1).toFixed(1)}`).join("");
-      svg.append(element("path", { d: `M${left} ${bottom}${d}`, class: "line", ...look(k) }));
+      svg.append(element("path", { d: stepLine(queues[k], x, y, { begin: 0, step: 1 }), class: "line", ...look(k) }));
     }
     if (at !== null) svg.append(line(x(at + 0.5), 6, x(at + 0.5), bottom, { stroke: "var(--text)" }));
     const said = at === null ? [] : [period(at), ...on.map((k) => `${comparison.rows[k].name}: ${number(queues[k][at], 0)}`)];

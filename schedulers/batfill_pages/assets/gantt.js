@@ -1,12 +1,36 @@
 // The machines over time, painted pixel by pixel: a pixel shows the job at the machine and time of its centre, a fair
 // sample even of 300,000 jobs; jobs that match a filter are at least a pixel wide.
-class Gantt extends Plot {
+const LEFT = 58, RIGHT = 12, TOP = 8, BELOW = 38; // pixels around the machines; below are two lines of dates
+const HEIGHT = 438;
+
+class Gantt {
   constructor(canvas, view, colours) {
-    super(canvas, view, 438, 8, BELOW);
-    this.colours = colours;
-    this.cursor = -1;
+    Object.assign(this, { canvas, view, colours, cursor: -1, top: TOP, pen: canvas.getContext("2d") });
+    new ResizeObserver(() => view.redraw()).observe(canvas.parentElement);
     view.onchange(() => this.draw());
   }
+
+  begin() {
+    const scale = window.devicePixelRatio || 1;
+    this.width = Math.max(this.canvas.parentElement.clientWidth, 200);
+    this.canvas.style.height = `${HEIGHT}px`;
+    const [w, h] = [Math.round(this.width * scale), Math.round(HEIGHT * scale)];
+    if (this.canvas.width !== w || this.canvas.height !== h) [this.canvas.width, this.canvas.height] = [w, h];
+    this.scale = scale;
+    this.inner = this.width - LEFT - RIGHT;
+    this.tall = HEIGHT - TOP - BELOW;
+    const style = getComputedStyle(this.canvas);
+    this.ink = style.getPropertyValue("--text").trim();
+    this.soft = style.getPropertyValue("--soft").trim();
+    this.line = style.getPropertyValue("--border").trim();
+    this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+    this.pen.clearRect(0, 0, this.width, HEIGHT);
+    this.pen.font = "12px system-ui, sans-serif";
+  }
+
+  x(time) { return LEFT + ((time - this.view.from) / (this.view.to - this.view.from)) * this.inner; }
+
+  time(x) { return this.view.from + ((x - LEFT) / this.inner) * (this.view.to - this.view.from); }
 
   y(machine) { return this.top + ((machine - this.view.low) / (this.view.high - this.view.low)) * this.tall; }
 
@@ -105,5 +129,32 @@ class Gantt extends Plot {
     this.pen.strokeStyle = this.ink;
     this.pen.lineWidth = 2;
     for (const [x, y, w, h] of this.boxes(i)) this.pen.strokeRect(x - 1, y - 1, Math.max(w, 1) + 1, h + 1);
+  }
+
+  timeAxis() {
+    const { pen, view } = this, bottom = this.top + this.tall;
+    pen.textBaseline = "top";
+    this.ticks = view.run.clock.ticks(view.from, view.to, this.inner < 500 ? 3 : 5);
+    let free = 0; // where the line below is still empty
+    for (const [t, words, below] of this.ticks) {
+      const x = this.x(t);
+      pen.fillStyle = this.line;
+      pen.fillRect(x, bottom, 1, 4);
+      pen.fillStyle = this.soft;
+      [words, below].forEach((text, row) => {
+        const half = pen.measureText(text).width / 2, middle = Math.min(Math.max(x, half), this.width - half);
+        if (row && middle - half < free) return;
+        pen.textAlign = "center";
+        pen.fillText(text, middle, bottom + 6 + 14 * row);
+        if (row) free = middle + half + 6;
+      });
+    }
+  }
+
+  leftLabel(text, y) {
+    this.pen.textAlign = "right";
+    this.pen.textBaseline = "middle";
+    this.pen.fillStyle = this.soft;
+    this.pen.fillText(text, LEFT - 6, y);
   }
 }

@@ -6,11 +6,7 @@ class Explorer {
     this.view = new View(run);
     this.colours = new Colours(run);
     this.gantt = new Gantt(place.querySelector(".gantt"), this.view, this.colours);
-    const [ran, waited] = run.drawn ? curvesOfAll(run) : curvesOfJobs(run);
-    this.curves = [
-      new Curve(place.querySelector(".used"), this.view, { ...ran, top: 100, unit: " %", colour: PALETTE[0], away: awayOf(run) }),
-      new Curve(place.querySelector(".queue"), this.view, { ...waited, top: 0, unit: "", colour: PALETTE[3] }),
-    ];
+    this.curves = new Curves(place.querySelector(".curves"), this.view, run.drawn ? curvesOfAll(run) : curvesOfJobs(run));
     this.said = place.querySelector(".said");
     this.form = place.querySelector("form");
     this.form.addEventListener("input", () => this.refilter());
@@ -260,30 +256,32 @@ class Explorer {
   }
 }
 
-// The processors at work, in %, and the jobs that wait, each try from its begin to its end.
+// The processors at work, in %, the jobs that wait, and the pools, each try from its begin to its end.
 function curvesOfJobs(run) {
-  const { length } = run;
+  const { length } = run, begin = (i) => run.start(i), end = (i) => run.end[i], [work, queue] = CURVES(run);
   return [
-    { length, begin: (i) => run.start(i), end: (i) => run.end[i], amount: (i) => (100 * run.procs[i]) / run.size },
+    { ...work, length, begin, end, amount: (i) => (100 * run.procs[i]) / run.size },
     // A requeued job waits from the end of its previous try, the previous row.
-    { length, begin: (i) => (run.attempt[i] ? run.end[i - 1] : run.submit[i]), end: (i) => run.start(i), amount: () => 1 },
+    { ...queue, length, begin: (i) => (run.attempt[i] ? run.end[i - 1] : run.submit[i]), end: begin, amount: () => 1 },
+    ...run.panels.filter(({ scale }) => scale).map(({ name, unit, limit, scale, take, each = 1 }) => {
+      const takes = run[take] ?? run.procs;
+      return { name, unit, limit, high: 0, length, begin, end, amount: (i) => (takes[i] * each) / scale };
+    }),
   ];
 }
 
-// The same of all jobs if the page holds a sample: means over equal times, in the units of data.py.
+// The same of all jobs, but pools, if the page holds a sample: means over equal times, in the units of data.py.
 function curvesOfAll(run) {
-  return [run.used, run.waiting].map((means) => {
+  return [run.used, run.waiting].map((means, which) => {
     const step = (run.to - run.from) / means.length;
-    return { length: means.length, begin: (k) => run.from + k * step, end: (k) => run.from + (k + 1) * step, amount: (k) => means[k] / 100 };
+    return { ...CURVES(run)[which], length: means.length, begin: (k) => run.from + k * step, end: (k) => run.from + (k + 1) * step, amount: (k) => means[k] / 100 };
   });
 }
 
-// The processors in the windows of a calendar, in %; undefined without one.
-function awayOf({ away, size }) {
-  if (!away) return undefined;
-  const since = (i) => away[i][0], until = (i) => away[i][1] ?? Infinity;
-  return { length: away.length, since, until, amount: (i) => (100 * away[i][2]) / size };
-}
+const CURVES = ({ service }) => [
+  { name: "utilisation, % of the processors", high: 100, limit: service },
+  { name: "jobs waiting", high: 0, fill: "var(--advised)" },
+];
 
 const KEYS = {
   "+": "in", "=": "in", "-": "out", 0: "all", Backspace: "back", ArrowLeft: "left", ArrowRight: "right",
