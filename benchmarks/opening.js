@@ -25,9 +25,7 @@ class Element {
   get clientWidth() { return WIDTH; }
 
   querySelector(selector) {
-    const found = (this.found[selector] ??= new Element());
-    if (selector === ".order") found.value = "bsld";
-    return found;
+    return (this.found[selector] ??= new Element());
   }
 
   querySelectorAll() { return [new Element(), new Element()]; }

@@ -19,7 +19,7 @@ from batfill.model.gate import Gate
 from batfill.model.jobs import NO_REQUEST, Clock
 from batfill.model.metrics import TAU_S
 from batfill.model.option_texts import described
-from batfill.model.options import LIVE, OPTIONS, Options, named_values
+from batfill.model.options import LIVE, OPTIONS, named_values
 from batfill.model.pools import Pool, Pools
 from batfill.model.values import as_word, finite
 from batfill.workloads.batsim_json import FIRST_WORKLOAD, name_in, read_members, usable
@@ -202,22 +202,20 @@ def made_with(stated: Mapping[str, Any]) -> list[str]:
 def of_batsim(record: Mapping[str, Any], batsim_version: str) -> About:
     """The record of `batfill run`."""
     stated = record.get("options")  # from the scheduler itself, if it is batfill's; policy None if it selects online
-    if stated and stated["policy"]:
-        options, scheduler = described(stated), ""
-    else:
-        options, scheduler = scheduler_of(record["scheduler_command"])
-        if scheduler and "scheduler_options" in record:  # from a file that the command names
-            scheduler += f" ({json.dumps(record['scheduler_options'])})"
+    known = bool(stated and stated["policy"])
+    scheduler = record["scheduler_command"].strip() or "none: Batsim runs without a scheduler"
+    if "scheduler_options" in record:  # from a file that the command names
+        scheduler += f" ({json.dumps(record['scheduler_options'])})"
     requests = [text for one in record.get("workloads_made_with", {}).values() for text in made_with(one)]
     return About(
         log=", ".join(Path(path).name for path in record["workloads"]),
-        options=options,
-        scheduler=scheduler,
+        options=described(stated) if known else "",
+        scheduler="" if known else scheduler,
         engine=f"Batsim {batsim_version}, {'embedded' if record['simulator'] == 'embedded' else 'its own program'}",
         version=f"by {record['made_by']}",
         warnings=tuple(record["warnings"]),
         notes=tuple(f"the workload was made with {text}" for text in dict.fromkeys(requests)),
-        given=stated if stated and stated["policy"] else {},
+        given=stated if known else {},
         **limits_in(stated or {}),
     )
 
@@ -234,30 +232,3 @@ def limits_in(stated: Mapping[str, Any]) -> dict[str, Any]:
         if gate.digest == stated["backfill_while_sha256"]:
             found["open"] = tuple((float(begin), finite(end)) for begin, end in gate.periods)
     return found
-
-
-def scheduler_of(command: str) -> tuple[str, str]:
-    """The options in a scheduler's command, if it is batfill's, and otherwise the command."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return "", command
-    if not any("batfill" in word for word in words):
-        return "", " ".join(words) or "none: Batsim runs without a scheduler"
-    given: dict[str, Any] = {}
-    known = OPTIONS | LIVE
-    for word, value in zip(words, [*words[1:], ""], strict=True):
-        name, joined, rest = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in known:
-            text = rest if joined else value
-            given[name] = text
-            with suppress(ValueError):
-                given[name] = json.loads(text)
-            given[name] = True if known[name].default is False else given[name]
-        if value.startswith("{") or rest.startswith("{"):
-            with suppress(ValueError, TypeError):
-                given |= {key: kept for key, kept in json.loads(rest or value).items() if key in known}
-    live = {name: given.pop(name) for name in LIVE if name in given}
-    with suppress(BatfillError):
-        given = Options.of(given, places=True).as_dict()  # durations in seconds, whatever their unit was
-    return described(given | live), ""

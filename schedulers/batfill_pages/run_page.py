@@ -16,7 +16,7 @@ from batfill.model.policy import POLICIES, reads_submission
 from batfill.model.schedule import CUT, REQUEUED, STATES
 from batfill_pages.panels import caption_of, in_words
 from batfill_pages.sample import BINS, span_s
-from batfill_pages.single import TIME_BINS, course, longest_waits, overtaking, wait_grid
+from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
 from batfill_pages.uses import uses_of
 from batfill_pages.words import (
     asset,
@@ -359,7 +359,6 @@ def grid_part(run: ReportedRun, h: str) -> str:
 def about_part(run: ReportedRun, figures: Summary, uses: Uses, overdue_s: float | None, h: str) -> str:
     """What made the run, and its other figures."""
     f, final = figures, run.final
-    together, out_of_turn = overtaking(run.submit_s[final], run.start_s[final])
     rows = [
         *run.about.rows(),
         ("dates", f"{dates(run)} ({zone_text(run.about.clock)})" if run.about.clock else dates(run)),
@@ -368,9 +367,6 @@ def about_part(run: ReportedRun, figures: Summary, uses: Uses, overdue_s: float 
         ("ended at their walltime", f"{int((run.state[final] == CUT).sum()):,}"),
         *in_words(uses),
     ]
-    if together:
-        share = percent(out_of_turn / together)
-        rows.append(("started out of turn", f"{share} of the pairs of jobs that waited at the same time"))
     if run.backfilling_known:
         rows.append(("started by backfilling", f"{f.backfilled:,} ({percent(f.backfilled / max(f.jobs, 1))})"))
     if overdue_s is not None:

@@ -15,7 +15,7 @@ from batfill.model.calendar import Calendar
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill_pages.about import about_run, of_batsim, scheduler_of
+from batfill_pages.about import about_run, of_batsim
 from batfill_pages.run_page import run_section
 from batfill_pages.runs import find_runs, read_run
 from command import batfill, result
@@ -93,25 +93,6 @@ def test_a_classifiers_judgements_are_in_the_files(tmp_path):
     assert ((run.facts.probability[known] >= 0) & (run.facts.probability[known] <= 1)).all()
     assert np.isfinite(run.facts.divider_s).any()
     assert run.about.options.startswith("fcfs, small forest, kill always")
-
-
-@pytest.mark.parametrize(
-    ("command", "found"),
-    [
-        ("batfill schedule --policy saf --threshold 200000 -s tcp://*:28000", ("saf, threshold 200000 s", "")),
-        (
-            """pybatsim batfill/scheduler -t 0 -o '{"policy": "spf", "small": "forest", "kill": "never"}'""",
-            ("spf, small forest, kill never", ""),
-        ),
-        (
-            "batfill schedule --reservation machines --threshold 2h",
-            ("fcfs, reservation machines, threshold 7200 s", ""),
-        ),
-        ("batsched -v easy", ("", "batsched -v easy")),
-    ],
-)
-def test_the_options_of_a_run_under_batsim_are_read_from_its_command(command, found):
-    assert scheduler_of(command) == found
 
 
 def test_the_options_of_another_scheduler_are_shown_from_its_file_as_from_its_command():

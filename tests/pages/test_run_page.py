@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from batfill_pages.run_page import order_share, run_section
 from batfill_pages.runs import read_run
-from batfill_pages.single import TIME_BINS, course, longest_waits, overtaking, wait_grid
+from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
 from batfill_pages.write import write_report
 from command import batfill, result
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
@@ -236,16 +236,3 @@ def test_several_runs_are_folded_below_their_comparison(folder, tmp_path):
     assert text.count("<h1>") == 1
     ids = re.findall(r'\bid="([^"]*)"', re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL))
     assert len(ids) == len(set(ids))
-
-
-@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40))
-def test_out_of_turn_are_the_pairs_in_the_queue_at_once_whose_later_job_started_first(jobs):
-    jobs.sort(key=lambda job: job[0])
-    submit_s = np.array([submit for submit, _ in jobs], float)
-    start_s = submit_s + [wait for _, wait in jobs]
-    pairs = [(i, k) for k in range(len(jobs)) for i in range(k)]
-    together = sum(start_s[i] > submit_s[k] for i, k in pairs)
-    out_of_turn = sum(start_s[k] < start_s[i] for i, k in pairs)
-    assert overtaking(submit_s, start_s) == (together, out_of_turn)
-    later = np.argsort(-submit_s, kind="stable")  # a job that was submitted again stands before earlier ones
-    assert overtaking(submit_s[later], start_s[later]) == (together, out_of_turn)

@@ -1,4 +1,4 @@
-// Amounts of jobs in the span of the view, as panels on the machines' axis of time.
+// Amounts of jobs in the span of the view, as panels below the machines, with the dates of both between them.
 class Curves {
   // curves: {name, fill, length, begin, end, amount, high, limit}: `amount(i)` counts from `begin(i)` to `end(i)`, for
   //   i < `length`; a job that was rejected has no length of time. `high` is the top of the axis, or 0 for the largest
@@ -17,8 +17,8 @@ class Curves {
       return { ...panel, high: curve.high || panel.high || 1 };
     });
     const said = this.curves.map(({ name, last }) => `${name}, at most ${number(last.reduce((a, b) => Math.max(a, b), 0))}`);
-    const svg = picture(width, this.curves.length * (92 + GAP) + 40, `Means over time: ${said.join("; ")}.`);
-    stack(svg, this.panels, linear(from, to, LEFT, right), { clock, begin: from, end: to, left: LEFT, right, width, top: 0 });
+    const svg = picture(width, this.curves.length * (92 + GAP) + 48, `Means over time: ${said.join("; ")}.`);
+    stack(svg, this.panels, linear(from, to, LEFT, right), { clock, begin: from, end: to, left: LEFT, right, width, at: 0, top: 40 });
     place.replaceChildren(svg);
   }
 

@@ -110,21 +110,6 @@ function ordered(run, name) {
   return rows.sort((a, b) => keys[a] - keys[b] || a - b);
 }
 
-// The first rows in that order by bounded slowdown, without sorting all of them.
-function worst(run) {
-  const rows = [];
-  let least = -1;
-  for (let i = 0; i < run.length; i++) {
-    const slowdown = run.counts(i) ? run.bsld[i] : 0;
-    if (!run.matching[i] || (rows.length === SHOWN && slowdown <= least)) continue;
-    rows.push({ i, slowdown });
-    rows.sort((a, b) => b.slowdown - a.slowdown);
-    if (rows.length > SHOWN) rows.pop();
-    least = rows[rows.length - 1].slowdown;
-  }
-  return rows.map((row) => row.i);
-}
-
 // Every matching row as CSV, with dates if the log has a clock.
 function csvOf(run, rows) {
   const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);

@@ -1,7 +1,6 @@
 // The machines over time, painted pixel by pixel: a pixel shows the job at the machine and time of its centre, a fair
 // sample even of 300,000 jobs; jobs that match a filter are at least a pixel wide.
-const LEFT = 58, RIGHT = 12, TOP = 8, BELOW = 38; // pixels around the machines; below are two lines of dates
-const HEIGHT = 438;
+const LEFT = 58, RIGHT = 12, TOP = 8, HEIGHT = 416; // pixels around the machines, and in all
 
 class Gantt {
   constructor(canvas, view, colours) {
@@ -18,11 +17,10 @@ class Gantt {
     if (this.canvas.width !== w || this.canvas.height !== h) [this.canvas.width, this.canvas.height] = [w, h];
     this.scale = scale;
     this.inner = this.width - LEFT - RIGHT;
-    this.tall = HEIGHT - TOP - BELOW;
+    this.tall = HEIGHT - 2 * TOP;
     const style = getComputedStyle(this.canvas);
     this.ink = style.getPropertyValue("--text").trim();
     this.soft = style.getPropertyValue("--soft").trim();
-    this.line = style.getPropertyValue("--border").trim();
     this.pen.setTransform(scale, 0, 0, scale, 0, 0);
     this.pen.clearRect(0, 0, this.width, HEIGHT);
     this.pen.font = "12px system-ui, sans-serif";
@@ -46,8 +44,8 @@ class Gantt {
     this.frame(this.cursor);
     const marks = roundTicks(view.low, view.high, 6).filter(([machine]) => machine % 1 === 0);
     this.marks = marks.length;
-    for (const [machine] of marks) this.leftLabel(number(machine), Math.max(this.y(machine), 8));
-    this.timeAxis();
+    Object.assign(pen, { textAlign: "right", textBaseline: "middle", fillStyle: this.soft });
+    for (const [machine] of marks) pen.fillText(number(machine), LEFT - 6, Math.max(this.y(machine), 8));
   }
 
   paint(image) {
@@ -129,32 +127,5 @@ class Gantt {
     this.pen.strokeStyle = this.ink;
     this.pen.lineWidth = 2;
     for (const [x, y, w, h] of this.boxes(i)) this.pen.strokeRect(x - 1, y - 1, Math.max(w, 1) + 1, h + 1);
-  }
-
-  timeAxis() {
-    const { pen, view } = this, bottom = this.top + this.tall;
-    pen.textBaseline = "top";
-    this.ticks = view.run.clock.ticks(view.from, view.to, this.inner < 500 ? 3 : 5);
-    let free = 0; // where the line below is still empty
-    for (const [t, words, below] of this.ticks) {
-      const x = this.x(t);
-      pen.fillStyle = this.line;
-      pen.fillRect(x, bottom, 1, 4);
-      pen.fillStyle = this.soft;
-      [words, below].forEach((text, row) => {
-        const half = pen.measureText(text).width / 2, middle = Math.min(Math.max(x, half), this.width - half);
-        if (row && middle - half < free) return;
-        pen.textAlign = "center";
-        pen.fillText(text, middle, bottom + 6 + 14 * row);
-        if (row) free = middle + half + 6;
-      });
-    }
-  }
-
-  leftLabel(text, y) {
-    this.pen.textAlign = "right";
-    this.pen.textBaseline = "middle";
-    this.pen.fillStyle = this.soft;
-    this.pen.fillText(text, LEFT - 6, y);
   }
 }

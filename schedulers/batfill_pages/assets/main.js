@@ -89,20 +89,17 @@ class Explorer {
 
   // The table's head, its order, its pages and its download.
   tabular() {
-    const head = this.place.querySelector(".jobs-table thead tr"), order = this.place.querySelector(".order");
+    const head = this.place.querySelector(".jobs-table thead tr");
     this.columns = JOB_COLUMNS.filter(({ needs }) => !needs || this.run[needs]);
     for (const { title, name } of this.columns) {
       const cell = document.createElement("th");
       cell.scope = "col";
       const sort = document.createElement("button");
       sort.textContent = title;
-      sort.addEventListener("click", () => { order.value = name; this.reorder(); });
+      sort.addEventListener("click", () => this.reorder(name));
       cell.append(sort);
       head.append(cell);
-      order.append(new Option(title, name, name === "bsld", name === "bsld"));
     }
-    this.page = 0;
-    order.addEventListener("input", () => this.reorder());
     for (const button of this.place.querySelectorAll("[data-page]"))
       button.addEventListener("click", () => { this.page += Number(button.dataset.page); this.table(); });
     this.place.querySelector(".csv").addEventListener("click", () => {
@@ -116,12 +113,10 @@ class Explorer {
 
   csv() { return csvOf(this.run, this.rows()); }
 
-  rows() { return (this.sorted ??= ordered(this.run, this.place.querySelector(".order").value)); }
+  rows() { return (this.sorted ??= ordered(this.run, this.by)); }
 
-  reorder() {
-    this.sorted = null;
-    this.page = 0;
-    const by = this.place.querySelector(".order").value;
+  reorder(by = this.by ?? "bsld") {
+    Object.assign(this, { by, sorted: null, page: 0 });
     this.place.querySelectorAll(".jobs-table th").forEach((cell, k) => {
       const { name } = this.columns[k];
       if (name === by) cell.setAttribute("aria-sort", FROM_FIRST.has(name) ? "ascending" : "descending");
@@ -132,8 +127,8 @@ class Explorer {
 
   table() {
     const { run } = this;
-    const first = this.page * SHOWN, quick = this.page === 0 && !this.sorted && this.place.querySelector(".order").value === "bsld";
-    const rows = [...(quick ? worst(run) : this.rows().subarray(first, first + SHOWN))].map((i) => {
+    const first = this.page * SHOWN;
+    const rows = [...this.rows().subarray(first, first + SHOWN)].map((i) => {
       const row = document.createElement("tr");
       this.columns.forEach((column, k) => {
         const cell = row.insertCell();

@@ -1,15 +1,15 @@
 // Amounts over time in panels below each other, on one axis of dates.
 const GAP = 28; // pixels above a panel, for its name
 
-// Dates below a chart, and lines at them from `top` on.
-function dateAxis(svg, x, { clock, begin, end, top, bottom, width }) {
+// Dates below a chart, or below `at`, and lines at them from `top` on.
+function dateAxis(svg, x, { clock, begin, end, top, bottom, at = bottom, width }) {
   const free = [0, 0]; // where each line of words is still empty
-  for (const [at, ...lines] of clock.ticks(begin, end, width < 560 ? 3 : 8)) {
-    svg.append(line(x(at), top, x(at), bottom, { class: "grid" }));
+  for (const [second, ...lines] of clock.ticks(begin, end, width < 560 ? 3 : 8)) {
+    svg.append(line(x(second), top, x(second), bottom, { class: "grid" }));
     for (const [row, said] of lines.entries()) {
-      const half = widthOf(said) / 2, middle = Math.min(Math.max(x(at), half), width - half);
+      const half = widthOf(said) / 2, middle = Math.min(Math.max(x(second), half), width - half);
       if (!said || middle - half < free[row]) continue;
-      svg.append(text(middle, bottom + 16 * (row + 1), said, { class: "soft", "text-anchor": "middle" }));
+      svg.append(text(middle, at + 16 * (row + 1), said, { class: "soft", "text-anchor": "middle" }));
       free[row] = middle + half + 6;
     }
   }
@@ -35,13 +35,13 @@ function bars(svg, values, x, y, bins, look) {
   svg.append(element("path", { d: `${stepLine(values, x, y, bins)}V${y(0)}Z`, ...look }));
 }
 
-// Draws panels, from `top` on, and the dates below them; returns the bottom of each.
+// Draws panels, from `top` on, and the dates below them, or below `at`; returns the bottom of each.
 //   panels: {name, flag, note, tall, high, ticks, draw}: the flag is what should not be, the note gives way to it
 //   from: where the lines at dates begin
 function stack(svg, panels, x, { left, right, top, from = top, ...dates }) {
-  let at = top;
-  const bottoms = panels.map(({ tall }) => (at += GAP + tall));
-  dateAxis(svg, x, { ...dates, top: from, bottom: at });
+  let bottom = top;
+  const bottoms = panels.map(({ tall }) => (bottom += GAP + tall));
+  dateAxis(svg, x, { ...dates, top: from, bottom });
   panels.forEach(({ name, unit, flag, note, tall, high, ticks, draw }, k) => {
     const y = linear(0, high, bottoms[k], bottoms[k] - tall), above = bottoms[k] - tall - 8;
     amountAxis(svg, y, ticks ?? roundTicks(0, high, tall / 25), left, right);
@@ -84,9 +84,11 @@ function panelOf(one, bins, end, tall) {
     if (most !== mean) bars(svg, most, x, y, bins, { fill, opacity: 0.45 });
     bars(svg, mean, x, y, bins, { fill });
     if (limit) {
-      const at = (date) => x(Math.min(Math.max(date, bins.begin), end)).toFixed(1);
-      const steps = limit.map(([date, level]) => `H${at(date)}V${y(level).toFixed(1)}`), many = 8 * limit.length > x(end);
-      path(svg, `M${x(bins.begin)} ${y(limit[0][1])}${steps.join("")}H${x(end)}`, { stroke: "var(--text)", "stroke-width": many ? 0.4 : 1.5 });
+      const before = Math.max(limit.findLastIndex(([date]) => date <= bins.begin), 0);
+      const changes = limit.filter(([date], k) => k > before && date < end), dense = 8 * changes.length > x(end);
+      const steps = changes.map(([date, level]) => `H${x(date).toFixed(1)}V${y(level).toFixed(1)}`).join("");
+      const d = `M${x(bins.begin)} ${y(limit[before][1])}${steps}H${x(end)}`;
+      path(svg, d, { stroke: "var(--text)", "stroke-width": dense ? 0.4 : 1.5 });
     }
     for (const [k, low, used] of over ?? [])
       area(svg, x, bins.begin + k * bins.step, bins.begin + (k + 1) * bins.step, y(used), y(low) - y(used), { fill: "var(--pays)" });
