@@ -86,7 +86,6 @@ Object.assign(globalThis, {
   getComputedStyle: () => ({ getPropertyValue: () => "#808080" }),
   requestAnimationFrame: (draw) => frames.push(draw),
   ResizeObserver: class { observe() {} },
-  Option: Element,
 });
 
 const began = performance.now();
@@ -104,6 +103,7 @@ ready.then(() => {
     to: explorer.run.to,
     used: [...explorer.curves.curves[0].last],
     waiting: [...explorer.curves.curves[1].last],
+    reasons: Object.fromEntries(explorer.run.waits.map(({ job }) => [job, reason(explorer.run, explorer.run.named(job))])),
     worst: explorer.place.querySelector("tbody.jobs").text,
   }));
 });

@@ -201,8 +201,8 @@ def made_with(stated: Mapping[str, Any]) -> list[str]:
 
 def of_batsim(record: Mapping[str, Any], batsim_version: str) -> About:
     """The record of `batfill run`."""
-    stated = record.get("options")  # from the scheduler itself, if it is batfill's; policy None if it selects online
-    known = bool(stated and stated["policy"])
+    stated = record.get("options") or {}  # from the scheduler itself, if it is batfill's
+    known = bool(stated.get("policy"))  # not if it selects online
     scheduler = record["scheduler_command"].strip() or "none: Batsim runs without a scheduler"
     if "scheduler_options" in record:  # from a file that the command names
         scheduler += f" ({json.dumps(record['scheduler_options'])})"
@@ -216,7 +216,7 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> About:
         warnings=tuple(record["warnings"]),
         notes=tuple(f"the workload was made with {text}" for text in dict.fromkeys(requests)),
         given=stated if known else {},
-        **limits_in(stated or {}),
+        **limits_in(stated),
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from html import escape
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from batfill_pages.words import (
     folded,
     growth,
     guide,
+    job_link,
     no_break,
     policy_html,
     signed,
@@ -318,11 +318,10 @@ class View:
         if wait_s[row] <= before_s[row]:
             return "no job waits longer."
         user = f"user {whose.user[row]}, " if whose.user[row] >= 0 else ""
-        run = f"&amp;run={whose.places[k]}" if whose.places[k] else ""
         said = (
             f"job {escape(whose.ids[row])} ({user}{things(int(whose.procs[row]), 'processor')}) waits "
             f"{duration_html(wait_s[row])} instead of {duration_html(before_s[row])}: "
-            f'<a href="#job={quote(whose.ids[row])}{run}">why</a>.'
+            f"{job_link(whose.ids[row], whose.places[k], 'why')}."
         )
         users, row_of = np.unique(whose.user, return_inverse=True)
         jobs = np.bincount(row_of)

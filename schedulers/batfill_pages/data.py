@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.base.words import percent
 from batfill.batsim_files.results import prefix_of
+from batfill.model.option_texts import policy_words
 from batfill.model.schedule import STATES
 from batfill_pages.panels import panels, take_name
 from batfill_pages.sample import curves_of_all, only_rows, span_s, taken
-from batfill_pages.single import course, longest_waits
+from batfill_pages.single import course, longest_waits, order_share
 from batfill_pages.uses import amounts_of, uses_of
+from batfill_pages.words import units_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from batfill_pages.runs import ReportedRun
     from batfill_pages.sample import Sample
+    from batfill_pages.single import LongWait
 
 INTEGER_TYPES = ("i1", "i2", "i4")
 PROBABILITY_UNITS = 10_000  # of a probability in the page
@@ -41,7 +45,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
     rejected job waits and runs 0 s and has no machine; a job without a walltime has -1 s. Columns unknown for all jobs
     are absent; other unknown values are -1. `asked` is the log's request where the walltime is another, and 0 for none.
     """
-    over_time, waits = course(run), [wait.row for wait in longest_waits(run)]
+    over_time = course(run)
     begun = {
         "course": {
             "begin": over_time.begin_s,
@@ -50,10 +54,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
             "used": over_time.used.round(3).tolist(),
         },
         "panels": panels(uses_of(run), over_time.edges_s),
-        "waits": [
-            {"job": run.ids[row], "submit": run.submit_s[row], "start": run.start_s[row], "row": page_row(sample, row)}
-            for row in waits
-        ],
+        "waits": [wait_data(run, wait) for wait in longest_waits(run)],
     }
     of_all: dict[str, NDArray[Any]] = {}
     span: dict[str, float] = {}
@@ -125,12 +126,15 @@ def digits_of(ids: list[str]) -> int:
     return digits if len(lengths) == 1 or all(len(one) == digits or one[0] != "0" for one in ids) else 0
 
 
-def page_row(sample: Sample | None, row: int) -> int:
-    """The row of the page that holds this row of the run; -1 if it is not in the sample."""
-    if sample is None:
-        return row
-    place = int(np.searchsorted(sample.rows, row))
-    return place if place < len(sample.rows) and sample.rows[place] == row else -1
+def wait_data(run: ReportedRun, wait: LongWait) -> dict[str, Any]:
+    """One of the longest waits; what the script says of it counts all jobs, also those that the page does not hold."""
+    share, row = order_share(run, wait.row), wait.row
+    said = {"job": run.ids[row], "submit": run.submit_s[row], "start": run.start_s[row]}
+    said |= {"later": wait.later, "used": wait.later_proc_s, "ahead": wait.ahead, "room": wait.room_s}
+    if share is None:
+        return said
+    order = policy_words(run.about.given["policy"])[0]
+    return said | {"place": units_kept(f"{order} puts {percent(share)} of all jobs before it")}
 
 
 def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from batfill.base.sums import mean_of
 from batfill.base.words import duration, in_a_row, percent, things
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.option_texts import policy_words
-from batfill.model.policy import POLICIES, reads_submission
 from batfill.model.schedule import CUT, REQUEUED, STATES
 from batfill_pages.panels import caption_of, in_words
 from batfill_pages.sample import BINS, span_s
@@ -24,6 +23,7 @@ from batfill_pages.words import (
     date_text,
     described,
     duration_html,
+    job_link,
     slowdown,
     submission_dates,
     table,
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 HEAT_S = (600, HOUR_S, 6 * HOUR_S, DAY_S)  # mean waits at which the next of five colours begins
 UNPLACED = '<p class="note">The results do not say on which machines jobs ran, so the machines are blank.</p>'
-PLAIN = {None, "request", "none"}  # values of predict and small under which the key alone orders jobs
-ENDED = {CUT: "was ended at its walltime,", REQUEUED: "was killed"}  # in the reason of a wait
 SHARES = {"Half of the": 1 / 2, "Two of three": 2 / 3, "Three of four": 3 / 4, "Four of five": 4 / 5}
 SHARES |= {"Nine of ten": 9 / 10}
 
@@ -115,7 +113,7 @@ def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[Long
     row = waits[0].row
     user = int(run.facts.user[row])
     who = [
-        f'<a href="#why-{number}-0">job&nbsp;{escape(run.ids[row])}</a>',
+        job_link(run.ids[row], number),
         f"{things(int(run.procs[row]), 'processor')}".replace(" ", "&nbsp;"),
         *([f"user&nbsp;{user}"] if user >= 0 else []),
     ]
@@ -183,17 +181,17 @@ def longest_words(waits: int) -> str:
 
 
 def waits_part(run: ReportedRun, number: int, waits: Sequence[LongWait], h: str) -> str:
-    """The longest waits in a table, and in words why each job waited."""
+    """The longest waits in a table; the page's script says why each job waited."""
     users = bool((run.facts.user[[wait.row for wait in waits]] >= 0).any())
     head = ["Job", "Waited", "Processors", "Asked for", "Ran", *(["User"] if users else [])]
     head += ["Submitted", "Started", "Later jobs that<br>started before it"]
-    rows, reasons = [], []
+    rows = []
     for k, wait in enumerate(waits):
         row = wait.row
         user, (said, limit) = int(run.facts.user[row]), asked(run, row)
         rows.append(
             (
-                f'<span class="rank">{k + 1}</span> <a href="#why-{number}-{k}">job&nbsp;{escape(run.ids[row])}</a>',
+                f'<span class="rank">{k + 1}</span> {job_link(run.ids[row], number)}',
                 duration_html(run.wait_s[row]),
                 count(run.procs[row]),
                 said + (f'<span class="sub">{limit}</span>' if limit else ""),
@@ -204,14 +202,9 @@ def waits_part(run: ReportedRun, number: int, waits: Sequence[LongWait], h: str)
                 count(wait.later),
             )
         )
-        reasons.append(
-            f'<div class="why" id="why-{number}-{k}" tabindex="-1"><{h}>Why job {escape(run.ids[row])} waited '
-            f"{duration_html(run.wait_s[row])}</{h}><p>{reason(run, wait)}</p></div>"
-        )
-    title = longest_words(len(waits))
+    title = f"The {longest_words(len(waits))}"
     marks = [f'data-row="{k}"{" class=chosen" if k == 0 else ""}' for k in range(len(waits))]
-    listed = table(head, rows, f"The {title}", marks=marks)
-    return "\n".join([f'<{h}>The {title}</{h}><div class="bare">{listed}</div>', *reasons])
+    return f'<{h}>{title}</{h}><div class="bare">{table(head, rows, title, marks=marks)}</div>'
 
 
 def asked(run: ReportedRun, row: int) -> tuple[str, str]:
@@ -223,64 +216,6 @@ def asked(run: ReportedRun, row: int) -> tuple[str, str]:
     if np.isinf(asked_s):
         return "no time", f"the log has no request; {limit} stood in for it"
     return duration_html(asked_s), f"raised to {limit}" if asked_s < run.walltime_s[row] else f"the limit was {limit}"
-
-
-def reason(run: ReportedRun, wait: LongWait) -> str:
-    """What the run says about a wait: the job's place in the order, and who started before it."""
-    row = wait.row
-    said, limit = asked(run, row)
-    request = f"<strong>{things(int(run.procs[row]), 'processor')}</strong> and <strong>{said}</strong>"
-    request += f" ({limit})" if limit else ""
-    place = order_share(run, row)
-    words = [f"It asked for {request}"]
-    if place is not None:
-        name = policy_words(run.about.given["policy"])[0]
-        words[0] += f". {escape(name)} puts {percent(place)} of all jobs before it"
-    if run.state[row] in (CUT, REQUEUED):
-        words.append(f"It {ENDED[int(run.state[row])]} after {duration_html(run.runtime_s[row])}")
-    if wait.later:
-        used = duration_html(wait.later_proc_s / run.size)
-        verb = "was" if wait.later == 1 else "were"
-        words.append(
-            f"<strong>{things(wait.later, 'job')}</strong> that {verb} submitted later started before it; "
-            f"{'together ' * (wait.later > 1)}"
-            f"{'they' if wait.later > 1 else 'it'} used what the whole machine does in {used}"
-        )
-    else:
-        words.append("No job that was submitted later started before it")
-    if wait.ahead:
-        verb = "was" if wait.ahead == 1 else "were"
-        words.append(f"{things(wait.ahead, 'job')} that {verb} already waiting when it came started before it as well")
-    tries = int(run.attempt[row])
-    if wait.room_s >= 1:
-        why = ": it was not let in, because it would have delayed the job at the head of the queue"
-        kept_out = why if run.about.plain_easy and not tries else ""  # else the run does not show it
-        words.append(f"For {duration_html(wait.room_s)} of its wait enough processors were idle{kept_out}")
-    if tries:
-        before = "An earlier try was killed" if tries == 1 else f"{tries} earlier tries were killed"
-        words.append(f"{before}, and what it computed there is lost; its wait counts to the start of the last try")
-    return f"{'. '.join(words)}."
-
-
-def order_share(run: ReportedRun, row: int) -> float | None:
-    """The share of all jobs that the order puts before this one, by its key alone; None if keys move or are unknown.
-
-    Keys that read the submission are left out, and runs in which something else than the request is known or predicted.
-    """
-    given = run.about.given
-    policy = POLICIES.get(str(given.get("policy")))
-    if (
-        policy is None
-        or policy.moves
-        or reads_submission(policy.key)
-        or not {given.get("predict"), given.get("small")} <= PLAIN
-    ):
-        return None
-    read_s, asked_s = run.walltime_s, run.facts.asked_s
-    if given.get("overrun") == "extend":  # raises the limit alone: the order reads the request
-        read_s = np.where(np.isfinite(asked_s), asked_s, read_s)
-    keys, _ = policy.lines(run.submit_s, read_s, run.procs)
-    return float((keys[run.final] < keys[row]).mean())
 
 
 def explorer(

@@ -9,6 +9,7 @@ import numpy as np
 
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, width_bins
+from batfill.model.policy import POLICIES, reads_submission
 from batfill_pages.sample import span_s, taken, tries_of
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from batfill_pages.runs import ReportedRun
 
 LONGEST_WAITS = 10
+PLAIN = {None, "request", "none"}  # values of predict and small under which the key alone orders jobs
 # The bins of time, and what a page calls them; the shortest is taken that makes at most `MOST_BINS`.
 TIME_BINS = {1: "second", 10: "10 seconds", 60: "minute", 600: "10 minutes", HOUR_S: "hour", 3 * HOUR_S: "3 hours"}
 TIME_BINS |= {6 * HOUR_S: "6 hours", DAY_S: "day", 7 * DAY_S: "week", 28 * DAY_S: "4 weeks"}
@@ -81,6 +83,27 @@ def longest_waits(run: ReportedRun) -> list[LongWait]:
         room_s = float(inside_s[enough & (inside_s > 0)].sum())
         found.append(LongWait(int(final[i]), int(later.sum()), float(used_s[later].sum()), int(ahead.sum()), room_s))
     return found
+
+
+def order_share(run: ReportedRun, row: int) -> float | None:
+    """The share of all jobs that the order puts before this one, by its key alone; None if keys move or are unknown.
+
+    Keys that read the submission are left out, and runs in which something else than the request is known or predicted.
+    """
+    given = run.about.given
+    policy = POLICIES.get(str(given.get("policy")))
+    if (
+        policy is None
+        or policy.moves
+        or reads_submission(policy.key)
+        or not {given.get("predict"), given.get("small")} <= PLAIN
+    ):
+        return None
+    read_s, asked_s = run.walltime_s, run.facts.asked_s
+    if given.get("overrun") == "extend":  # raises the limit alone: the order reads the request
+        read_s = np.where(np.isfinite(asked_s), asked_s, read_s)
+    keys, _ = policy.lines(run.submit_s, read_s, run.procs)
+    return float((keys[run.final] < keys[row]).mean())
 
 
 class Course(NamedTuple):

@@ -4,7 +4,7 @@ class Colours {
   constructor(run) {
     this.run = run;
     this.overdueAfter = Infinity;
-    this.wait = run.waits[0]?.row ?? -1;
+    this.wait = -1;
     this.choose("slowdown");
   }
 

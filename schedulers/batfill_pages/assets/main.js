@@ -28,29 +28,21 @@ class Explorer {
     for (const media of ["(prefers-color-scheme: dark)", "print"]) // a printer does not wait for the next frame
       matchMedia(media).addEventListener("change", () => this.view.draw());
     this.refilter();
-    if (run.waits.length) this.choose(0);
-  }
-
-  // One of the longest waits: its row of the table, why it was so long, and the machines in the days around its start.
-  choose(k) {
-    const { run, place } = this, { row, start } = run.waits[k];
-    this.mark(k);
-    place.querySelectorAll("[data-row]").forEach((one, i) => one.classList.toggle("chosen", i === k));
-    place.querySelectorAll(".why").forEach((one, i) => { one.hidden = i !== k; });
-    if (row >= 0) this.centre(row, start); // a sample may be without it
+    if (run.waits.length) this.pick(run.waits[0].job);
   }
 
   // Any job, and one of its tries or the last: why it waited, and the machines around its start. Returns the text's place.
   pick(id, number) {
-    const { run, place } = this, row = run.named(id, number), why = place.querySelector(".why.any");
+    const { run, place } = this, row = run.named(id, number), why = place.querySelector(".why"), ran = row >= 0 && run.ran(row);
     const words = `job ${row < 0 ? id : run.ids[row]}${number ? `, try ${number},` : ""}`;
-    place.querySelectorAll(".why").forEach((one) => { one.hidden = one !== why; });
-    place.querySelectorAll("[data-row]").forEach((one) => one.classList.remove("chosen"));
-    const [title, text] = why.children;
-    title.textContent = row >= 0 && run.ran(row) && run.wait[row] > 0 ? `Why ${words} waited ${duration(run.wait[row])}`
+    why.hidden = false;
+    why.querySelector(":first-child").textContent = ran && run.wait[row] > 0 ? `Why ${words} waited ${duration(run.wait[row])}`
       : `J${words.slice(1).replace(/,$/, "")}`;
-    text.textContent = row >= 0 ? reason(run, row) : `This ${run.drawn ? "sample of the run" : "run"} has no such job.`;
-    if (row >= 0 && run.ran(row)) this.centre(row, run.start(row));
+    why.querySelector("p").textContent = row >= 0 ? reason(run, row) : `This ${run.drawn ? "sample of the run" : "run"} has no such job.`;
+    const chosen = run.waits.findIndex(({ job }) => ran && job === run.ids[row] && run.counts(row));
+    if (chosen >= 0) this.mark(chosen);
+    place.querySelectorAll("[data-row]").forEach((one, k) => one.classList.toggle("chosen", k === chosen));
+    if (ran) this.centre(row, run.start(row));
     return why;
   }
 
@@ -296,7 +288,7 @@ async function unfold(section) {
   const head = JSON.parse(data.textContent), chosen = { wait: 0 };
   data.remove();
   const picture = course(place.querySelector(".course"), head, new Clock(head.clock), chosen, (k) => {
-    history.replaceState(null, "", `#why-${number}-${k}`);
+    history.replaceState(null, "", `#job=${encodeURIComponent(head.waits[k].job)}${number > 0 ? `&run=${number}` : ""}`);
     openTarget();
   });
   const columns = await unpack(head.numbers);
@@ -309,8 +301,7 @@ async function unfold(section) {
   place.classList.add("ready");
 }
 
-// Open what the address names: a run, a wait, a job or the jobs of an outcome: #run-1, #why-0-3, #job=17, #outcome=3, or
-// #job=17&try=1&run=1.
+// Open what the address names: a run, a job or the jobs of an outcome: #run-1, #job=17, #outcome=3, or #job=17&try=1&run=1.
 async function openTarget() {
   const named = new URLSearchParams(location.hash.slice(1)), job = named.get("job"), outcome = named.get("outcome");
   let target = document.getElementById((job ?? outcome) === null ? location.hash.slice(1) : `run-${named.get("run") ?? 0}`);
@@ -325,7 +316,6 @@ async function openTarget() {
     target.value = outcome;
     explorer.refilter();
   }
-  else if (target.matches(".why")) explorer.choose([...section.querySelectorAll(".why")].indexOf(target));
   else return;
   target.focus({ preventScroll: true });
   target.scrollIntoView();
