@@ -79,7 +79,7 @@ def pools_used(run: ReportedRun) -> list[PoolUse]:
             there = Steps(used.at_s, pool.capacity - away.at(used.at_s))
             over_s = float(lasts_s[(used.level > there.level)[:-1]].sum())
             (all_there,) = np.diff(there.total(span))
-            share = float(used.total(span[1])) / all_there if all_there > 0 else 0.0
+            share = float(used.total(span[1]) / all_there) if all_there > 0 else 0.0
         refused = np.flatnonzero(amounts > pool.capacity)
         first = str(run.ids[refused[0]]) if len(refused) else ""
         figures = Use(pool.name, pool.capacity, pool.base, share, int(most), over_s, len(refused), first)
@@ -113,7 +113,7 @@ def measured_w(jobs_csv: Path) -> Steps | None:
     """The watts that Batsim measured: those of all hosts, or, if there is no such file, those of jobs; None if none."""
     stem = str(jobs_csv).removesuffix(JOBS_CSV_5)
     with suppress(*NO_NUMBERS), Path(f"{stem}consumed_energy.csv").open(newline="") as stream:
-        rows = [(float(row["time"]), row["epower"]) for row in csv.DictReader(stream)]
+        rows = [(0.0, "NA"), *((float(row["time"]), row["epower"]) for row in csv.DictReader(stream))]
         spans = [(begin, end, float(watts)) for (begin, _), (end, watts) in pairwise(rows) if watts != "NA"]
         return Steps.of(*np.array(spans).T)
     with suppress(*NO_NUMBERS), jobs_csv.open(newline="") as stream:
