@@ -63,17 +63,6 @@ class Difference(NamedTuple):
     worse: float  # share of the items that wait more
 
 
-class Box(NamedTuple):
-    """The distribution of a choice's means by period: the 5th, 25th, 50th, 75th and 95th percentiles."""
-
-    name: str
-    low: float
-    quartile: float
-    median: float
-    upper_quartile: float
-    high: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """The same items under several choices. Columns have a row per item, in the order of `at`."""
@@ -113,11 +102,6 @@ class Comparison:
     def period_bsld(self) -> NDArray[np.float64]:
         """The mean bounded slowdown of each period's items, shape (n_choices, n_periods)."""
         return np.array([np.bincount(self.period, weights=row) for row in self.bsld]) / np.bincount(self.period)
-
-    def boxes(self) -> list[Box]:
-        """A box per choice, of its periods' mean bounded slowdowns."""
-        spread = np.quantile(self.period_bsld, [0.05, 0.25, 0.5, 0.75, 0.95], axis=1)
-        return [Box(name, *spread[:, k].tolist()) for k, name in enumerate(self.names)]
 
     def cumulative(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(at, sums): the total bsld of all items so far, over the number of all items; ends at the mean."""
