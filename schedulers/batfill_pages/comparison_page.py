@@ -349,13 +349,10 @@ class View:
         )
 
     def queues(self, part: str) -> list[str]:
-        """The queues of all choices over time, on one axis."""
+        """The queues of the chosen choices over time, on one axis."""
         each = TIME_BINS[self.of.courses[0].step_s]
-        return [
-            f"<{part}>How many jobs wait at a time</{part}>",
-            chart("queues", f"Jobs waiting, the most per {each}", "move over it, or press the arrow keys, for a date"),
-            '<p class="note read" role="status"></p></figure>',
-        ]
+        title = f"<{part}>How many jobs wait at a time</{part}>"
+        return [title, chart("queues", f"Jobs waiting, the most per {each}", "of the runs chosen above"), "</figure>"]
 
     def tails(self, number: int, part: str, tail: str) -> list[str]:
         """The curves of the waits, and the controls that choose among them."""

@@ -226,17 +226,14 @@ def test_jobs_are_found_by_user_and_by_the_day_of_their_submission(browser, page
         assert browser.run("return document.querySelector('#explore-0').explorer.run.matched") == wanted.sum()
 
 
-def test_the_queues_of_all_runs_share_an_axis_and_a_cursor_reads_them(browser, pages):
-    runs = find_runs([pages["comparison"].parent / policy for policy in ("fcfs", "saf")])
+def test_the_queues_of_the_chosen_runs_share_their_axes(browser, pages):
     sized(browser, pages["comparison"], 1280)
-    most = [course(run).queue.max() for run in runs]
-    assert sorted(map(int, re.findall(r"200,000 s (\d+)", browser.text(".read")))) == sorted(most)
-    browser.run("document.querySelector('.queues').focus()")
-    browser.press("\ue014")
-    assert re.fullmatch(r"2 Feb 2011 · fcfs.*: \d+ · saf.*: \d+", browser.text(".read"))
-    browser.pointer(".queues", ("move", 700, 100))
-    assert "2011" in browser.text(".read")
-    assert browser.run("return document.querySelectorAll('.queues path').length") == 2
+    runs = find_runs([pages["comparison"].parent])
+    shown = "return [...document.querySelectorAll('.queues svg text')].map((e) => e.textContent)"
+    for run in runs:
+        assert f"at\N{NO-BREAK SPACE}most\N{NO-BREAK SPACE}{course(run).queue.max():,}" in browser.run(shown)
+    browser.click(".chips label")
+    assert browser.run("return document.querySelectorAll('.queues path').length") == 1
 
 
 def test_a_click_on_a_heading_sorts_a_table_and_another_turns_it_round(browser, pages):
@@ -584,16 +581,3 @@ def test_a_table_is_a_stop_of_the_tab_key_only_if_it_scrolls(browser, pages):
         sized(browser, pages["comparison"], width)
         browser.waited(f"{stops.replace('return', 'return (')}).join() === '{expected[0]}'")
         assert browser.run(stops) == expected
-
-
-def test_every_link_leads_somewhere(browser, pages):
-    browser.open(pages["comparison"])
-    browser.run("for (const e of document.querySelectorAll('details')) e.open = true")
-    browser.waited("return document.querySelectorAll('.explorer.ready').length === 2")
-    for target in browser.run(
-        'return [...document.querySelectorAll(\'a[href^="#"]:not([href^="#job"])\')].map((e) => e.hash)'
-    ):
-        browser.click(f"a[href='{target}']")
-        seen = "const e = document.querySelector(arguments[0]); return Boolean(e) && e.open !== false"
-        assert browser.run(seen, target)
-        assert browser.run("return location.hash") == target

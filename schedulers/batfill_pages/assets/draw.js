@@ -113,6 +113,14 @@ function roundTicks(low, high, most) {
   return ticks;
 }
 
+// Amounts at the left of a chart, and lines at them.
+function amountAxis(svg, y, ticks, left, right) {
+  for (const [value, said] of ticks) {
+    svg.append(line(left, y(value), right, y(value), { class: "grid" }));
+    svg.append(text(left - 6, y(value) + 4, said.replaceAll(" ", NB), { "text-anchor": "end", class: "soft" }));
+  }
+}
+
 // Waits at whole units: first those that stay if space is short.
 const WAITS = [
   [1, "≤ 1 s", 1], [10, "10 s"], [MINUTE, "1 min", 1], [10 * MINUTE, "10 min"], [HOUR, "1 h", 1], [3 * HOUR, "3 h"],
@@ -291,10 +299,7 @@ function drawTradeoff(width, points, settings, place) {
     const at = ends ? right : begin;
     svg.append(text(at, top - 8, words, { style: "fill:var(--pays)", "text-anchor": ends ? "end" : "start" }));
   }
-  for (const [value, words] of ticks) {
-    svg.append(line(area.left, y(value), area.right, y(value), { class: "grid" }));
-    svg.append(text(area.left - 8, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
-  }
+  amountAxis(svg, y, ticks, area.left, area.right);
   svg.append(text(0, area.top - 8, axis, { class: "soft" }));
   waitAxis(svg, x, { ...area, low, high, label: "longest wait" });
 

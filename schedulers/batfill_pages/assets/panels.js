@@ -15,14 +15,6 @@ function dateAxis(svg, x, { clock, begin, end, top, bottom, at = bottom, width }
   }
 }
 
-// Amounts at the left of a chart, and lines at them.
-function amountAxis(svg, y, ticks, left, right) {
-  for (const [value, said] of ticks) {
-    svg.append(line(left, y(value), right, y(value), { class: "grid" }));
-    svg.append(text(left - 6, y(value) + 4, said, { "text-anchor": "end", class: "soft" }));
-  }
-}
-
 const wholeTicks = (most) => roundTicks(0, most, 4).filter(([value]) => value % 1 === 0);
 
 // The line of values over equal times, from the bottom on.
