@@ -139,9 +139,9 @@ def in_words(uses: Uses) -> list[tuple[str, str]]:
 
 def caption_of(uses: Uses, each: str) -> str:
     """How the panels are to be read; `each`: the length of a bin in words."""
-    limited = any(use.there is not None for use in uses.pools)
-    line = "; the line is what there is, orange what was used above it" if limited else ""
-    unknown = "; the calendar is not known any more, so no line shows what there is" if not uses.known else ""
+    limits = {use.there is not None for use in uses.pools if not use.pool.of_user}
+    line = "; the line is what there is, orange what was used above it" if True in limits else ""
+    unknown = "; the calendar is not known any more, so no line shows what there is" if False in limits else ""
     said = {
         f"Pools: the mean per {each}, lighter the most at one time{line}{unknown}": bool(uses.pools),
         "Energy: drawn since the budget begins; dashed, what had become available": uses.energy is not None,

@@ -30,7 +30,7 @@ class PoolUse(NamedTuple):
     pool: Pool
     amounts: NDArray[np.float64]  # (n_tries,)  what each try takes
     used: Steps
-    there: Steps | None  # how much there is; None for a pool of users, or if its windows are unknown
+    there: Steps | None  # how much there is; None for a pool of users, or if its windows are not known any more
     figures: Use  # of a pool of users the most that one of them used, and no share
 
 
@@ -136,7 +136,6 @@ class Uses(NamedTuple):
     energy: EnergyUse | None
     measured_w: Steps | None
     open: NDArray[np.float64] | None  # (n_periods, 2)  when jobs may be backfilled, in the run; None for always
-    known: bool  # whether the calendar's windows are
 
 
 def uses_of(run: ReportedRun) -> Uses:
@@ -145,12 +144,10 @@ def uses_of(run: ReportedRun) -> Uses:
     periods = (
         np.array([(begin, np.inf if end is None else end) for begin, end in gate or ()]).reshape(-1, 2).clip(*span)
     )
-    windows = run.about.windows is not None
     return Uses(
         span,
         pools_used(run),
         energy_used(run),
         measured_w(run.path),
         None if gate is None else periods[periods[:, 0] < periods[:, 1]],
-        windows,
     )

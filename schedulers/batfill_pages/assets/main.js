@@ -73,7 +73,7 @@ class Explorer {
       const patch = document.createElement("span");
       patch.style.background = colour.startsWith("--") ? `var(${colour})` : colour;
       if (this.colours.hatches(k)) patch.className = "hatched";
-      item.append(patch, words && !["job", "rush"].includes(this.colours.what) ? `${words} (${number(counts[k])})` : words);
+      item.append(patch, this.colours.what !== "rush" ? `${words} (${number(counts[k])})` : words);
       return item;
     });
     this.place.querySelector(".legend").replaceChildren(...items);
