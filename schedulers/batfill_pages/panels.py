@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.base.words import duration, percent
+from batfill.base.words import duration, percent, things
 from batfill.model.energy import JOULES
-from batfill.model.pools import UNITS, amount_text
+from batfill.model.pools import UNITS
 from batfill_pages.steps import Steps
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def panels(uses: Uses, edges_s: NDArray[np.float64]) -> list[dict[str, Any]]:
     if (watts := uses.measured_w) is not None:
         scale, unit = unit_for(float(watts.level.max()), scales("W"))
         mean = rounded(watts.means(edges_s) / scale)
-        note = f"{energy_text(float(watts.total(watts.at_s[-1])))} in all"
+        note = f"{quantity(float(watts.total(watts.at_s[-1])), 'J')} in all"
         found.append({"name": "power measured", "unit": unit, "note": note, "mean": mean})
     if uses.open is not None:
         share = float(np.diff(uses.open).sum()) / (uses.span_s[1] - uses.span_s[0])
@@ -76,15 +75,16 @@ def energy_panel(use: EnergyUse, edges_s: NDArray[np.float64]) -> dict[str, Any]
     """The panel of a budget, from its begin to its end, as far as these are in the bins."""
     scale, unit = unit_for(use.budget.joules, scales("J"))
     dates_s = np.unique(edges_s.clip(*np.clip([use.budget.begin, use.budget.end], edges_s[0], edges_s[-1])))
-    available_j = use.budget.rate_w * (dates_s - use.budget.begin)
+    at_s = dates_s.clip(use.budget.begin, use.budget.end)
+    available_j = use.budget.rate_w * (at_s - use.budget.begin)
     flag = {"flag": f"{duration(use.figures.above_s)} above the budget"} if use.figures.above_s else {}
     share = percent(use.figures.drawn_j / use.figures.budget_j)
     return {
         "name": "energy drawn",
         "unit": unit,
-        "note": f"{energy_text(use.figures.drawn_j)}, {share} of the budget of {energy_text(use.figures.budget_j)}",
+        "note": f"{quantity(use.figures.drawn_j, 'J')}, {share} of the budget of {quantity(use.figures.budget_j, 'J')}",
         "dates": dates_s.tolist(),
-        "drawn": rounded((available_j - use.balance_j(dates_s)) / scale),
+        "drawn": rounded((available_j - use.balance_j(at_s)) / scale),
         "available": rounded(available_j / scale),
         **flag,
     }
@@ -111,24 +111,20 @@ def rounded(values: NDArray[np.float64]) -> list[float]:
 # In words
 
 
-def with_unit(amount: int, base: str) -> str:
-    """An amount with a space before its unit."""
-    return re.sub(r"(?<=\d)(?=[A-Za-z])", "\N{NO-BREAK SPACE}", amount_text(amount, base))
-
-
-def energy_text(joules: float) -> str:
-    """An amount of energy, in four digits."""
-    scale, unit = unit_for(joules, scales("J"))
-    return f"{float(f'{joules / scale:.4g}'):,.15g}\N{NO-BREAK SPACE}{unit}"
+def quantity(amount: float, base: str) -> str:
+    """An amount of a pool, or of joules, in four digits of its largest unit."""
+    scale, unit = unit_for(amount, scales(base))
+    return f"{float(f'{amount / scale:.4g}'):,.15g}\N{NO-BREAK SPACE}{unit}".rstrip()
 
 
 def pool_text(use: PoolUse) -> str:
     """A pool's figures; of users only what fits each of them."""
-    most, capacity = (with_unit(amount, use.pool.base) for amount in (use.figures.most, use.pool.capacity))
+    most, capacity = (quantity(amount, use.pool.base) for amount in (use.figures.most, use.pool.capacity))
+    refused = f"; {things(use.figures.refused, 'job')} asked for more" if use.figures.refused else ""
     if use.pool.of_user:
-        return f"{capacity} for each user, who used at most {most}"
+        return f"{capacity} for each user, who used at most {most}{refused}"
     share = "" if use.there is None else f"{percent(use.figures.share)} in use, "
-    return f"{share}at most {most} of {capacity}"
+    return f"{share}at most {most} of {capacity}{refused}"
 
 
 def in_words(uses: Uses) -> list[tuple[str, str]]:
@@ -156,13 +152,13 @@ def figures_of(uses: Uses) -> dict[str, str]:
     found = {}
     for use in uses.pools:
         if use.pool.of_user:
-            found[f"{use.pool.name}, at most by one user"] = with_unit(use.figures.most, use.pool.base)
+            found[f"{use.pool.name}, at most by one user"] = quantity(use.figures.most, use.pool.base)
         elif use.there is not None:
             found[f"{use.pool.name}, in use"] = percent(use.figures.share)
             found[f"{use.pool.name}, above the cap"] = duration(use.figures.above_s)
     if uses.energy is not None:
-        found["energy drawn in the budget's period"] = energy_text(uses.energy.figures.drawn_j)
+        found["energy drawn in the budget's period"] = quantity(uses.energy.figures.drawn_j, "J")
         found["share of the energy budget"] = percent(uses.energy.figures.drawn_j / uses.energy.figures.budget_j)
     if (watts := uses.measured_w) is not None:
-        found["energy measured"] = energy_text(float(watts.total(watts.at_s[-1])))
+        found["energy measured"] = quantity(float(watts.total(watts.at_s[-1])), "J")
     return found

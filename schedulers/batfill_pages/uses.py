@@ -28,7 +28,6 @@ class PoolUse(NamedTuple):
     """A pool over time, in its base units, from the first submission to the last end."""
 
     pool: Pool
-    amounts: NDArray[np.float64]  # (n_tries,)  what each try takes
     used: Steps
     there: Steps | None  # how much there is; None for a pool of users, or if its windows are not known any more
     figures: Use  # of a pool of users the most that one of them used, and no share
@@ -83,7 +82,7 @@ def pools_used(run: ReportedRun) -> list[PoolUse]:
         refused = np.flatnonzero(amounts > pool.capacity)
         first = str(run.ids[refused[0]]) if len(refused) else ""
         figures = Use(pool.name, pool.capacity, pool.base, share, int(most), over_s, len(refused), first)
-        found.append(PoolUse(pool, amounts, used, there, figures))
+        found.append(PoolUse(pool, used, there, figures))
     return found
 
 

@@ -362,7 +362,12 @@ def pages(tmp_path_factory):
     ]
     store_campaign(folder / "campaign", rows)
     (campaign,) = write_report([folder / "campaign"])
-    return {"run": one, "comparison": big, "campaign": campaign}
+    (folder / "gate.csv").write_text("begin,end\n0,50000\n200000,\n")
+    limits = ("--pool", "power=6MW@100W,a-pool-with-quite-a-long-name-of-its-own=70000@1:skip,slots=40000@1:user")
+    limits += ("--energy-budget", "100MWh@10000..300000,watts=100W", "--backfill-while", folder / "gate.csv")
+    result("replay", log, *limits, "--out", folder / "limits" / "out")
+    (limited,) = write_report([folder / "limits"])
+    return {"run": one, "comparison": big, "campaign": campaign, "limits": limited}
 
 
 # Elements whose content is wider than they are, or that stand out of the window; a place to scroll in is for neither.
@@ -398,7 +403,7 @@ return found"""
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1280, 2560])
-@pytest.mark.parametrize("what", ["run", "comparison", "campaign"])
+@pytest.mark.parametrize("what", ["run", "comparison", "campaign", "limits"])
 def test_a_page_is_readable_on_a_phone_and_on_a_wall(browser, pages, what, width, scheme):
     sized(browser, pages[what], width, scheme)
     assert browser.run(CUT_OFF) == []

@@ -76,9 +76,9 @@ def test_what_is_known_of_a_job_comes_back_from_its_metadata(tmp_path):
     assert facts.probability.tolist() == pytest.approx([0.731, np.nan, np.nan, np.nan], nan_ok=True)
     assert facts.divider_s.tolist() == pytest.approx([3600, np.nan, np.nan, np.nan], nan_ok=True)
     assert facts.backfilled.tolist() == [0, -1, -1, -1]
-    assert (
-        Facts.of([metadata_text(user=1, takes={"watts, mean": 2.5, "memory": 0})]).takes == "memory=0&watts%2C+mean=2.5"
-    )
+    takes = {"watts, mean": 2.5, "memory": 1e15, "x": 1e-7}
+    texts = [metadata_text(user=1, takes=takes), "user=1 takes=memory=much", metadata_text(takes={})]
+    assert Facts.of(texts).takes.tolist() == ["memory=1e%2B15&watts%2C+mean=2.5&x=1e-07", "", ""]
 
 
 @pytest.mark.needs("sklearn")

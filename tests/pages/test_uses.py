@@ -15,7 +15,6 @@ from batfill_pages.comparison_page import comparison_section
 from batfill_pages.panels import in_words, panels
 from batfill_pages.runs import find_runs, read_run
 from batfill_pages.sample import span_s
-from batfill_pages.steps import Steps
 from batfill_pages.uses import measured_w, uses_of
 from batfill_pages.write import write_report
 from browser import CHROMIUM, DRIVER
@@ -149,14 +148,6 @@ def test_energy_is_that_of_a_slow_sum_over_jobs_and_the_gate_is_that_of_the_repl
     assert panel["available"] == pytest.approx(
         (np.array(panel["dates"]) - 30) * uses.energy.budget.rate_w / 3600, rel=1e-3
     )
-
-
-def test_levels_are_those_second_by_second():
-    steps = Steps.of([2, 2, 5], [4, 7, 5], [1, 2, 9])  # the last takes no time
-    assert steps.at([0, 2, 3.5, 4, 5, 7]).tolist() == [0, 3, 3, 2, 2, 0]
-    edges_s = np.array([0.0, 2.0, 3.0, 6.0, 7.0])
-    assert steps.most(edges_s).tolist() == [0, 3, 3, 2]
-    assert steps.means(edges_s).tolist() == pytest.approx([0, 3, 7 / 3, 2])
 
 
 DESCRIPTOR = """

@@ -472,7 +472,7 @@ FACTS = {
     "divider": Fact(r"[\d.e+-]+", np.float64, math.nan, float),
     "backfilled": Fact("[01]", np.int8, -1, int),
     "asked": Fact(rf"[\d.e+-]+|{NOT_ASKED}", np.float64, math.nan, lambda w: math.inf if w == NOT_ASKED else float(w)),
-    "takes": Fact(r"\S+", object, "", str),
+    "takes": Fact(r"(?:[^\s=&]+=\d+(?:\.\d+)?(?:e(?:%2B|-)\d+)?&?)+", object, "", str),
 }
 
 

@@ -10,11 +10,10 @@ function course(place, { course: { begin, step, queue, used }, panels, waits, aw
     + `Up to ${number(most, 0)} jobs wait at a time; utilisation is between ${least} and ${top} %.`
     + panels.map(({ name, flag, note }) => ` ${name}: ${flag ? `${flag}; ` : ""}${note}.`).join("");
   return chart(place, (width) => {
-    const small = width < 560, left = small ? 34 : 44, right = width - 24, x = linear(begin, end, left, right);
-    const placed = lanes(waits, x, width);
-    const above = Math.max(...placed.map(({ row }) => row + 1), 0) * 16;
-    const room = window.innerHeight - place.getBoundingClientRect().top - window.scrollY - above - 144;
-    const rest = Math.max(150, Math.min(printing ? 240 : small ? 300 : room, 320)), tall = panels.length > 4 ? 44 : 64;
+    const small = width < 560, rows = waits.length * 16; // at most: only the window's height depends on it
+    const room = window.innerHeight - place.getBoundingClientRect().top - window.scrollY - rows - 144;
+    const rest = Math.max(150, Math.min(printing ? 240 - 90 * !!panels.length : small ? 300 : room, 320));
+    const tall = panels.length > 4 || printing ? 44 : 64; // on paper all is below the answer
     const stacked = [
       { name: "jobs waiting", tall: 0.58 * rest, high: most, ticks: wholeTicks(most),
         draw: (svg, x, y) => bars(svg, queue, x, y, bins, { fill: "var(--advised)" }) },
@@ -22,6 +21,8 @@ function course(place, { course: { begin, step, queue, used }, panels, waits, aw
         draw: (svg, x, y) => bars(svg, used, x, y, bins, { fill: "var(--mark)" }) },
       ...panels.map((one) => panelOf(one, bins, end, tall)),
     ];
+    const left = leftOf(stacked, small ? 34 : 44), right = width - 24, x = linear(begin, end, left, right);
+    const placed = lanes(waits, x, width), above = Math.max(...placed.map(({ row }) => row + 1), 0) * 16;
     const high = stacked.reduce((sum, one) => sum + GAP + one.tall, above), svg = picture(width, high + 40, label);
     const [bottom] = stack(svg, stacked, x, { clock, begin, end, left, right, width, top: above, from: 0 }).slice(-1);
     if (away.length) windows(svg, away, { x, begin, end, bottom, name: above + GAP + 0.58 * rest + 20 });

@@ -62,7 +62,7 @@ function chart(place, draw) {
     place,
     width: 0,
     redraw() {
-      const width = printing ? Math.min(PAPER, Number(place.dataset.paper ?? PAPER)) : Math.floor(place.clientWidth);
+      const width = printing ? PAPER : Math.floor(place.clientWidth);
       if (!width) return;
       one.width = width;
       place.replaceChildren(draw(width));

@@ -27,6 +27,11 @@ function bars(svg, values, x, y, bins, look) {
   svg.append(element("path", { d: `${stepLine(values, x, y, bins)}V${y(0)}Z`, ...look }));
 }
 
+const ticksOf = ({ ticks, high, tall }) => ticks ?? roundTicks(0, high, Math.max(tall / 25, 2));
+
+// Where panels begin so that their amounts have space at the left.
+const leftOf = (panels, least) => Math.max(least, ...panels.flatMap(ticksOf).map(([, said]) => Math.ceil(widthOf(said)) + 8));
+
 // Draws panels, from `top` on, and the dates below them, or below `at`; returns the bottom of each.
 //   panels: {name, flag, note, tall, high, ticks, draw}: the flag is what should not be, the note gives way to it
 //   from: where the lines at dates begin
@@ -34,13 +39,15 @@ function stack(svg, panels, x, { left, right, top, from = top, ...dates }) {
   let bottom = top;
   const bottoms = panels.map(({ tall }) => (bottom += GAP + tall));
   dateAxis(svg, x, { ...dates, top: from, bottom });
-  panels.forEach(({ name, unit, flag, note, tall, high, ticks, draw }, k) => {
+  panels.forEach((panel, k) => {
+    const { name, unit, flag, note, tall, high, draw } = panel;
     const y = linear(0, high, bottoms[k], bottoms[k] - tall), above = bottoms[k] - tall - 8;
-    amountAxis(svg, y, ticks ?? roundTicks(0, high, tall / 25), left, right);
+    amountAxis(svg, y, ticksOf(panel), left, right);
     draw(svg, x, y);
+    const warned = flag ? `▲ ${flag}` : "", space = right - left - widthOf(warned, true) - 30;
     let free = left + 2;
-    for (const [words, role, strong] of [[unit ? `${name}, ${unit}` : name, "text", true], [flag && `▲ ${flag}`, "pays", true], [note, "soft", false]]) {
-      const said = words && words.replaceAll(" ", NB);
+    for (const [words, role, strong] of [[fitted(unit ? `${name}, ${unit}` : name, space, true), "text", true], [warned, "pays", true], [note, "soft", false]]) {
+      const said = words?.replaceAll(" ", NB);
       if (!said || (role === "soft" && free + widthOf(said) > right)) continue;
       svg.append(text(free, above, said, { class: strong ? "halo strong" : "halo", style: `fill:var(--${role})` }));
       free += widthOf(said, strong) + 14;
