@@ -127,10 +127,9 @@ def digits_of(ids: list[str]) -> int:
 
 
 def wait_data(run: ReportedRun, wait: LongWait) -> dict[str, Any]:
-    """One of the longest waits; what the script says of it counts all jobs, also those that the page does not hold."""
+    """One of the longest waits; `later` counts all jobs, also those that the page does not hold."""
     share, row = order_share(run, wait.row), wait.row
-    said = {"job": run.ids[row], "submit": run.submit_s[row], "start": run.start_s[row]}
-    said |= {"later": wait.later, "used": wait.later_proc_s, "ahead": wait.ahead, "room": wait.room_s}
+    said = {"job": run.ids[row], "submit": run.submit_s[row], "start": run.start_s[row], "later": wait.later}
     if share is None:
         return said
     order = policy_words(run.about.given["policy"])[0]

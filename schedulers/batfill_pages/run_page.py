@@ -296,7 +296,7 @@ def about_part(run: ReportedRun, figures: Summary, uses: Uses, overdue_s: float 
     f, final = figures, run.final
     rows = [
         *run.about.rows(),
-        ("dates", f"{dates(run)} ({zone_text(run.about.clock)})" if run.about.clock else dates(run)),
+        ("dates", zone_text(run.about.clock) if run.about.clock else "no clock: counted from 0"),
         ("utilisation", percent(f.utilisation)),
         ("from the first submission to the last end", duration(f.makespan_s)),
         ("ended at their walltime", f"{int((run.state[final] == CUT).sum()):,}"),
@@ -319,14 +319,3 @@ def moment(run: ReportedRun, at_s: float) -> str:
     begin_s, end_s = span_s(run)
     text = date_text(at_s, run.about.clock)
     return (text[:-3] if end_s - begin_s > DAY_S else text).replace(" ", "&nbsp;")
-
-
-def dates(run: ReportedRun) -> str:
-    """The run's first submission and last end."""
-    if not run.final.any():
-        return "no job ran"
-    begin, end = (date_text(at_s, run.about.clock) for at_s in span_s(run))
-    if run.about.clock is None:
-        return f"{begin} to {end}, counted from the log's second 0"
-    days = [text.rpartition(" ")[0] for text in (begin, end)]
-    return f"{begin} to {end}" if days[0] == days[1] else " to ".join(days)

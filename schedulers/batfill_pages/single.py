@@ -10,7 +10,7 @@ import numpy as np
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill.model.policy import POLICIES, reads_submission
-from batfill_pages.sample import span_s, taken, tries_of
+from batfill_pages.sample import span_s, tries_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,13 +53,10 @@ def wait_grid(run: ReportedRun) -> WaitGrid:
 
 
 class LongWait(NamedTuple):
-    """One of the longest waits, and the jobs that started before it, or at the same time."""
+    """One of the longest waits."""
 
     row: int
     later: int  # jobs submitted later that started before it
-    later_proc_s: float  # what these used
-    ahead: int  # jobs that waited when it was submitted, and started before it
-    room_s: float  # how much of the wait as many processors as it asks for were idle and in service
 
 
 def longest_waits(run: ReportedRun) -> list[LongWait]:
@@ -68,21 +65,7 @@ def longest_waits(run: ReportedRun) -> list[LongWait]:
     submit_s, start_s = run.submit_s[final], run.start_s[final]
     waited = np.flatnonzero(start_s > submit_s)
     rows = waited[np.argsort(-(start_s - submit_s)[waited], kind="stable")][:LONGEST_WAITS]
-    used_s = (run.procs * run.runtime_s)[final]
-    tries = tries_of(run)
-    away = taken(run)
-    busy = tries.using(tries.procs, np.concatenate([tries.since_s, away.at_s]))
-    idle = run.size - busy.level - away.at(busy.at_s)
-    found = []
-    for i in rows:
-        before = start_s < start_s[i]
-        later = before & (submit_s > submit_s[i])
-        ahead = before & (submit_s <= submit_s[i]) & (start_s > submit_s[i])
-        enough = idle[:-1] >= run.procs[final[i]]
-        inside_s = np.minimum(busy.at_s[1:], start_s[i]) - np.maximum(busy.at_s[:-1], submit_s[i])
-        room_s = float(inside_s[enough & (inside_s > 0)].sum())
-        found.append(LongWait(int(final[i]), int(later.sum()), float(used_s[later].sum()), int(ahead.sum()), room_s))
-    return found
+    return [LongWait(int(final[i]), int(((start_s < start_s[i]) & (submit_s > submit_s[i])).sum())) for i in rows]
 
 
 def order_share(run: ReportedRun, row: int) -> float | None:

@@ -158,7 +158,7 @@ def test_a_page_names_log_machine_policy_options_engine_and_dates(replays):
     assert "4 jobs on 8 processors, submitted 30 Sep 1996 to 30 Oct 1996" in text
     assert "saf, backfill spf, threshold 7200 s" in text.replace(NBSP, " ")
     assert f"batfill replay {__version__}" in text
-    assert "30 Sep 1996 to 30 Oct 1996 (Europe/Stockholm)" in text
+    assert "<dd>Europe/Stockholm</dd>" in text
     assert '"zone":"Europe/Stockholm"' in text
 
 

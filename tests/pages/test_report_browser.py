@@ -196,18 +196,22 @@ def test_an_address_names_any_job_and_the_page_says_why_it_waited(browser, page,
     assert said.replace(NBSP, " ").startswith(words)
 
 
-def test_the_longest_waits_are_counted_in_the_page_as_by_its_script(browser, pages):
-    browser.open(pages["run"])
-    written, computed = browser.run(
-        "const { run } = document.querySelector('#explore-0').explorer;"
-        "return [run.waits, run.waits.map(({ job }) => before(run, run.named(job)))]"
-    )
-    assert len(written) == 10
-    assert all(
-        wait[name] == pytest.approx(value)
-        for wait, one in zip(written, computed, strict=True)
-        for name, value in one.items()
-    )
+def test_who_started_before_a_job_is_counted_one_by_one(browser, tmp_path):
+    rng = np.random.default_rng(5)
+    table = [tuple(row) for row in rng.integers((0, 0, 1, 1), (30, 30, 9, 5), (60, 4)).tolist()]
+    rows = (f"{k},{r},{q},99,{OK},{r + w},{p},0-{q - 1}" for k, (r, w, p, q) in enumerate(table))
+    browser.open(write_report([jobs_csv(tmp_path / "x_jobs.csv", *rows)])[0])
+    count = "const { run } = document.querySelector('#explore-0').explorer; return before(run, run.named(arguments[0]))"
+    jobs = [(r, r + w, p, q) for r, w, p, q in table]
+    for k, (r, start, _, width) in enumerate(jobs):
+        used = [sum(q for _, s, p, q in jobs if s <= second < s + p) for second in range(r, start)]
+        later = [p * q for submit, s, p, q in jobs if submit > r and s < start]
+        assert browser.run(count, str(k)) == {
+            "later": len(later),
+            "used": sum(later),
+            "ahead": sum(submit <= r < s < start for submit, s, *_ in jobs),
+            "room": sum(4 - busy >= width for busy in used),
+        }
 
 
 def test_jobs_are_found_by_user_and_by_the_day_of_their_submission(browser, pages):

@@ -158,7 +158,7 @@ function details(run, i) {
   return `${job}, waited ${duration(run.wait[i])}, ran ${duration(run.runtime[i])} on machines ${run.machines(i)}, ${far}; ${marks.join(", ")}.`;
 }
 
-// Why a job waited; for the longest waits the counts, of all jobs, and the place in the order are in the page.
+// Why a job waited; of the longest waits the place in the order is in the page, and the number of all later jobs.
 function reason(run, i) {
   if (!run.ran(i)) return "It was rejected and did not run.";
   const words = [`It asked for ${things(run.procs[i], "processor", "processors")} and ${asked(run, i).join("")}`];
@@ -169,8 +169,8 @@ function reason(run, i) {
   if (!(run.wait[i] > 0)) words.push("It started at once");
   else if (run.drawn && !told) words.push("This page holds a sample of the jobs, so it does not say which of all started before it");
   else {
-    const { later, used, ahead, room } = told || before(run, i);
-    words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later started before it; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`
+    const { later, used, ahead, room } = run.drawn ? told : before(run, i);
+    words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later started before it${used === undefined ? "" : `; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`}`
       : "No job that was submitted later started before it");
     if (ahead) words.push(`${things(ahead, "job that was", "jobs that were")} already waiting when it came started before it as well`);
     if (room >= 1)
