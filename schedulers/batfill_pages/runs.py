@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batfill.base.words import things
 from batfill.batsim_files.results import (
     JOBS_CSV,
     JOBS_CSV_5,
@@ -40,7 +41,7 @@ class ReportedRun(Results):
     @property
     def where(self) -> str:
         """The log, if known, and the machine."""
-        machine = f"{self.size:,} processor{'s' * (self.size != 1)}"
+        machine = things(self.size, "processor")
         return f"{self.about.log} on {machine}" if self.about.log else machine
 
 

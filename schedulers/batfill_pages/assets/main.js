@@ -83,15 +83,10 @@ class Explorer {
   tabular() {
     const head = this.place.querySelector(".jobs-table thead tr");
     this.columns = JOB_COLUMNS.filter(({ needs }) => !needs || this.run[needs]);
-    for (const { title, name } of this.columns) {
-      const cell = document.createElement("th");
-      cell.scope = "col";
-      const sort = document.createElement("button");
-      sort.textContent = title;
-      sort.addEventListener("click", () => this.reorder(name));
-      cell.append(sort);
-      head.append(cell);
-    }
+    head.innerHTML = this.columns.map(({ title }) => `<th scope="col"><button>${title}</button></th>`).join("");
+    head.addEventListener("click", ({ target }) => {
+      if (target.matches("button")) this.reorder(this.columns[target.parentElement.cellIndex].name);
+    });
     for (const button of this.place.querySelectorAll("[data-page]"))
       button.addEventListener("click", () => { this.page += Number(button.dataset.page); this.table(); });
     this.place.querySelector(".csv").addEventListener("click", () => {
