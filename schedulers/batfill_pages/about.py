@@ -13,11 +13,15 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import digest, file_bytes, loaded_json
 from batfill.base.version import ENGINE
 from batfill.batsim_files.results import RUN_JSON, JobFacts, facts_of
+from batfill.model.calendar import Calendar
+from batfill.model.energy import Budget
+from batfill.model.gate import Gate
 from batfill.model.jobs import NO_REQUEST, Clock
 from batfill.model.metrics import TAU_S
 from batfill.model.option_texts import described
-from batfill.model.options import LIVE, OPTIONS, Options, named_values
-from batfill.model.values import as_word
+from batfill.model.options import LIVE, OPTIONS, named_values
+from batfill.model.pools import Pool, Pools
+from batfill.model.values import as_word, finite
 from batfill.workloads.batsim_json import FIRST_WORKLOAD, name_in, read_members, usable
 from batfill_pages.words import log_name
 
@@ -47,7 +51,9 @@ class About:
     clock: Clock | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    windows: tuple[tuple[float, float | None, int], ...] = ()  # of a calendar: begin, end and processors
+    # Of a calendar: begin, end, amount and pool, "" for processors; None if it is not known any more.
+    windows: tuple[tuple[float, float | None, int, str], ...] | None = ()
+    open: tuple[tuple[float, float | None], ...] | None = None  # when a gate is; None without one, or if it is unknown
     given: Mapping[str, Any] = field(default_factory=dict)  # the options as recorded; empty if unknown
     hindsight: bool = False  # whether a policy was learned from the log that it ran on
 
@@ -68,6 +74,21 @@ class About:
         """Whether only the reservation of the job at the head keeps a job out that fits."""
         names = ("depth", "tested", "reservation", "max-running", "calendar", "backfill-while", "pool", "energy-budget")
         return self.engine == ENGINE and all(self.given.get(name) == OPTIONS[name].default for name in names)
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """What jobs take beside processors."""
+        return Pools.of(text).pools if (text := self.given.get("pool")) else ()
+
+    @property
+    def budget(self) -> Budget | None:
+        """The energy budget, in seconds of the log."""
+        text = self.given.get("energy-budget")
+        return Budget.of("energy-budget", text).on(self.clock, self.pools) if text else None
+
+    def windows_of(self, pool: str = "") -> list[tuple[float, float | None, int]]:
+        """The windows of a pool, or of processors, that are known: begin, end and amount."""
+        return [(begin, end, amount) for begin, end, amount, name in self.windows or () if name == pool]
 
     @property
     def command(self) -> str:
@@ -126,6 +147,7 @@ def sound(about: About) -> About:
     for name, option in (OPTIONS | LIVE).items():
         if name not in FILES and (value := about.given.get(name)) is not None:
             option.check(name, value)
+    _ = about.pools, about.budget
     for text in (about.log, about.options, about.scheduler, about.engine, about.version, *about.warnings, *about.notes):
         text.encode("utf-8", "surrogateescape")
     return about
@@ -152,7 +174,9 @@ def of_replay(record: Mapping[str, Any]) -> About:
         engine=record["engine"],
         version=record["version"],
         clock=Clock.of(record["clock"]) if record["clock"] else None,
-        windows=tuple((begin, end, procs) for begin, end, procs in record.get("calendar", {}).get("windows", ())),
+        windows=tuple((*window, "") for window in record.get("calendar", {}).get("windows", ()))
+        + tuple((begin, end, amount, pool) for begin, end, amount, pool in record.get("pool_windows", ())),
+        open=tuple((begin, end) for begin, end in record["gate_periods"]) if "gate_periods" in record else None,
         warnings=tuple(record["warnings"]),
         notes=tuple(record["workload_notes"]),
         given=stated,
@@ -177,48 +201,34 @@ def made_with(stated: Mapping[str, Any]) -> list[str]:
 
 def of_batsim(record: Mapping[str, Any], batsim_version: str) -> About:
     """The record of `batfill run`."""
-    stated = record.get("options")  # from the scheduler itself, if it is batfill's; policy None if it selects online
-    if stated and stated["policy"]:
-        options, scheduler = described(stated), ""
-    else:
-        options, scheduler = scheduler_of(record["scheduler_command"])
-        if scheduler and "scheduler_options" in record:  # from a file that the command names
-            scheduler += f" ({json.dumps(record['scheduler_options'])})"
+    stated = record.get("options") or {}  # from the scheduler itself, if it is batfill's
+    known = bool(stated.get("policy"))  # not if it selects online
+    scheduler = record["scheduler_command"].strip() or "none: Batsim runs without a scheduler"
+    if "scheduler_options" in record:  # from a file that the command names
+        scheduler += f" ({json.dumps(record['scheduler_options'])})"
     requests = [text for one in record.get("workloads_made_with", {}).values() for text in made_with(one)]
     return About(
         log=", ".join(Path(path).name for path in record["workloads"]),
-        options=options,
-        scheduler=scheduler,
+        options=described(stated) if known else "",
+        scheduler="" if known else scheduler,
         engine=f"Batsim {batsim_version}, {'embedded' if record['simulator'] == 'embedded' else 'its own program'}",
         version=f"by {record['made_by']}",
         warnings=tuple(record["warnings"]),
         notes=tuple(f"the workload was made with {text}" for text in dict.fromkeys(requests)),
-        given=stated if stated and stated["policy"] else {},
+        given=stated if known else {},
+        **limits_in(stated),
     )
 
 
-def scheduler_of(command: str) -> tuple[str, str]:
-    """The options in a scheduler's command, if it is batfill's, and otherwise the command."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return "", command
-    if not any("batfill" in word for word in words):
-        return "", " ".join(words) or "none: Batsim runs without a scheduler"
-    given: dict[str, Any] = {}
-    known = OPTIONS | LIVE
-    for word, value in zip(words, [*words[1:], ""], strict=True):
-        name, joined, rest = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in known:
-            text = rest if joined else value
-            given[name] = text
-            with suppress(ValueError):
-                given[name] = json.loads(text)
-            given[name] = True if known[name].default is False else given[name]
-        if value.startswith("{") or rest.startswith("{"):
-            with suppress(ValueError, TypeError):
-                given |= {key: kept for key, kept in json.loads(rest or value).items() if key in known}
-    live = {name: given.pop(name) for name in LIVE if name in given}
-    with suppress(BatfillError):
-        given = Options.of(given, places=True).as_dict()  # durations in seconds, whatever their unit was
-    return described(given | live), ""
+def limits_in(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The windows and the open periods in the files that a scheduler has named, if these are as they were."""
+    found: dict[str, Any] = {"windows": None} if stated.get("calendar") else {}
+    with suppress(*DAMAGE):
+        calendar = Calendar.read(Path(stated["calendar"]))
+        if calendar.digest == stated["calendar_sha256"]:
+            found["windows"] = tuple((float(w.begin), finite(w.end), w.processors, w.pool) for w in calendar.windows)
+    with suppress(*DAMAGE):
+        gate = Gate.of("backfill-while", stated["backfill-while"])
+        if gate.digest == stated["backfill_while_sha256"]:
+            found["open"] = tuple((float(begin), finite(end)) for begin, end in gate.periods)
+    return found

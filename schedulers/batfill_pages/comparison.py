@@ -19,9 +19,11 @@ from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.metrics import bounded_slowdown
 from batfill.model.option_texts import described, policy_words
 from batfill.model.schedule import REFUSED
+from batfill_pages.panels import figures_of
 from batfill_pages.sample import span_s
 from batfill_pages.single import Course, course
 from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
+from batfill_pages.uses import uses_of
 from batfill_pages.words import submission_dates, zone_text
 
 if TYPE_CHECKING:
@@ -61,17 +63,6 @@ class Difference(NamedTuple):
     worse: float  # share of the items that wait more
 
 
-class Box(NamedTuple):
-    """The distribution of a choice's means by period: the 5th, 25th, 50th, 75th and 95th percentiles."""
-
-    name: str
-    low: float
-    quartile: float
-    median: float
-    upper_quartile: float
-    high: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """The same items under several choices. Columns have a row per item, in the order of `at`."""
@@ -100,6 +91,7 @@ class Comparison:
     zero: Clock | None = None  # the date of second 0 of the log
     invented: tuple[str, ...] = ()  # of the warnings, those that requests were invented
     whose: Whose | None = None  # the jobs of runs; None for pieces
+    uses: tuple[dict[str, str], ...] = ()  # (n_choices,)  figures of pools and energy by name; () for pieces
 
     @property
     def n_periods(self) -> int:
@@ -110,11 +102,6 @@ class Comparison:
     def period_bsld(self) -> NDArray[np.float64]:
         """The mean bounded slowdown of each period's items, shape (n_choices, n_periods)."""
         return np.array([np.bincount(self.period, weights=row) for row in self.bsld]) / np.bincount(self.period)
-
-    def boxes(self) -> list[Box]:
-        """A box per choice, of its periods' mean bounded slowdowns."""
-        spread = np.quantile(self.period_bsld, [0.05, 0.25, 0.5, 0.75, 0.95], axis=1)
-        return [Box(name, *spread[:, k].tolist()) for k, name in enumerate(self.names)]
 
     def cumulative(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(at, sums): the total bsld of all items so far, over the number of all items; ends at the mean."""
@@ -231,6 +218,7 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
         zero=clock,
         courses=tuple(course(run, span) for run in runs),
         invented=tuple(dict.fromkeys(warning for one in about for warning in one.invented)),
+        uses=tuple(figures_of(uses_of(run)) for run in runs),
         whose=Whose(
             first.ids[jobs],
             first.facts.user[jobs],

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from html import escape
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from batfill_pages.words import (
     folded,
     growth,
     guide,
+    job_link,
     no_break,
     policy_html,
     signed,
@@ -86,6 +86,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         view.selector(),
         view.table(),
         view.notes(),
+        view.uses(part),
         f'<{part}>Who loses most, against <span class="base">{escape(view.words[view.reference][1])}</span></{part}>'
         f'<ul class="losers">{view.losers(view.reference)}</ul>'
         if comparison.whose
@@ -317,11 +318,10 @@ class View:
         if wait_s[row] <= before_s[row]:
             return "no job waits longer."
         user = f"user {whose.user[row]}, " if whose.user[row] >= 0 else ""
-        run = f"&amp;run={whose.places[k]}" if whose.places[k] else ""
         said = (
             f"job {escape(whose.ids[row])} ({user}{things(int(whose.procs[row]), 'processor')}) waits "
             f"{duration_html(wait_s[row])} instead of {duration_html(before_s[row])}: "
-            f'<a href="#job={quote(whose.ids[row])}{run}">why</a>.'
+            f"{job_link(whose.ids[row], whose.places[k], 'why')}."
         )
         users, row_of = np.unique(whose.user, return_inverse=True)
         jobs = np.bincount(row_of)
@@ -349,13 +349,10 @@ class View:
         )
 
     def queues(self, part: str) -> list[str]:
-        """The queues of all choices over time, on one axis."""
+        """The queues of the chosen choices over time, on one axis."""
         each = TIME_BINS[self.of.courses[0].step_s]
-        return [
-            f"<{part}>How many jobs wait at a time</{part}>",
-            chart("queues", f"Jobs waiting, the most per {each}", "move over it, or press the arrow keys, for a date"),
-            '<p class="note read" role="status"></p></figure>',
-        ]
+        title = f"<{part}>How many jobs wait at a time</{part}>"
+        return [title, chart("queues", f"Jobs waiting, the most per {each}", "of the runs chosen above"), "</figure>"]
 
     def tails(self, number: int, part: str, tail: str) -> list[str]:
         """The curves of the waits, and the controls that choose among them."""
@@ -420,6 +417,16 @@ class View:
             roles = {self.reference: "reference", self.chosen(self.reference): "chosen"}
             marks.append(f'data-k="{k}"{f" class={roles[k]}" if k in roles else ""}')
         return table(head, [self.row(k) for k in self.order], left=(6,), marks=marks)
+
+    def uses(self, part: str) -> str:
+        """The figures of pools and energy that several choices have; "" without any."""
+        uses = [self.of.uses[k] for k in self.order] if self.of.uses else []
+        names = dict.fromkeys(name for one in uses for name in one)
+        known = [name for name in names if sum(name in one for one in uses) > 1]
+        if not known:
+            return ""
+        rows = [(escape(name), *(no_break(one.get(name, "–")) for one in uses)) for name in known]
+        return f"<{part}>Pools and energy</{part}>{table(('', *(escape(self.words[k][1]) for k in self.order)), rows)}"
 
     def row(self, k: int) -> tuple[str, ...]:
         """A choice's cells against the first reference."""

@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.base.words import percent
 from batfill.batsim_files.results import prefix_of
+from batfill.model.option_texts import policy_words
 from batfill.model.schedule import STATES
-from batfill_pages.sample import curves_of_all, only_rows, span_s
-from batfill_pages.single import course, longest_waits
+from batfill_pages.panels import panels, take_name
+from batfill_pages.sample import curves_of_all, only_rows, span_s, taken
+from batfill_pages.single import course, longest_waits, order_share
+from batfill_pages.uses import amounts_of, uses_of
+from batfill_pages.words import units_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 
     from batfill_pages.runs import ReportedRun
     from batfill_pages.sample import Sample
+    from batfill_pages.single import LongWait
 
 INTEGER_TYPES = ("i1", "i2", "i4")
 PROBABILITY_UNITS = 10_000  # of a probability in the page
@@ -35,11 +41,11 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
     """A script element that holds JSON: the run's head, its columns of numbers, and its ids unless these are numbers.
 
     With a sample the columns are of its jobs; `drawn` says which were drawn at random, and `used` and `waiting` are
-    curves of all jobs over the time `from` to `to`. `course` and `waits` are the picture of the whole run. A rejected
-    job waits and runs 0 s and has no machine; a job without a walltime has -1 s. Columns unknown for all jobs are
-    absent; other unknown values are -1. `asked` is the log's request where the walltime is another, and 0 for none.
+    curves of all jobs over the time `from` to `to`. `course`, `panels` and `waits` are the picture of the whole run. A
+    rejected job waits and runs 0 s and has no machine; a job without a walltime has -1 s. Columns unknown for all jobs
+    are absent; other unknown values are -1. `asked` is the log's request where the walltime is another, and 0 for none.
     """
-    over_time, waits = course(run), [wait.row for wait in longest_waits(run)]
+    over_time = course(run)
     begun = {
         "course": {
             "begin": over_time.begin_s,
@@ -47,10 +53,8 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
             "queue": over_time.queue.tolist(),
             "used": over_time.used.round(3).tolist(),
         },
-        "waits": [
-            {"job": run.ids[row], "submit": run.submit_s[row], "start": run.start_s[row], "row": page_row(sample, row)}
-            for row in waits
-        ],
+        "panels": panels(uses_of(run), over_time.edges_s),
+        "waits": [wait_data(run, wait) for wait in longest_waits(run)],
     }
     of_all: dict[str, NDArray[Any]] = {}
     span: dict[str, float] = {}
@@ -69,6 +73,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
         "divider": np.nan_to_num(facts.divider_s, nan=-1.0),
         "asked": np.nan_to_num(facts.asked_s, nan=-1.0, posinf=0.0),
     }
+    takes = [(pool, amounts_of(run, pool)) for pool in run.about.pools]
     digits = digits_of(run.ids.tolist())
     numbers = packed(
         {
@@ -85,6 +90,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
             "first": machines.first,
             "span": machines.last - machines.first,
             **of_all,
+            **{take_name(pool): amounts for pool, amounts in takes if pool.each is None and amounts is not None},
         }
     )
     head = {
@@ -97,12 +103,18 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
         "easy": run.about.plain_easy,
         **begun,
         **span,
-        **({"away": run.about.windows} if run.about.windows else {}),
+        **({"away": away, "service": in_service(run)} if (away := run.about.windows_of()) else {}),
         **({"digits": digits} if digits else {"ids": deflated("\n".join(run.ids).encode())}),
         "numbers": numbers,
     }
     text = json.dumps(head, separators=(",", ":")).replace("<", "\\u003c")  # a name must not end the element
     return f'<script type="application/json" data-run="{number}">{text}</script>'
+
+
+def in_service(run: ReportedRun) -> list[list[float]]:
+    """The processors that are in service from dates on, in %."""
+    away = taken(run)
+    return [[span_s(run)[0], 100.0], *np.column_stack([away.at_s, 100 * (1 - away.level / run.size)]).tolist()]
 
 
 def digits_of(ids: list[str]) -> int:
@@ -114,12 +126,14 @@ def digits_of(ids: list[str]) -> int:
     return digits if len(lengths) == 1 or all(len(one) == digits or one[0] != "0" for one in ids) else 0
 
 
-def page_row(sample: Sample | None, row: int) -> int:
-    """The row of the page that holds this row of the run; -1 if it is not in the sample."""
-    if sample is None:
-        return row
-    place = int(np.searchsorted(sample.rows, row))
-    return place if place < len(sample.rows) and sample.rows[place] == row else -1
+def wait_data(run: ReportedRun, wait: LongWait) -> dict[str, Any]:
+    """One of the longest waits; `later` counts all jobs, also those that the page does not hold."""
+    share, row = order_share(run, wait.row), wait.row
+    said = {"job": run.ids[row], "submit": run.submit_s[row], "start": run.start_s[row], "later": wait.later}
+    if share is None:
+        return said
+    order = policy_words(run.about.given["policy"])[0]
+    return said | {"place": units_kept(f"{order} puts {percent(share)} of all jobs before it")}
 
 
 def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def styles_of(comparison: Comparison) -> list[Style]:
 
 
 def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[Figure]:
-    """Cumulative curves, distributions, paired differences and weekly boxes."""
+    """Cumulative curves, distributions, paired differences and the means of periods."""
     names, drawn = comparison.names, styles_of(comparison)
     (points, sums), clock = comparison.cumulative(), comparison.clock
 
@@ -202,34 +202,23 @@ def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[F
     def ends(found: Paired) -> list[float | None]:
         return [found.as_dict()[name] for name in ("value", "low", "high")]
 
-    boxes, each, periods = comparison.boxes(), comparison.period_bsld, comparison.periods
-    few = comparison.n_periods < FEW
+    each, periods, few = comparison.period_bsld, comparison.periods, comparison.n_periods < FEW
+    spread = np.quantile(each, [0.05, 0.25, 0.5, 0.75, 0.95], axis=1).T
 
-    def draw_boxes(axes: Axes) -> None:
+    def draw_periods(axes: Axes) -> None:
         axes.set(xlabel=f"{MEAN_BSLD} of {periods}")
         log_axis(axes)
-        if few:
-            for k, (style, values) in enumerate(zip(drawn, each, strict=True)):
+        for k, (style, values, (low, quartile, median, upper, high)) in enumerate(
+            zip(drawn, each, spread, strict=True)
+        ):
+            if few:
                 axes.plot(values, np.full(len(values), k), "o", color=style.light, alpha=0.7, markersize=4)
-            axes.set_yticks(range(len(boxes)), [folded(b.name, NAME_CHARACTERS) for b in boxes])
-            axes.set_ylim(len(boxes) - 0.5, -0.5)
-            return
-        stats = [
-            {
-                "label": folded(b.name, NAME_CHARACTERS),
-                "whislo": b.low,
-                "q1": b.quartile,
-                "med": b.median,
-                "q3": b.upper_quartile,
-                "whishi": b.high,
-            }
-            for b in boxes
-        ]
-        drawing = axes.bxp(stats, showfliers=False, widths=0.5, orientation="horizontal", patch_artist=True)
-        for box, median, style in zip(drawing["boxes"], drawing["medians"], drawn, strict=True):
-            box.set(facecolor=style.light, alpha=0.5)
-            median.set_color("black")
-        axes.invert_yaxis()
+                continue
+            axes.plot([low, high], [k, k], color=style.light)
+            axes.plot([quartile, upper], [k, k], color=style.light, alpha=0.5, linewidth=8, solid_capstyle="butt")
+            axes.plot(median, k, "|", color="black", markersize=8)
+        axes.set_yticks(range(len(names)), [folded(name, NAME_CHARACTERS) for name in names])
+        axes.set_ylim(len(names) - 0.5, -0.5)
 
     return [
         Figure(
@@ -258,14 +247,14 @@ def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[F
         Figure(
             f"{comparison.periods}-bsld{suffix}",
             ("run", *(map(str, range(1, comparison.n_periods + 1)) if few else ("p5", "p25", "p50", "p75", "p95"))),
-            [(b.name, *(values if few else b[1:])) for b, values in zip(boxes, each.tolist(), strict=True)],
-            draw_boxes,
-            height_in=0.7 + 0.25 * len(boxes),
+            [(name, *values) for name, values in zip(names, (each if few else spread).tolist(), strict=True)],
+            draw_periods,
+            height_in=0.7 + 0.25 * len(names),
             title=f"{MEAN_BSLD} of {periods}".capitalize(),
             log=title,
             caption=f"The {MEAN_BSLD} of {comparison.n_periods:,} {periods}, "
             + ("a dot each" if few else "as median, middle half, and 5th to 95th percentile")
-            + f"; the medians are {listed(names, (f'{b.median:,.1f}' for b in boxes))}.",
+            + f"; the medians are {listed(names, (f'{median:,.1f}' for median in spread[:, 2]))}.",
         ),
     ]
 

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill.base.sums import mean_of
-from batfill.base.words import duration, percent, things
+from batfill.base.words import duration, in_a_row, percent, things
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.option_texts import policy_words
-from batfill.model.policy import POLICIES, reads_submission
 from batfill.model.schedule import CUT, REQUEUED, STATES
+from batfill_pages.panels import caption_of, in_words
 from batfill_pages.sample import BINS, span_s
-from batfill_pages.single import TIME_BINS, course, longest_waits, overtaking, wait_grid
+from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
+from batfill_pages.uses import uses_of
 from batfill_pages.words import (
     asset,
     count,
     date_text,
     described,
     duration_html,
+    job_link,
     slowdown,
     submission_dates,
     table,
@@ -38,11 +40,10 @@ if TYPE_CHECKING:
     from batfill_pages.runs import ReportedRun
     from batfill_pages.sample import Sample
     from batfill_pages.single import LongWait
+    from batfill_pages.uses import Uses
 
 HEAT_S = (600, HOUR_S, 6 * HOUR_S, DAY_S)  # mean waits at which the next of five colours begins
 UNPLACED = '<p class="note">The results do not say on which machines jobs ran, so the machines are blank.</p>'
-PLAIN = {None, "request", "none"}  # values of predict and small under which the key alone orders jobs
-ENDED = {CUT: "was ended at its walltime,", REQUEUED: "was killed"}  # in the reason of a wait
 SHARES = {"Half of the": 1 / 2, "Two of three": 2 / 3, "Three of four": 3 / 4, "Four of five": 4 / 5}
 SHARES |= {"Nine of ten": 9 / 10}
 
@@ -52,7 +53,7 @@ def run_title(run: ReportedRun) -> str:
     if not run.about.given:
         return run.title
     long, short = policy_words(run.about.given)
-    words = f"{long} ({short})" if short != long else long
+    words = f"{long} ({short.partition(',')[0]})" if short != long else long
     return f"{run.about.log_name} under {words[0].lower()}{words[1:]}" if run.about.log else words
 
 
@@ -80,7 +81,7 @@ def run_section(
     On a page of several runs the section is folded and has a title of its own. `explained`: what slowdowns and tries
     are stands above it.
     """
-    figures, waits = run.summary(tau_s), longest_waits(run)
+    figures, waits, uses = run.summary(tau_s), longest_waits(run), uses_of(run)
     h = "h2" if alone else "h4"
     begin, end = f'<section class="run" id="run-{number}">', "</section>"
     if not alone:
@@ -92,8 +93,8 @@ def run_section(
         kills(run, number, figures),
         "" if explained else terms(f"{tau_s:g} s", tries=bool(figures.requeued)),
         warning_paragraphs(run.about.warnings),
-        explorer(run, number, figures, waits, overdue_s, sample, h),
-        about_part(run, figures, overdue_s, h),
+        explorer(run, number, figures, waits, uses, overdue_s, sample, h),
+        about_part(run, figures, uses, overdue_s, h),
         end,
     ]
     return units_kept("\n".join(part for part in parts if part))
@@ -112,7 +113,7 @@ def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[Long
     row = waits[0].row
     user = int(run.facts.user[row])
     who = [
-        f'<a href="#why-{number}-0">job&nbsp;{escape(run.ids[row])}</a>',
+        job_link(run.ids[row], number),
         f"{things(int(run.procs[row]), 'processor')}".replace(" ", "&nbsp;"),
         *([f"user&nbsp;{user}"] if user >= 0 else []),
     ]
@@ -147,9 +148,9 @@ def kills(run: ReportedRun, number: int, figures: Summary) -> str:
     )
 
 
-def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait]) -> str:
+def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait], uses: Uses) -> str:
     """The place of the picture, which the page's script draws, and what it shows in words."""
-    over_time, away = course(run), run.about.windows
+    over_time, away = course(run), run.about.windows_of()
     each = TIME_BINS[over_time.step_s]
     most = int(over_time.queue.max())
     longest = f"it was longest with {things(most, 'job')}, on {moment(run, over_time.longest_at_s)}" if most else ""
@@ -160,12 +161,15 @@ def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait]) -> s
         f"Hatched: {things(len(away), 'time')} out of service."
         if away
         else "No time out of service was given (batfill fidelity looks for outages in the log).",
+        caption_of(uses, each),
     ]
     click = '<span class="controls"> · click a wait to see why</span>' if waits else ""
-    longest = f"the {longest_words(len(waits))}, " if waits else ""
+    shown = [f"the {longest_words(len(waits))}"] * bool(waits) + ["the queue", "the machine"]
+    named = [name for name, _ in in_words(uses)]
+    shown += named if len(named) <= 4 else ["the pools"]
     return (
         f'<figure aria-labelledby="course-{number}"><p class="chart-title" id="course-{number}">'
-        f"Over time: {longest}the queue, and the machine{click}</p>"
+        f"Over time: {escape(in_a_row(shown))}{click}</p>"
         '<div class="chart course"><noscript>The picture needs JavaScript.</noscript></div>'
         f"<figcaption>{''.join(words)}</figcaption></figure>"
     )
@@ -177,17 +181,17 @@ def longest_words(waits: int) -> str:
 
 
 def waits_part(run: ReportedRun, number: int, waits: Sequence[LongWait], h: str) -> str:
-    """The longest waits in a table, and in words why each job waited."""
+    """The longest waits in a table; the page's script says why each job waited."""
     users = bool((run.facts.user[[wait.row for wait in waits]] >= 0).any())
     head = ["Job", "Waited", "Processors", "Asked for", "Ran", *(["User"] if users else [])]
     head += ["Submitted", "Started", "Later jobs that<br>started before it"]
-    rows, reasons = [], []
+    rows = []
     for k, wait in enumerate(waits):
         row = wait.row
         user, (said, limit) = int(run.facts.user[row]), asked(run, row)
         rows.append(
             (
-                f'<span class="rank">{k + 1}</span> <a href="#why-{number}-{k}">job&nbsp;{escape(run.ids[row])}</a>',
+                f'<span class="rank">{k + 1}</span> {job_link(run.ids[row], number)}',
                 duration_html(run.wait_s[row]),
                 count(run.procs[row]),
                 said + (f'<span class="sub">{limit}</span>' if limit else ""),
@@ -198,14 +202,9 @@ def waits_part(run: ReportedRun, number: int, waits: Sequence[LongWait], h: str)
                 count(wait.later),
             )
         )
-        reasons.append(
-            f'<div class="why" id="why-{number}-{k}" tabindex="-1"><{h}>Why job {escape(run.ids[row])} waited '
-            f"{duration_html(run.wait_s[row])}</{h}><p>{reason(run, wait)}</p></div>"
-        )
-    title = longest_words(len(waits))
+    title = f"The {longest_words(len(waits))}"
     marks = [f'data-row="{k}"{" class=chosen" if k == 0 else ""}' for k in range(len(waits))]
-    listed = table(head, rows, f"The {title}", marks=marks)
-    return "\n".join([f'<{h}>The {title}</{h}><div class="bare">{listed}</div>', *reasons])
+    return f'<{h}>{title}</{h}><div class="bare">{table(head, rows, title, marks=marks)}</div>'
 
 
 def asked(run: ReportedRun, row: int) -> tuple[str, str]:
@@ -219,69 +218,12 @@ def asked(run: ReportedRun, row: int) -> tuple[str, str]:
     return duration_html(asked_s), f"raised to {limit}" if asked_s < run.walltime_s[row] else f"the limit was {limit}"
 
 
-def reason(run: ReportedRun, wait: LongWait) -> str:
-    """What the run says about a wait: the job's place in the order, and who started before it."""
-    row = wait.row
-    said, limit = asked(run, row)
-    request = f"<strong>{things(int(run.procs[row]), 'processor')}</strong> and <strong>{said}</strong>"
-    request += f" ({limit})" if limit else ""
-    place = order_share(run, row)
-    words = [f"It asked for {request}"]
-    if place is not None:
-        name = policy_words(run.about.given["policy"])[0]
-        words[0] += f". {escape(name)} puts {percent(place)} of all jobs before it"
-    if run.state[row] in (CUT, REQUEUED):
-        words.append(f"It {ENDED[int(run.state[row])]} after {duration_html(run.runtime_s[row])}")
-    if wait.later:
-        used = duration_html(wait.later_proc_s / run.size)
-        verb = "was" if wait.later == 1 else "were"
-        words.append(
-            f"<strong>{things(wait.later, 'job')}</strong> that {verb} submitted later started before it; "
-            f"{'together ' * (wait.later > 1)}"
-            f"{'they' if wait.later > 1 else 'it'} used what the whole machine does in {used}"
-        )
-    else:
-        words.append("No job that was submitted later started before it")
-    if wait.ahead:
-        verb = "was" if wait.ahead == 1 else "were"
-        words.append(f"{things(wait.ahead, 'job')} that {verb} already waiting when it came started before it as well")
-    tries = int(run.attempt[row])
-    if wait.room_s >= 1:
-        why = ": it was not let in, because it would have delayed the job at the head of the queue"
-        kept_out = why if run.about.plain_easy and not tries else ""  # else the run does not show it
-        words.append(f"For {duration_html(wait.room_s)} of its wait enough processors were idle{kept_out}")
-    if tries:
-        before = "An earlier try was killed" if tries == 1 else f"{tries} earlier tries were killed"
-        words.append(f"{before}, and what it computed there is lost; its wait counts to the start of the last try")
-    return f"{'. '.join(words)}."
-
-
-def order_share(run: ReportedRun, row: int) -> float | None:
-    """The share of all jobs that the order puts before this one, by its key alone; None if keys move or are unknown.
-
-    Keys that read the submission are left out, and runs in which something else than the request is known or predicted.
-    """
-    given = run.about.given
-    policy = POLICIES.get(str(given.get("policy")))
-    if (
-        policy is None
-        or policy.moves
-        or reads_submission(policy.key)
-        or not {given.get("predict"), given.get("small")} <= PLAIN
-    ):
-        return None
-    read_s, asked_s = run.walltime_s, run.facts.asked_s
-    if given.get("overrun") == "extend":  # raises the limit alone: the order reads the request
-        read_s = np.where(np.isfinite(asked_s), asked_s, read_s)
-    keys, _ = policy.lines(run.submit_s, read_s, run.procs)
-    return float((keys[run.final] < keys[row]).mean())
-
-
 def explorer(
     run: ReportedRun,
     number: int,
     figures: Summary,
     waits: Sequence[LongWait],
+    uses: Uses,
     overdue_s: float | None,
     sample: Sample | None,
     h: str,
@@ -293,7 +235,7 @@ def explorer(
     return Template(asset("explorer.html")).substitute(
         number=number,
         h=h,
-        course=course_figure(run, number, waits),
+        course=course_figure(run, number, waits, uses),
         waits=waits_part(run, number, waits, h) if waits else "",
         grid=grid_part(run, h),
         sample=("" if sample is None else sample_part(run, sample)) + UNPLACED * (not len(run.machines.first)),
@@ -349,20 +291,17 @@ def grid_part(run: ReportedRun, h: str) -> str:
     )
 
 
-def about_part(run: ReportedRun, figures: Summary, overdue_s: float | None, h: str) -> str:
+def about_part(run: ReportedRun, figures: Summary, uses: Uses, overdue_s: float | None, h: str) -> str:
     """What made the run, and its other figures."""
     f, final = figures, run.final
-    together, out_of_turn = overtaking(run.submit_s[final], run.start_s[final])
     rows = [
         *run.about.rows(),
-        ("dates", f"{dates(run)} ({zone_text(run.about.clock)})" if run.about.clock else dates(run)),
+        ("dates", zone_text(run.about.clock) if run.about.clock else "no clock: counted from 0"),
         ("utilisation", percent(f.utilisation)),
         ("from the first submission to the last end", duration(f.makespan_s)),
         ("ended at their walltime", f"{int((run.state[final] == CUT).sum()):,}"),
+        *in_words(uses),
     ]
-    if together:
-        share = percent(out_of_turn / together)
-        rows.append(("started out of turn", f"{share} of the pairs of jobs that waited at the same time"))
     if run.backfilling_known:
         rows.append(("started by backfilling", f"{f.backfilled:,} ({percent(f.backfilled / max(f.jobs, 1))})"))
     if overdue_s is not None:
@@ -380,14 +319,3 @@ def moment(run: ReportedRun, at_s: float) -> str:
     begin_s, end_s = span_s(run)
     text = date_text(at_s, run.about.clock)
     return (text[:-3] if end_s - begin_s > DAY_S else text).replace(" ", "&nbsp;")
-
-
-def dates(run: ReportedRun) -> str:
-    """The run's first submission and last end."""
-    if not run.final.any():
-        return "no job ran"
-    begin, end = (date_text(at_s, run.about.clock) for at_s in span_s(run))
-    if run.about.clock is None:
-        return f"{begin} to {end}, counted from the log's second 0"
-    days = [text.rpartition(" ")[0] for text in (begin, end)]
-    return f"{begin} to {end}" if days[0] == days[1] else " to ".join(days)

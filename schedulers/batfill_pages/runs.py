@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batfill.base.words import duration
+from batfill.base.words import things
 from batfill.batsim_files.results import (
     JOBS_CSV,
     JOBS_CSV_5,
@@ -41,21 +41,8 @@ class ReportedRun(Results):
     @property
     def where(self) -> str:
         """The log, if known, and the machine."""
-        machine = f"{self.size:,} processor{'s' * (self.size != 1)}"
+        machine = things(self.size, "processor")
         return f"{self.about.log} on {machine}" if self.about.log else machine
-
-
-LONG_BYTES = 150_000_000  # of results, 750,000 jobs; a report of more is announced, see `effort`
-EFFORT_S, EFFORT_BYTES = 55e-9, 2.4  # for each byte of results
-
-
-def effort(paths: Sequence[Path]) -> str:
-    """What the report of these files is going to take, in words; "" if it is little."""
-    size = sum(path.stat().st_size for path in paths)
-    if size < LONG_BYTES:
-        return ""
-    seconds, memory = duration(size * EFFORT_S), size * EFFORT_BYTES / 1e9
-    return f"{size / 1e9:.1f} GB of results: about {seconds} and {memory:.1f} GB of memory"
 
 
 def find_runs(
@@ -63,7 +50,6 @@ def find_runs(
     *,
     known: Mapping[Path, Results] | None = None,
     advance: Callable[[int], None] = lambda _: None,
-    say: Callable[[str], None] = lambda _: None,
 ) -> list[ReportedRun]:
     """Every run in these places: a `_jobs.csv`, the prefix of one, or a folder and its subfolders.
 
@@ -73,7 +59,6 @@ def find_runs(
         places: where to look.
         known: the contents of files among these that have been read.
         advance: called with 1 after each run that was read.
-        say: called with `effort`, unless it is "", before the first is read.
 
     Raises:
         ResultError: a place has no run, or a file is not in Batsim's format.
@@ -92,8 +77,6 @@ def find_runs(
                 "--out PREFIX`"
             )
         paths += [path for path in found if path not in paths]
-    if text := effort(paths):
-        say(text)
     runs = []
     for path, name in zip(paths, names_of(paths), strict=True):
         runs.append(read_run(path, name, (known or {}).get(path)))

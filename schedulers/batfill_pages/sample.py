@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.model.schedule import REFUSED
+from batfill_pages.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from batfill_pages.runs import ReportedRun
 
@@ -92,7 +93,16 @@ class Tries(NamedTuple):
     since_s: NDArray[np.float64]  # the begin of the wait
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
-    share: NDArray[np.float64]  # of the machine
+    procs: NDArray[np.int64]
+    user: NDArray[np.int64]
+
+    def waiting(self, also_s: ArrayLike) -> Steps:
+        """How many wait; `also_s` as in `Steps.of`."""
+        return Steps.of(self.since_s, self.start_s, np.ones(len(self.since_s)), also_s)
+
+    def using(self, amounts: ArrayLike, also_s: ArrayLike) -> Steps:
+        """The sum of the amounts of those that run."""
+        return Steps.of(self.start_s, self.end_s, amounts, also_s)
 
 
 def tries_of(run: ReportedRun) -> Tries:
@@ -103,30 +113,20 @@ def tries_of(run: ReportedRun) -> Tries:
     ran = run.state != REFUSED
     end_s = run.start_s + run.runtime_s
     since_s = np.where(run.attempt > 0, np.roll(end_s, 1), run.submit_s)
-    return Tries(since_s[ran], run.start_s[ran], end_s[ran], run.procs[ran] / run.size)
+    return Tries(since_s[ran], run.start_s[ran], end_s[ran], run.procs[ran], run.facts.user[ran])
+
+
+def taken(run: ReportedRun, pool: str = "") -> Steps:
+    """What a calendar's windows take of a pool, or of the processors, until the run's end."""
+    begins_s, ends_s, amounts = (
+        np.array([(begin, np.inf if end is None else end, amount) for begin, end, amount in run.about.windows_of(pool)])
+        .reshape(-1, 3)
+        .T.clip(max=[[span_s(run)[1]], [span_s(run)[1]], [np.inf]])
+    )
+    return Steps.of(begins_s, ends_s, amounts)
 
 
 def curves_of_all(run: ReportedRun, n_bins: int = BINS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The mean utilisation, 0 to 1, and the mean number of waiting jobs in bins of `span_s`; shapes (n_bins,)."""
-    span, tries = span_s(run), tries_of(run)
-    used = bin_means(tries.start_s, tries.end_s, tries.share, span, n_bins)
-    return used, bin_means(tries.since_s, tries.start_s, np.ones(len(tries.since_s)), span, n_bins)
-
-
-def bin_means(
-    begin_s: NDArray[np.float64],
-    end_s: NDArray[np.float64],
-    amount: NDArray[np.float64],
-    span: tuple[float, float],
-    n_bins: int,
-) -> NDArray[np.float64]:
-    """The mean sum of the amounts, each from its begin to its end, in equal bins of the span; shape (n_bins,)."""
-    scale = n_bins / (span[1] - span[0])
-    low, high = (np.clip((at_s - span[0]) * scale, 0, n_bins) for at_s in (begin_s, end_s))
-    # An amount counts from its begin, for the rest of that bin and in all bins after it, less that from its end.
-    means = np.zeros(n_bins + 1)
-    for at, signed in ((low, amount), (high, -amount)):
-        place = at.astype(np.int64)
-        means += np.bincount(place, signed * (place + 1 - at), n_bins + 1)
-        means[1:] += np.cumsum(np.bincount(place, signed, n_bins + 1))[:-1]
-    return np.maximum(means[:-1], 0.0)
+    edges_s, tries = np.linspace(*span_s(run), n_bins + 1), tries_of(run)
+    return tries.using(tries.procs, edges_s).means(edges_s) / run.size, tries.waiting(edges_s).means(edges_s)

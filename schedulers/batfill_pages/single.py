@@ -9,7 +9,8 @@ import numpy as np
 
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, width_bins
-from batfill_pages.sample import bin_means, span_s, tries_of
+from batfill.model.policy import POLICIES, reads_submission
+from batfill_pages.sample import span_s, tries_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from batfill_pages.runs import ReportedRun
 
 LONGEST_WAITS = 10
+PLAIN = {None, "request", "none"}  # values of predict and small under which the key alone orders jobs
 # The bins of time, and what a page calls them; the shortest is taken that makes at most `MOST_BINS`.
 TIME_BINS = {1: "second", 10: "10 seconds", 60: "minute", 600: "10 minutes", HOUR_S: "hour", 3 * HOUR_S: "3 hours"}
 TIME_BINS |= {6 * HOUR_S: "6 hours", DAY_S: "day", 7 * DAY_S: "week", 28 * DAY_S: "4 weeks"}
@@ -51,13 +53,10 @@ def wait_grid(run: ReportedRun) -> WaitGrid:
 
 
 class LongWait(NamedTuple):
-    """One of the longest waits, and the jobs that started before it, or at the same time."""
+    """One of the longest waits."""
 
     row: int
     later: int  # jobs submitted later that started before it
-    later_proc_s: float  # what these used
-    ahead: int  # jobs that waited when it was submitted, and started before it
-    room_s: float  # how much of the wait as many processors as it asks for were idle and in service
 
 
 def longest_waits(run: ReportedRun) -> list[LongWait]:
@@ -66,24 +65,28 @@ def longest_waits(run: ReportedRun) -> list[LongWait]:
     submit_s, start_s = run.submit_s[final], run.start_s[final]
     waited = np.flatnonzero(start_s > submit_s)
     rows = waited[np.argsort(-(start_s - submit_s)[waited], kind="stable")][:LONGEST_WAITS]
-    used_s = (run.procs * run.runtime_s)[final]
-    tries = tries_of(run)
-    away = np.array([(begin, np.inf if end is None else end, n) for begin, end, n in run.about.windows]).reshape(-1, 3)
-    events_s = [tries.since_s, tries.start_s, tries.end_s, away[:, 0], away[:, 1]]
-    at_s, place = np.unique(np.concatenate(events_s), return_inverse=True)
-    out = away[:, 2] / run.size
-    change = np.concatenate([0 * tries.share, tries.share, -tries.share, out, -out])
-    idle = 1 - np.cumsum(np.bincount(place, change))  # of the machine, from at_s on
-    found = []
-    for i in rows:
-        before = start_s < start_s[i]
-        later = before & (submit_s > submit_s[i])
-        ahead = before & (submit_s <= submit_s[i]) & (start_s > submit_s[i])
-        enough = idle[:-1] * run.size >= run.procs[final[i]] - 1e-6
-        inside_s = np.minimum(at_s[1:], start_s[i]) - np.maximum(at_s[:-1], submit_s[i])
-        room_s = float(inside_s[enough & (inside_s > 0)].sum())
-        found.append(LongWait(int(final[i]), int(later.sum()), float(used_s[later].sum()), int(ahead.sum()), room_s))
-    return found
+    return [LongWait(int(final[i]), int(((start_s < start_s[i]) & (submit_s > submit_s[i])).sum())) for i in rows]
+
+
+def order_share(run: ReportedRun, row: int) -> float | None:
+    """The share of all jobs that the order puts before this one, by its key alone; None if keys move or are unknown.
+
+    Keys that read the submission are left out, and runs in which something else than the request is known or predicted.
+    """
+    given = run.about.given
+    policy = POLICIES.get(str(given.get("policy")))
+    if (
+        policy is None
+        or policy.moves
+        or reads_submission(policy.key)
+        or not {given.get("predict"), given.get("small")} <= PLAIN
+    ):
+        return None
+    read_s, asked_s = run.walltime_s, run.facts.asked_s
+    if given.get("overrun") == "extend":  # raises the limit alone: the order reads the request
+        read_s = np.where(np.isfinite(asked_s), asked_s, read_s)
+    keys, _ = policy.lines(run.submit_s, read_s, run.procs)
+    return float((keys[run.final] < keys[row]).mean())
 
 
 class Course(NamedTuple):
@@ -94,6 +97,11 @@ class Course(NamedTuple):
     queue: NDArray[np.int64]  # (n_bins,)  the most jobs that waited at one time
     used: NDArray[np.float64]  # (n_bins,)  mean utilisation, 0 to 1, of the part of the bin that is in the run
     longest_at_s: float  # when the queue was longest, for the first time
+
+    @property
+    def edges_s(self) -> NDArray[np.float64]:
+        """The dates between the bins, shape (n_bins + 1,)."""
+        return self.begin_s + self.step_s * np.arange(len(self.queue) + 1.0)
 
 
 def course(run: ReportedRun, span: tuple[float, float] | None = None) -> Course:
@@ -107,51 +115,8 @@ def course(run: ReportedRun, span: tuple[float, float] | None = None) -> Course:
     n_bins = max(math.ceil((end_s - first_s) / step_s), 1)
     edges_s = first_s + step_s * np.arange(n_bins + 1.0)
     tries = tries_of(run)
-    used = bin_means(tries.start_s, tries.end_s, tries.share, (first_s, float(edges_s[-1])), n_bins)
+    used = tries.using(tries.procs, edges_s).means(edges_s) / run.size
     inside_s = np.minimum(edges_s[1:], span[1]) - np.maximum(edges_s[:-1], span[0])
-    # Nobody waits at an instant: the level after all that happens at it counts, and that before each bin.
-    at_s, place = np.unique(np.concatenate([edges_s[:-1], tries.since_s, tries.start_s]), return_inverse=True)
-    change = np.repeat([0.0, 1.0, -1.0], [n_bins, len(tries.since_s), len(tries.since_s)])
-    waiting = np.cumsum(np.bincount(place, change)).round().astype(np.int64)
-    queue = np.maximum.reduceat(waiting, np.searchsorted(at_s, edges_s[:-1]))
-    return Course(first_s, step_s, queue, used * step_s / inside_s, float(at_s[waiting.argmax()]))
-
-
-def overtaking(submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> tuple[int, int]:
-    """The number of pairs of jobs in the queue at once, and of those in which the later one started first.
-
-    The second over the first is 0 under strict order of arrival and 1 under its reverse; a starved job counts only in
-    its own pairs. It is Kendall's count of discordant pairs, over all possible pairs.
-
-    Args:
-        submit_s: r; of equal ones the first comes first.
-        start_s: starts of the same jobs.
-    """
-    arrivals = np.argsort(submit_s, kind="stable")
-    submit_s, start_s = submit_s[arrivals], start_s[arrivals]
-    starts = np.argsort(start_s, kind="stable")
-    place = np.empty(len(starts), np.int64)
-    place[starts] = np.arange(len(starts))
-    before = np.searchsorted(submit_s, start_s)  # jobs submitted before the start, the job itself and earlier ones too
-    return int(np.maximum(before - np.arange(1, len(before) + 1), 0).sum()), inversions(place)
-
-
-def inversions(place: NDArray[np.int64]) -> int:
-    """The number of pairs i < k with place[i] > place[k], of a permutation of 0 to n - 1; O(n log n).
-
-    From the highest bit downwards, values are split by that bit in stable order: among those with equal higher bits, a
-    value with bit 0 forms a pair with each one before it that has bit 1.
-    """
-    n = len(place)
-    at = np.arange(n)
-    count = 0
-    for bit in reversed(range(int(n).bit_length())):
-        ones = (place >> bit) & 1
-        before = np.cumsum(ones) - ones
-        group = (at >> (bit + 1)) << (bit + 1)  # its begin: values with equal higher bits are adjacent, all of them
-        before -= before[group]
-        count += int(before[ones == 0].sum())
-        split = np.empty(n, np.int64)
-        split[np.where(ones == 1, group + (1 << bit) + before, at - before)] = place
-        place = split
-    return count
+    waiting = tries.waiting(edges_s)
+    longest_at_s = float(waiting.at_s[waiting.level.argmax()])
+    return Course(first_s, step_s, waiting.most(edges_s).astype(np.int64), used * step_s / inside_s, longest_at_s)

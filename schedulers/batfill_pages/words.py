@@ -6,6 +6,7 @@ import re
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from batfill.base import version
 from batfill.base.words import duration, instant, percent
@@ -140,6 +141,12 @@ def guide(page: str, words: str, anchor: str = "") -> str:
     if version.DOCUMENTATION:
         return f'<a href="{escape(version.DOCUMENTATION)}/{page}.html{anchor}">{escape(words)}</a>'
     return f"{escape(words)} (<code>docs/{page}.md</code>)"
+
+
+def job_link(job: str, number: int, words: str = "") -> str:
+    """A link to why a job waited in the run of this number; its name says "job" unless there are other words."""
+    place = f"&amp;run={number}" if number else ""
+    return f'<a href="#job={quote(job)}{place}">{words or f"job&nbsp;{escape(job)}"}</a>'
 
 
 def policy_html(long: str, short: str) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from batfill_pages.runs import ReportedRun
 
 SCRIPTS = (
-    *("columns.js", "run.js", "course.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js"),
+    *("columns.js", "run.js", "panels.js", "course.js", "view.js", "colours.js", "gantt.js", "curve.js"),
     *("filter.js", "main.js"),
 )
 
@@ -129,7 +129,6 @@ def write_report(
     known: Mapping[Path, Results] | None = None,
     command: str = "",
     advance: Callable[[int], None] = lambda _: None,
-    say: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
     """Write the report of the runs in these places, and figures of their comparisons; returns the files written.
 
@@ -146,7 +145,6 @@ def write_report(
         known: the contents of files among these that have been read.
         command: the command line, for the page.
         advance: called with 1 after each run that was read, and after each that was described.
-        say: called with a line before long work.
 
     Raises:
         BatfillError: a place has no run, or a file or an option is unusable.
@@ -163,7 +161,7 @@ def write_report(
 
         check_formats(figures)
     campaigns = {place: parts for place in places if (parts := campaign_in(place)) is not None}
-    runs = find_runs([place for place in places if place not in campaigns], known=known, advance=advance, say=say)
+    runs = find_runs([place for place in places if place not in campaigns], known=known, advance=advance)
     runs += replays
     if output is not None:
         require_other("--out", output, (path for run in runs for path in written_by_run(run.path)[:-1]))

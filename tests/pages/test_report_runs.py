@@ -15,7 +15,7 @@ from batfill.model.calendar import Calendar
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill_pages.about import about_run, of_batsim, scheduler_of
+from batfill_pages.about import about_run, of_batsim
 from batfill_pages.run_page import run_section
 from batfill_pages.runs import find_runs, read_run
 from command import batfill, result
@@ -76,6 +76,9 @@ def test_what_is_known_of_a_job_comes_back_from_its_metadata(tmp_path):
     assert facts.probability.tolist() == pytest.approx([0.731, np.nan, np.nan, np.nan], nan_ok=True)
     assert facts.divider_s.tolist() == pytest.approx([3600, np.nan, np.nan, np.nan], nan_ok=True)
     assert facts.backfilled.tolist() == [0, -1, -1, -1]
+    takes = {"watts, mean": 2.5, "memory": 1e15, "x": 1e-7}
+    texts = [metadata_text(user=1, takes=takes), "user=1 takes=memory=much", metadata_text(takes={})]
+    assert Facts.of(texts).takes.tolist() == ["memory=1e%2B15&watts%2C+mean=2.5&x=1e-07", "", ""]
 
 
 @pytest.mark.needs("sklearn")
@@ -93,25 +96,6 @@ def test_a_classifiers_judgements_are_in_the_files(tmp_path):
     assert ((run.facts.probability[known] >= 0) & (run.facts.probability[known] <= 1)).all()
     assert np.isfinite(run.facts.divider_s).any()
     assert run.about.options.startswith("fcfs, small forest, kill always")
-
-
-@pytest.mark.parametrize(
-    ("command", "found"),
-    [
-        ("batfill schedule --policy saf --threshold 200000 -s tcp://*:28000", ("saf, threshold 200000 s", "")),
-        (
-            """pybatsim batfill/scheduler -t 0 -o '{"policy": "spf", "small": "forest", "kill": "never"}'""",
-            ("spf, small forest, kill never", ""),
-        ),
-        (
-            "batfill schedule --reservation machines --threshold 2h",
-            ("fcfs, reservation machines, threshold 7200 s", ""),
-        ),
-        ("batsched -v easy", ("", "batsched -v easy")),
-    ],
-)
-def test_the_options_of_a_run_under_batsim_are_read_from_its_command(command, found):
-    assert scheduler_of(command) == found
 
 
 def test_the_options_of_another_scheduler_are_shown_from_its_file_as_from_its_command():
@@ -261,7 +245,7 @@ def test_a_policy_that_was_learned_from_the_log_it_runs_on_is_hindsight(tmp_path
 def test_a_page_shows_what_was_unavailable(tmp_path):
     calendar = Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])
     bf.replay(SAMPLE, "saf", calendar=calendar).to_batsim(tmp_path / "run")
-    assert about_run(tmp_path / "run_jobs.csv", "run", "")[0].windows == ((1e4, 2e4, 60),)
+    assert about_run(tmp_path / "run_jobs.csv", "run", "")[0].windows == ((1e4, 2e4, 60, ""),)
     bf.report(tmp_path / "run_jobs.csv", out=tmp_path / "page.html")
     assert '"away":[[10000.0,20000.0,60]]' in (tmp_path / "page.html").read_text()
 

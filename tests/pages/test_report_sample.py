@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill_pages.runs import find_runs
-from batfill_pages.sample import bin_means, curves_of_all, only_rows, sampled, span_s
+from batfill_pages.sample import curves_of_all, only_rows, sampled, span_s
+from batfill_pages.steps import Steps
 from batfill_pages.write import write_report
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
 
@@ -87,8 +88,10 @@ def test_bins_are_means_second_by_second(intervals, n_bins):
     for begin, length, amount in intervals:
         seconds[begin * n_bins : (begin + length) * n_bins] += amount
     begin_s, length_s, amount = np.array(intervals, float).reshape(-1, 3).T
-    found = bin_means(begin_s, begin_s + length_s, amount, (0.0, 100.0), n_bins)
-    assert found == pytest.approx(seconds.reshape(n_bins, 100).mean(axis=1), abs=1e-9)
+    edges_s = np.linspace(0.0, 100.0, n_bins + 1)
+    steps = Steps.of(begin_s, begin_s + length_s, amount, edges_s)
+    assert steps.means(edges_s) == pytest.approx(seconds.reshape(n_bins, 100).mean(axis=1), abs=1e-9)
+    assert steps.most(edges_s) == pytest.approx(seconds.reshape(n_bins, 100).max(axis=1), abs=1e-9)
 
 
 def test_curves_count_each_try_and_its_wait_from_the_end_of_the_try_before(by_hand):

@@ -78,6 +78,7 @@ class Tries:
         self.end_s = self.start_s + self.ran_s
         self.by_end = np.argsort(self.end_s, kind="stable")
         self.procs = schedule.jobs.procs[self.row]
+        self.fields = schedule.amounts_stated()
         self.machines, self.freed_s = lowest_idle(self.procs, self.start_s, self.end_s, self.by_end, schedule.size)
 
     def records(self) -> Iterator[JobRecord]:
@@ -117,7 +118,8 @@ class Tries:
         if judged is not None:
             known = {"probability": float(judged.probability[row]), "divider_s": float(judged.divider_s[row])}
             known["small"] = None if judged.small is None else bool(judged.small[row])
-        return metadata_text(user=int(jobs.user[row]), backfilled=backfilled, asked_s=asked_s, **known)
+        takes = {name: float(values[row]) for name, values in self.fields.items() if values[row] >= 0}
+        return metadata_text(user=int(jobs.user[row]), backfilled=backfilled, asked_s=asked_s, takes=takes, **known)
 
     def computing(self) -> Iterator[tuple[float, int]]:
         """(date, number of machines computing from then on), for every date at which that number changes."""

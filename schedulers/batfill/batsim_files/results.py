@@ -20,6 +20,7 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from urllib.parse import urlencode
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from batfill.batsim_files.machines import INTERVALS, intervals_text
 from batfill.model.jobs import LONGEST_S
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
-from batfill.workloads.batsim_json import NO_WALLTIME, user_of, user_request_of
+from batfill.workloads.batsim_json import NO_WALLTIME, amounts_of, user_of, user_request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -417,10 +418,12 @@ def metadata_text(
     divider_s: float = math.inf,
     backfilled: bool | None = None,
     asked_s: float = math.nan,
+    takes: Mapping[str, float] | None = None,
 ) -> str:
     """A job's text in the column `metadata`: words key=value, without the unknown ones.
 
-    `user=3 class=small probability=0.731 divider=3600 backfilled=1 asked=900`, or `asked=none`; see `Facts`.
+    `user=3 class=small probability=0.731 divider=3600 backfilled=1 asked=900 takes=memory=4&watts=250`, or
+    `asked=none`; see `Facts`.
     """
     words = [f"user={user}"] if user >= 0 else []
     if small is not None:
@@ -433,7 +436,14 @@ def metadata_text(
         words.append(f"backfilled={int(backfilled)}")
     if not math.isnan(asked_s):
         words.append(f"asked={asked_s:.15g}" if asked_s < math.inf else f"asked={NOT_ASKED}")
+    if takes:
+        words.append(f"takes={taken_text(takes)}")
     return " ".join(words)
+
+
+def taken_text(amounts: Mapping[str, float]) -> str:
+    """What a job states that it takes, by name, as the value of `takes`."""
+    return urlencode({name: f"{amount:.15g}" for name, amount in sorted(amounts.items())})
 
 
 def asked_of(user_request_s: float, limit_s: float) -> float:
@@ -451,8 +461,8 @@ class Fact(NamedTuple):
 
     pattern: str  # of its value, as `metadata_text` writes it
     type: Any
-    unknown: float
-    read: Callable[[str], float]
+    unknown: Any
+    read: Callable[[str], Any]
 
 
 FACTS = {
@@ -462,6 +472,7 @@ FACTS = {
     "divider": Fact(r"[\d.e+-]+", np.float64, math.nan, float),
     "backfilled": Fact("[01]", np.int8, -1, int),
     "asked": Fact(rf"[\d.e+-]+|{NOT_ASKED}", np.float64, math.nan, lambda w: math.inf if w == NOT_ASKED else float(w)),
+    "takes": Fact(r"(?:[^\s=&]+=\d+(?:\.\d+)?(?:e(?:%2B|-)\d+)?&?)+", object, "", str),
 }
 
 
@@ -470,13 +481,14 @@ class JobFacts(NamedTuple):
 
     user: int = -1
     asked_s: float = math.nan
+    takes: str = ""
 
 
 def facts_of(job: Mapping[str, Any]) -> JobFacts:
-    """What a job of Batsim's JSON says of its user and request."""
+    """What a job of Batsim's JSON says of its user, its request, and what it takes."""
     limit_s = job.get("walltime", NO_WALLTIME)
     limit_s = math.inf if limit_s == NO_WALLTIME else float(limit_s)
-    return JobFacts(user_of(job), asked_of(user_request_of(job), limit_s))
+    return JobFacts(user_of(job), asked_of(user_request_of(job), limit_s), taken_text(amounts_of(job)))
 
 
 UNKNOWN_FACTS = JobFacts()
@@ -493,6 +505,7 @@ class Facts(NamedTuple):
     divider_s: NDArray[np.float64]  # in force at the submission; nan unknown
     backfilled: NDArray[np.int8]  # 1 started by backfilling, 0 in the queue's order, -1 unknown
     asked_s: NDArray[np.float64]  # the log's request where the limit is another; inf if the log has none; nan otherwise
+    takes: NDArray[np.object_]  # what the job states that it takes, see `taken_text`; empty for nothing
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Facts:
@@ -638,10 +651,11 @@ def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, Job
     known = column.get("metadata", WordColumn([""], np.zeros(len(ids), np.int32)))
     stated = Facts.of(known.words).rows(known.code[order])
     if facts and len(ids):
-        user, asked_s = zip(*(facts.get(job, UNKNOWN_FACTS) for job in ids), strict=True)
+        user, asked_s, takes = zip(*(facts.get(job, UNKNOWN_FACTS) for job in ids), strict=True)
         stated = stated._replace(
             user=np.where(stated.user >= 0, stated.user, np.array(user, np.int64)),
             asked_s=np.where(np.isnan(stated.asked_s), np.array(asked_s, np.float64), stated.asked_s),
+            takes=np.where(stated.takes == "", np.array(takes, object), stated.takes),
         )
     return Results(
         size=seen if size is None else max(size, seen),

@@ -16,7 +16,7 @@ from batfill.model.energy import Budget
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import DAY_S, JobTable
 from batfill.model.metrics import TAU_S, Summary, summarize
-from batfill.model.pools import Pool, amount_text, rejected
+from batfill.model.pools import Pool, amount_text, rejected, stated
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
@@ -283,6 +283,12 @@ class Schedule(ReadOnly):
         used = np.cumsum(np.concatenate([idle, whole, -whole, killed, -killed])[in_order])
         taken = np.cumsum(np.concatenate([np.diff(away), np.zeros(len(dates) - len(at_s), np.int64)])[in_order])
         return dates[in_order], used, taken
+
+    def amounts_stated(self) -> dict[str, NDArray[np.float64]]:
+        """What jobs state in the fields that pools and the budget read, by field, (n_jobs,); nan for nothing."""
+        read = [*self.pools, *([self.budget.pool] if self.budget else [])]
+        fields = {pool.field or pool.name for pool in read if pool.each is None}
+        return {name: values for name in sorted(fields) if (values := stated(self.jobs, name)) is not None}
 
     def drawn(self) -> Drawn | None:
         """What was drawn of the energy budget until its end, or the last instant processed; None without one."""

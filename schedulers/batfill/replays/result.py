@@ -352,4 +352,8 @@ class Result(ReadOnly, KeptRows):
         write_batsim_files(self.schedule, out, simulate_s=self.simulate_s, judged=self.judged())
         clock = self.workload.clock
         about = {**self.as_dict(), "clock": clock.as_dict() if clock else None}
+        if (calendar := self.schedule.calendar) is not None:
+            about["pool_windows"] = [(w.begin, finite(w.end), w.processors, w.pool) for w in calendar.windows if w.pool]
+        if (gate := self.options.backfill_while) is not None:
+            about["gate_periods"] = [(begin, finite(end)) for begin, end in gate.on(clock).periods]
         write_json(result_file(out, RUN_JSON), about)

@@ -4,7 +4,7 @@ class Colours {
   constructor(run) {
     this.run = run;
     this.overdueAfter = Infinity;
-    this.wait = run.waits[0]?.row ?? -1;
+    this.wait = -1;
     this.choose("slowdown");
   }
 
@@ -27,15 +27,6 @@ class Colours {
           [PALETTE[3], "killed"], [FAILED_INK, "failed"]],
         place: (i) => (run.state[i] === CUT || run.state[i] === REQUEUED ? 3 : run.state[i] === FAILED ? 4
           : run.wait[i] > this.overdueAfter ? 2 : run.known("backfilled", i) ?? 0),
-      },
-      width: {
-        legend: [[PALETTE[1], "1 processor"], [PALETTE[0], "up to 1/16 of the machine"], [PALETTE[2], "up to 1/4"],
-          [PALETTE[3], "wider"]],
-        place: (i) => (run.procs[i] === 1 ? 0 : run.procs[i] <= run.size / 16 ? 1 : run.procs[i] <= run.size / 4 ? 2 : 3),
-      },
-      job: {
-        legend: [[PALETTE[0], "every job its own"], ...[PALETTE[1], PALETTE[2], PALETTE[3], "#7a9e5f", "#8d6cab"].map((c) => [c, ""])],
-        place: (i) => (i * 7) % 6,
       },
     };
     Object.assign(this, ways[what], { what });

@@ -8,14 +8,14 @@ class Comparison {
     this.select = place.querySelector("select.against");
     this.chips = [...place.querySelectorAll(".chips input")];
     this.reference = Number(this.select.value);
-    const chart = place.querySelector(".tradeoff");
-    const space = innerHeight - chart.getBoundingClientRect().top - scrollY - 48;
-    const height = chart.clientWidth < 560 ? undefined : Math.max(320, Math.min(460, space));
-    this.tradeoff = tradeoff(chart, this.rows, { front: true, height, ...this.settings() });
+    const plot = place.querySelector(".tradeoff");
+    const space = innerHeight - plot.getBoundingClientRect().top - scrollY - 48;
+    const height = plot.clientWidth < 560 ? undefined : Math.max(320, Math.min(460, space));
+    this.tradeoff = tradeoff(plot, this.rows, { front: true, height, ...this.settings() });
     const tail = place.querySelector(".tail");
-    this.tail = tail ? tailChart(this, tail) : { redraw() {} }; // without waits there is none
+    this.tail = tail ? chart(tail, (width) => drawTail(this, width, tail.dataset.label)) : { redraw() {} }; // without waits there is none
     const queues = place.querySelector(".queues");
-    this.queues = queues ? queueChart(this, queues, place.querySelector(".read")) : { redraw() {} };
+    this.queues = queues ? chart(queues, (width) => drawQueues(this, width)) : { redraw() {} };
     this.select.addEventListener("change", () => this.refer(Number(this.select.value)));
     for (const chip of this.chips)
       chip.addEventListener("change", () => { for (const one of [this.tail, this.queues]) one.redraw(); });
@@ -50,7 +50,7 @@ class Comparison {
     for (const name of this.place.querySelectorAll(".base")) name.textContent = this.rows[reference].name;
     const ends = pairs.flatMap((pair) => (pair ?? [])).filter((end) => end !== null);
     const scale = linear(Math.min(0, ...ends), Math.max(0, ...ends), 6, 134);
-    for (const row of this.place.querySelectorAll("tbody tr")) {
+    for (const row of this.place.querySelectorAll("[data-k]")) {
       const k = Number(row.dataset.k), [, , longest, , difference, drawn, verdict] = row.cells;
       row.className = k === reference ? "reference" : k === chosen ? "chosen" : "";
       [longest, difference, verdict].forEach((cell, i) => { cell.innerHTML = cells[k][i]; });
@@ -77,10 +77,6 @@ function interval([value, low, high], verdict, x) {
 }
 
 // The share of items with a wait longer than a duration: the chosen ones with their names, the others grey.
-function tailChart(comparison, place) {
-  return chart(place, (width) => drawTail(comparison, width, place.dataset.label));
-}
-
 const SHARES = [
   [1, "all"], [0.5, "1 in 2"], [0.1, "1 in 10"], [0.01, "1 in 100"], [1e-3, "1 in 1,000"], [1e-4, "1 in 10,000"],
   [1e-5, "1 in 100,000"], [1e-6, "1 in a million"],
@@ -110,11 +106,7 @@ function drawTail(comparison, width, label) {
   const named = on.map((k) => rows[k].name).join(", ");
   const said = `Share with ${label} a duration, for ${named}. Each curve ends at the longest wait; the table has them.`;
   const svg = picture(width, height, said);
-  for (const [share, words] of shares) {
-    const look = { "text-anchor": "end", class: "soft" };
-    svg.append(line(area.left, y(share), area.right, y(share), { class: "grid" }));
-    svg.append(text(area.left - 8, y(share) + 4, words.replaceAll(" ", NB), look));
-  }
+  amountAxis(svg, y, shares, area.left, area.right);
   waitAxis(svg, x, { ...area, low, high, label });
   const curve = ({ tail, longest }, how) => {
     const points = grid.map((wait, k) => [wait, tail[k]]).filter(([, count]) => count);
@@ -136,54 +128,19 @@ function drawTail(comparison, width, label) {
   return svg;
 }
 
-// The queues of the runs over time: the chosen ones dashed as in the tails, the others grey, and a cursor that reads them.
-function queueChart(comparison, place, read) {
-  const { begin, step, queues, clock: head } = comparison.over, clock = new Clock(head), bins = queues[0].length;
-  let at = null, x; // the bin under the cursor
-  const period = (k) => {
-    const [from, middle, to] = [0, 0.5, 1].map((part) => clock.local(begin + (k + part) * step));
-    if (step < DAY) return clock.text(begin + k * step);
-    return step === DAY ? clock.day(middle) : `${clock.day(from)} to ${clock.day(to)}`; // summer time moves a day's ends
-  };
-  const draw = (width) => {
-    const small = width < 560, height = small ? 220 : 280, [left, right, bottom] = [small ? 44 : 52, width - 14, height - 42];
-    const { on, look } = looks(comparison), most = Math.max(1, ...queues.flat());
-    const names = on.map((k) => `${comparison.rows[k].name} ${number(Math.max(...queues[k]), 0)}`).join(", ");
-    const svg = picture(width, height, `Jobs waiting over time; the most at a time: ${names}.`), y = linear(0, most, bottom, 10);
-    x = linear(0, bins, left, right);
-    for (const [value, words] of roundTicks(0, most, 4).filter(([value]) => value % 1 === 0))
-      svg.append(line(left, y(value), right, y(value), { class: "grid" }), text(left - 6, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
-    for (const [second, ...lines] of clock.ticks(begin, begin + bins * step, small ? 3 : 8))
-      for (const [row, words] of lines.entries()) {
-        const half = widthOf(words) / 2, middle = Math.min(Math.max(x((second - begin) / step), half), width - half);
-        svg.append(text(middle, bottom + 17 * (row + 1), words, { class: "soft", "text-anchor": "middle" }));
-      }
-    const grey = queues.keys().filter((k) => !on.includes(k));
-    for (const k of [...grey, ...[...on].reverse()]) {
-      const d = Array.from(queues[k], (value, i) => `V${y(value).toFixed(1)}H${x(i + 1).toFixed(1)}`).join("");
-      svg.append(element("path", { d: `M${left} ${bottom}${d}`, class: "line", ...look(k) }));
-    }
-    if (at !== null) svg.append(line(x(at + 0.5), 6, x(at + 0.5), bottom, { stroke: "var(--text)" }));
-    const said = at === null ? [] : [period(at), ...on.map((k) => `${comparison.rows[k].name}: ${number(queues[k][at], 0)}`)];
-    read.textContent = said.join(" · ") || "The most jobs waiting at a time: " + names + ".";
-    return svg;
-  };
-  const drawn = chart(place, draw);
-  const move = (to) => { at = Math.min(Math.max(to, 0), bins - 1); drawn.redraw(); };
-  place.tabIndex = 0;
-  place.setAttribute("role", "application");
-  place.setAttribute("aria-label", "Jobs waiting over time: the arrow keys move the cursor");
-  place.addEventListener("pointermove", ({ clientX }) => {
-    const [first, last] = [x(0), x(bins)], px = clientX - place.getBoundingClientRect().left;
-    move(Math.floor(((px - first) / (last - first)) * bins));
-  });
-  place.addEventListener("keydown", (event) => {
-    const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 }[event.key];
-    if (!by) return;
-    event.preventDefault();
-    move(at === null ? 0 : at + by);
-  });
-  return drawn;
+// The queues of the chosen runs over time, one below the other on the same axes.
+function drawQueues(comparison, width) {
+  const { rows, over: { begin, step, queues, clock } } = comparison, { on, look } = looks(comparison);
+  const [left, right, end] = [width < 560 ? 44 : 52, width - 14, begin + step * queues[0].length];
+  const most = Math.max(1, ...queues.flat()), x = linear(begin, end, left, right);
+  const panels = on.map((k) => ({
+    name: rows[k].name, note: `at most ${number(Math.max(...queues[k]), 0)}`, tall: 64, high: most, ticks: wholeTicks(most),
+    draw: (svg, _, y) => bars(svg, queues[k], x, y, { begin, step }, { fill: look(k).stroke }),
+  }));
+  const said = panels.map(({ name, note }) => `${name} ${note}`).join(", ");
+  const svg = picture(width, panels.length * (64 + GAP) + 40, `Jobs waiting over time: ${said}.`);
+  stack(svg, panels, x, { clock: new Clock(clock), begin, end, left, right, width, top: 0 });
+  return svg;
 }
 
 for (const place of document.querySelectorAll("section.comparison")) new Comparison(place);

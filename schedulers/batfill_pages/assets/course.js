@@ -1,45 +1,32 @@
 // One run at a glance, on one axis of time: its longest waits as bars from submission to start, the queue, and the
 // machine. Returns the chart; `pick` is called with the number of a wait that was clicked, `chosen.wait` is the one
 // marked.
-function course(place, { course: { begin, step, queue, used }, waits, away = [] }, clock, chosen, pick) {
-  const end = begin + step * queue.length, most = queue.reduce((a, b) => Math.max(a, b), 1);
+function course(place, { course: { begin, step, queue, used }, panels, waits, away = [] }, clock, chosen, pick) {
+  const end = begin + step * queue.length, bins = { begin, step };
   const words = waits.map(({ job, submit, start }) => `job ${job} ${duration(start - submit)}`);
   const [least, top] = [Math.min(...used), Math.max(...used)].map((share) => number(100 * share, 0));
+  const most = queue.reduce((a, b) => Math.max(a, b), 1);
   const label = `${words.length ? `The longest waits: ${words.join(", ")}. ` : ""}`
-    + `Up to ${number(most, 0)} jobs wait at a time; utilisation is between ${least} and ${top} %.`;
+    + `Up to ${number(most, 0)} jobs wait at a time; utilisation is between ${least} and ${top} %.`
+    + panels.map(({ name, flag, note }) => ` ${name}: ${flag ? `${flag}; ` : ""}${note}.`).join("");
   return chart(place, (width) => {
-    const small = width < 560, left = small ? 34 : 44, right = width - 24, x = linear(begin, end, left, right);
-    const bars = lanes(waits, x, width);
-    const above = Math.max(...bars.map(({ row }) => row + 1), 0) * 16 + 28;
-    const room = window.innerHeight - place.getBoundingClientRect().top - window.scrollY - above - 116;
-    const rest = Math.max(150, Math.min(printing ? 240 : small ? 300 : room, 320));
-    const tops = [above, above + 0.58 * rest + 28], bottoms = [above + 0.58 * rest, above + rest + 28];
-    const svg = picture(width, bottoms[1] + 40, label);
-    for (const [at, ...lines] of clock.ticks(begin, end, small ? 3 : 8)) {
-      const half = Math.max(...lines.map((said) => widthOf(said))) / 2;
-      const middle = Math.min(Math.max(x(at), half), width - half);
-      svg.append(line(x(at), 0, x(at), bottoms[1], { class: "grid" }));
-      for (const [row, said] of lines.entries())
-        svg.append(text(middle, bottoms[1] + 16 * (row + 1), said, { class: "soft", "text-anchor": "middle" }));
-    }
-    const whole = roundTicks(0, most, 4).map(([value]) => [value, number(value)]).filter(([value]) => value % 1 === 0);
-    const panels = [
-      [queue, most, whole, "var(--advised)", "jobs waiting"],
-      [used, 1, [[0, "0"], [0.5, "50"], [1, "100"]], "var(--mark)", "utilisation, %"],
+    const small = width < 560, rows = waits.length * 16; // at most: only the window's height depends on it
+    const room = window.innerHeight - place.getBoundingClientRect().top - window.scrollY - rows - 144;
+    const rest = Math.max(150, Math.min(printing ? 240 - 90 * !!panels.length : small ? 300 : room, 320));
+    const tall = panels.length > 4 || printing ? 44 : 64; // on paper all is below the answer
+    const stacked = [
+      { name: "jobs waiting", tall: 0.58 * rest, high: most, ticks: wholeTicks(most),
+        draw: (svg, x, y) => bars(svg, queue, x, y, bins, { fill: "var(--advised)" }) },
+      { name: "utilisation, %", tall: 0.42 * rest, high: 1, ticks: [[0, "0"], [0.5, "50"], [1, "100"]],
+        draw: (svg, x, y) => bars(svg, used, x, y, bins, { fill: "var(--mark)" }) },
+      ...panels.map((one) => panelOf(one, bins, end, tall)),
     ];
-    panels.forEach(([values, high, ticks, fill, name], k) => {
-      const y = linear(0, high, bottoms[k], tops[k]);
-      for (const [value, said] of ticks) {
-        svg.append(line(left, y(value), right, y(value), { class: "grid" }));
-        svg.append(text(left - 6, y(value) + 4, said, { "text-anchor": "end", class: "soft" }));
-      }
-      const ends = Array.from(values, (_, i) => x(begin + (i + 1) * step).toFixed(1));
-      const steps = Array.from(values, (value, i) => `V${y(value).toFixed(1)}H${ends[i]}`);
-      svg.append(element("path", { d: `M${left} ${bottoms[k]}${steps.join("")}V${bottoms[k]}Z`, fill }));
-      svg.append(text(left + 2, tops[k] - 8, name, { class: "halo strong" }));
-    });
-    if (away.length) windows(svg, away, { x, begin, end, bottom: bottoms[1], name: tops[1] - 8 });
-    for (const { k, name, from, to, row, before } of bars) {
+    const left = leftOf(stacked, small ? 34 : 44), right = width - 24, x = linear(begin, end, left, right);
+    const placed = lanes(waits, x, width), above = Math.max(...placed.map(({ row }) => row + 1), 0) * 16;
+    const high = stacked.reduce((sum, one) => sum + GAP + one.tall, above), svg = picture(width, high + 40, label);
+    const [bottom] = stack(svg, stacked, x, { clock, begin, end, left, right, width, top: above, from: 0 }).slice(-1);
+    if (away.length) windows(svg, away, { x, begin, end, bottom, name: above + GAP + 0.58 * rest + 20 });
+    for (const { k, name, from, to, row, before } of placed) {
       const y = 4 + row * 16, on = k === chosen.wait;
       const look = { fill: "var(--pays)", stroke: on ? "var(--text)" : "none", "stroke-width": 2 };
       const at = { class: "halo strong", style: "fill:var(--pays)", "text-anchor": before ? "end" : "start" };
@@ -47,7 +34,7 @@ function course(place, { course: { begin, step, queue, used }, waits, away = [] 
         element("rect", { x: from - 2, y: y - 2, width: to - from + 24, height: 16, fill: "transparent" }),
         element("rect", { x: from, y: y + 1, width: to - from, height: 9, rx: 2, ...look }),
         text(before ? from - 5 : to + 5, y + 10, name, at));
-      if (on) bar.append(line(to, y + 10, to, bottoms[1], { stroke: "var(--text)", "stroke-dasharray": "2 3" }));
+      if (on) bar.append(line(to, y + 10, to, bottom, { stroke: "var(--text)", "stroke-dasharray": "2 3" }));
       bar.addEventListener("click", () => pick(k));
       svg.append(bar);
     }

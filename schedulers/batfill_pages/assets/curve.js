@@ -1,53 +1,34 @@
-// An amount averaged over each pixel's time: busy processors, waiting jobs.
-class Curve extends Plot {
-  // `amount(i)` counts from `begin(i)` to `end(i)`, for i < `length`; `top` is the top of the axis, or 0 for the largest
-  // value. A job that was rejected has no length of time. `away` is another amount, which hangs from the top in grey.
-  constructor(canvas, view, { length, begin, end, amount, top, unit, colour, away }) {
-    super(canvas, view, 138, 8, BELOW);
-    Object.assign(this, { length, since: begin, until: end, amount, most: top, unit, colour, away });
+// Amounts of jobs in the span of the view, as panels below the machines, with the dates of both between them.
+class Curves {
+  // curves: {name, fill, length, begin, end, amount, high, limit}: `amount(i)` counts from `begin(i)` to `end(i)`, for
+  //   i < `length`; a job that was rejected has no length of time. `high` is the top of the axis, or 0 for the largest
+  //   mean; `limit` what there is from dates on.
+  constructor(place, view, curves) {
+    Object.assign(this, { place, view, curves });
+    new ResizeObserver(() => view.redraw()).observe(place);
     view.onchange(() => this.draw());
   }
 
   draw() {
-    this.begin();
-    const means = this.means(Math.round(this.inner));
-    const most = this.most || Math.max(means.reduce((a, b) => Math.max(a, b), 0), 1);
-    const { pen } = this, bottom = this.top + this.tall;
-    const y = (value) => bottom - (value / most) * this.tall;
-    const ticks = roundTicks(0, most, 5);
-    this.marks = ticks.length;
-    for (const [tick, words] of ticks) {
-      pen.fillStyle = this.line;
-      pen.fillRect(LEFT, y(tick), this.inner, 1);
-      this.leftLabel(words + this.unit, Math.max(y(tick), 8));
-    }
-    pen.beginPath();
-    pen.moveTo(LEFT, bottom);
-    means.forEach((mean, k) => { pen.lineTo(LEFT + k, y(mean)); pen.lineTo(LEFT + k + 1, y(mean)); });
-    pen.lineTo(LEFT + means.length, bottom);
-    pen.fillStyle = this.colour;
-    pen.globalAlpha = 0.35;
-    pen.fill();
-    pen.globalAlpha = 1;
-    pen.strokeStyle = this.colour;
-    pen.stroke();
-    pen.fillStyle = this.soft;
-    pen.globalAlpha = 0.5;
-    if (this.away)
-      this.means(Math.round(this.inner), this.away).forEach((mean, k) => {
-        if (mean > 0) pen.fillRect(LEFT + k, this.top, 1, y(most - mean) - this.top);
-      });
-    pen.globalAlpha = 1;
-    this.timeAxis();
-    this.last = means;
+    const { place, view: { from, to, run: { clock } } } = this, width = Math.max(place.clientWidth, 200);
+    const right = width - RIGHT, inner = right - LEFT, bins = { begin: from, step: (to - from) / inner };
+    this.panels = this.curves.map((curve) => {
+      const mean = (curve.last = this.means(curve, inner)), panel = panelOf({ ...curve, mean, over: above(curve, mean, bins) }, bins, to, 92);
+      return { ...panel, high: curve.high || panel.high || 1 };
+    });
+    const said = this.curves.map(({ name, last }) => `${name}, at most ${number(last.reduce((a, b) => Math.max(a, b), 0))}`);
+    const svg = picture(width, this.curves.length * (92 + GAP) + 48, `Means over time: ${said.join("; ")}.`);
+    stack(svg, this.panels, linear(from, to, LEFT, right), { clock, begin: from, end: to, left: LEFT, right, width, at: 0, top: 40 });
+    place.replaceChildren(svg);
   }
 
-  means(width, { length, since, until, amount: amountOf } = this) {
+  // The means in so many equal parts of the span.
+  means({ length, begin, end, amount: amountOf }, width) {
     const { from, to } = this.view;
     const means = new Float64Array(width), step = new Float64Array(width + 1);
     const perSecond = width / (to - from);
     for (let i = 0; i < length; i++) {
-      const a = Math.max((since(i) - from) * perSecond, 0), b = Math.min((until(i) - from) * perSecond, width);
+      const a = Math.max((begin(i) - from) * perSecond, 0), b = Math.min((end(i) - from) * perSecond, width);
       if (b <= a) continue;
       const amount = amountOf(i), first = Math.floor(a), last = Math.min(Math.floor(b), width - 1);
       if (first === last) { means[first] += amount * (b - a); continue; }
@@ -60,4 +41,15 @@ class Curve extends Plot {
     for (let k = 0; k < width; k++) means[k] += level += step[k];
     return means;
   }
+}
+
+// The bins in which the mean is more than there is at their middle.
+function above({ limit = [[-Infinity, Infinity]] }, mean, { begin, step }) {
+  const found = [];
+  let k = 0;
+  mean.forEach((used, bin) => {
+    while (k + 1 < limit.length && limit[k + 1][0] <= begin + (bin + 0.5) * step) k++;
+    if (used > limit[k][1] * (1 + 1e-6)) found.push([bin, limit[k][1], used]);
+  });
+  return found;
 }

@@ -62,7 +62,7 @@ function chart(place, draw) {
     place,
     width: 0,
     redraw() {
-      const width = printing ? Math.min(PAPER, Number(place.dataset.paper ?? PAPER)) : Math.floor(place.clientWidth);
+      const width = printing ? PAPER : Math.floor(place.clientWidth);
       if (!width) return;
       one.width = width;
       place.replaceChildren(draw(width));
@@ -111,6 +111,14 @@ function roundTicks(low, high, most) {
   for (let k = Math.ceil(low / step - 1e-9) + 0; k * step <= high * (1 + 1e-9); k++)
     ticks.push([k * step, decimals(k * step, digits)]);
   return ticks;
+}
+
+// Amounts at the left of a chart, and lines at them.
+function amountAxis(svg, y, ticks, left, right) {
+  for (const [value, said] of ticks) {
+    svg.append(line(left, y(value), right, y(value), { class: "grid" }));
+    svg.append(text(left - 6, y(value) + 4, said.replaceAll(" ", NB), { "text-anchor": "end", class: "soft" }));
+  }
 }
 
 // Waits at whole units: first those that stay if space is short.
@@ -291,10 +299,7 @@ function drawTradeoff(width, points, settings, place) {
     const at = ends ? right : begin;
     svg.append(text(at, top - 8, words, { style: "fill:var(--pays)", "text-anchor": ends ? "end" : "start" }));
   }
-  for (const [value, words] of ticks) {
-    svg.append(line(area.left, y(value), area.right, y(value), { class: "grid" }));
-    svg.append(text(area.left - 8, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
-  }
+  amountAxis(svg, y, ticks, area.left, area.right);
   svg.append(text(0, area.top - 8, axis, { class: "soft" }));
   waitAxis(svg, x, { ...area, low, high, label: "longest wait" });
 

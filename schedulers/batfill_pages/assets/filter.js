@@ -110,21 +110,6 @@ function ordered(run, name) {
   return rows.sort((a, b) => keys[a] - keys[b] || a - b);
 }
 
-// The first rows in that order by bounded slowdown, without sorting all of them.
-function worst(run) {
-  const rows = [];
-  let least = -1;
-  for (let i = 0; i < run.length; i++) {
-    const slowdown = run.counts(i) ? run.bsld[i] : 0;
-    if (!run.matching[i] || (rows.length === SHOWN && slowdown <= least)) continue;
-    rows.push({ i, slowdown });
-    rows.sort((a, b) => b.slowdown - a.slowdown);
-    if (rows.length > SHOWN) rows.pop();
-    least = rows[rows.length - 1].slowdown;
-  }
-  return rows.map((row) => row.i);
-}
-
 // Every matching row as CSV, with dates if the log has a clock.
 function csvOf(run, rows) {
   const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
@@ -146,6 +131,20 @@ function asked(run, i) {
   return [duration(given), given < run.walltime[i] ? ` (raised to ${limit})` : ` (the limit was ${limit})`];
 }
 
+// The jobs that started before one, those submitted later and those that were waiting already, what the later ones used,
+// and how long enough processors were idle.
+function before(run, i) {
+  const found = { later: 0, used: 0, ahead: 0, room: run.room(run.submit[i], run.start(i), run.procs[i]) };
+  for (let k = 0; k < run.length; k++) {
+    if (!run.counts(k) || run.start(k) >= run.start(i)) continue;
+    if (run.submit[k] > run.submit[i]) {
+      found.later++;
+      found.used += run.procs[k] * run.runtime[k];
+    } else if (run.start(k) > run.submit[i]) found.ahead++;
+  }
+  return found;
+}
+
 function details(run, i) {
   const [said, limit] = asked(run, i), request = `${said === "no limit" ? "" : "requested "}${said}${limit}`;
   const job = `Job ${run.name_of(i)}: ${number(run.procs[i])} processors, ${request}, submitted ${run.clock.text(run.submit[i])}`;
@@ -159,27 +158,21 @@ function details(run, i) {
   return `${job}, waited ${duration(run.wait[i])}, ran ${duration(run.runtime[i])} on machines ${run.machines(i)}, ${far}; ${marks.join(", ")}.`;
 }
 
-// Why a job waited, as run_page.reason says it of the longest waits, without the job's place in the order.
+// Why a job waited; of the longest waits the place in the order is in the page, and the number of all later jobs.
 function reason(run, i) {
   if (!run.ran(i)) return "It was rejected and did not run.";
   const words = [`It asked for ${things(run.procs[i], "processor", "processors")} and ${asked(run, i).join("")}`];
+  const told = run.counts(i) && run.waits.find(({ job }) => job === run.ids[i]);
+  if (told?.place) words.push(told.place);
   if (run.again(i)) words.push(`This try was killed after ${duration(run.runtime[i])}: what it computed is lost. The job ran again from ${run.clock.text(run.start(i + 1))}`);
   else if ([CUT, REQUEUED].includes(run.state[i])) words.push(`It ${run.state[i] === CUT ? "was ended at its walltime," : "was killed"} after ${duration(run.runtime[i])}`);
   if (!(run.wait[i] > 0)) words.push("It started at once");
-  else if (run.drawn) words.push("This page holds a sample of the jobs, so it does not say which of all started before it");
+  else if (run.drawn && !told) words.push("This page holds a sample of the jobs, so it does not say which of all started before it");
   else {
-    let [later, ahead, used] = [0, 0, 0];
-    for (let k = 0; k < run.length; k++) {
-      if (!run.counts(k) || run.start(k) >= run.start(i)) continue;
-      if (run.submit[k] > run.submit[i]) {
-        later++;
-        used += run.procs[k] * run.runtime[k];
-      } else if (run.start(k) > run.submit[i]) ahead++;
-    }
-    words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later started before it; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`
+    const { later, used, ahead, room } = run.drawn ? told : before(run, i);
+    words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later started before it${used === undefined ? "" : `; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`}`
       : "No job that was submitted later started before it");
     if (ahead) words.push(`${things(ahead, "job that was", "jobs that were")} already waiting when it came started before it as well`);
-    const room = run.room(run.submit[i], run.start(i), run.procs[i]);
     if (room >= 1)
       words.push(`For ${duration(room)} of its wait enough processors were idle${run.easy && run.tries(i) === 1 ? ": it was not let in, because it would have delayed the job at the head of the queue" : ""}`);
   }

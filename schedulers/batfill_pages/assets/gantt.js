@@ -1,12 +1,34 @@
 // The machines over time, painted pixel by pixel: a pixel shows the job at the machine and time of its centre, a fair
 // sample even of 300,000 jobs; jobs that match a filter are at least a pixel wide.
-class Gantt extends Plot {
+const LEFT = 58, RIGHT = 12, TOP = 8, HEIGHT = 416; // pixels around the machines, and in all
+
+class Gantt {
   constructor(canvas, view, colours) {
-    super(canvas, view, 438, 8, BELOW);
-    this.colours = colours;
-    this.cursor = -1;
+    Object.assign(this, { canvas, view, colours, cursor: -1, top: TOP, pen: canvas.getContext("2d") });
+    new ResizeObserver(() => view.redraw()).observe(canvas.parentElement);
     view.onchange(() => this.draw());
   }
+
+  begin() {
+    const scale = window.devicePixelRatio || 1;
+    this.width = Math.max(this.canvas.parentElement.clientWidth, 200);
+    this.canvas.style.height = `${HEIGHT}px`;
+    const [w, h] = [Math.round(this.width * scale), Math.round(HEIGHT * scale)];
+    if (this.canvas.width !== w || this.canvas.height !== h) [this.canvas.width, this.canvas.height] = [w, h];
+    this.scale = scale;
+    this.inner = this.width - LEFT - RIGHT;
+    this.tall = HEIGHT - 2 * TOP;
+    const style = getComputedStyle(this.canvas);
+    this.ink = style.getPropertyValue("--text").trim();
+    this.soft = style.getPropertyValue("--soft").trim();
+    this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+    this.pen.clearRect(0, 0, this.width, HEIGHT);
+    this.pen.font = "12px system-ui, sans-serif";
+  }
+
+  x(time) { return LEFT + ((time - this.view.from) / (this.view.to - this.view.from)) * this.inner; }
+
+  time(x) { return this.view.from + ((x - LEFT) / this.inner) * (this.view.to - this.view.from); }
 
   y(machine) { return this.top + ((machine - this.view.low) / (this.view.high - this.view.low)) * this.tall; }
 
@@ -22,8 +44,8 @@ class Gantt extends Plot {
     this.frame(this.cursor);
     const marks = roundTicks(view.low, view.high, 6).filter(([machine]) => machine % 1 === 0);
     this.marks = marks.length;
-    for (const [machine] of marks) this.leftLabel(number(machine), Math.max(this.y(machine), 8));
-    this.timeAxis();
+    Object.assign(pen, { textAlign: "right", textBaseline: "middle", fillStyle: this.soft });
+    for (const [machine] of marks) pen.fillText(number(machine), LEFT - 6, Math.max(this.y(machine), 8));
   }
 
   paint(image) {

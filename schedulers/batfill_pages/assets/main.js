@@ -6,11 +6,7 @@ class Explorer {
     this.view = new View(run);
     this.colours = new Colours(run);
     this.gantt = new Gantt(place.querySelector(".gantt"), this.view, this.colours);
-    const [ran, waited] = run.drawn ? curvesOfAll(run) : curvesOfJobs(run);
-    this.curves = [
-      new Curve(place.querySelector(".used"), this.view, { ...ran, top: 100, unit: " %", colour: PALETTE[0], away: awayOf(run) }),
-      new Curve(place.querySelector(".queue"), this.view, { ...waited, top: 0, unit: "", colour: PALETTE[3] }),
-    ];
+    this.curves = new Curves(place.querySelector(".curves"), this.view, run.drawn ? curvesOfAll(run) : curvesOfJobs(run));
     this.said = place.querySelector(".said");
     this.form = place.querySelector("form");
     this.form.addEventListener("input", () => this.refilter());
@@ -32,29 +28,21 @@ class Explorer {
     for (const media of ["(prefers-color-scheme: dark)", "print"]) // a printer does not wait for the next frame
       matchMedia(media).addEventListener("change", () => this.view.draw());
     this.refilter();
-    if (run.waits.length) this.choose(0);
-  }
-
-  // One of the longest waits: its row of the table, why it was so long, and the machines in the days around its start.
-  choose(k) {
-    const { run, place } = this, { row, start } = run.waits[k];
-    this.mark(k);
-    place.querySelectorAll("[data-row]").forEach((one, i) => one.classList.toggle("chosen", i === k));
-    place.querySelectorAll(".why").forEach((one, i) => { one.hidden = i !== k; });
-    if (row >= 0) this.centre(row, start); // a sample may be without it
+    if (run.waits.length) this.pick(run.waits[0].job);
   }
 
   // Any job, and one of its tries or the last: why it waited, and the machines around its start. Returns the text's place.
   pick(id, number) {
-    const { run, place } = this, row = run.named(id, number), why = place.querySelector(".why.any");
+    const { run, place } = this, row = run.named(id, number), why = place.querySelector(".why"), ran = row >= 0 && run.ran(row);
     const words = `job ${row < 0 ? id : run.ids[row]}${number ? `, try ${number},` : ""}`;
-    place.querySelectorAll(".why").forEach((one) => { one.hidden = one !== why; });
-    place.querySelectorAll("[data-row]").forEach((one) => one.classList.remove("chosen"));
-    const [title, text] = why.children;
-    title.textContent = row >= 0 && run.ran(row) && run.wait[row] > 0 ? `Why ${words} waited ${duration(run.wait[row])}`
+    why.hidden = false;
+    why.querySelector(":first-child").textContent = ran && run.wait[row] > 0 ? `Why ${words} waited ${duration(run.wait[row])}`
       : `J${words.slice(1).replace(/,$/, "")}`;
-    text.textContent = row >= 0 ? reason(run, row) : `This ${run.drawn ? "sample of the run" : "run"} has no such job.`;
-    if (row >= 0 && run.ran(row)) this.centre(row, run.start(row));
+    why.querySelector("p").textContent = row >= 0 ? reason(run, row) : `This ${run.drawn ? "sample of the run" : "run"} has no such job.`;
+    const chosen = run.waits.findIndex(({ job }) => ran && job === run.ids[row] && run.counts(row));
+    if (chosen >= 0) this.mark(chosen);
+    place.querySelectorAll("[data-row]").forEach((one, k) => one.classList.toggle("chosen", k === chosen));
+    if (ran) this.centre(row, run.start(row));
     return why;
   }
 
@@ -85,7 +73,7 @@ class Explorer {
       const patch = document.createElement("span");
       patch.style.background = colour.startsWith("--") ? `var(${colour})` : colour;
       if (this.colours.hatches(k)) patch.className = "hatched";
-      item.append(patch, words && !["job", "rush"].includes(this.colours.what) ? `${words} (${number(counts[k])})` : words);
+      item.append(patch, this.colours.what !== "rush" ? `${words} (${number(counts[k])})` : words);
       return item;
     });
     this.place.querySelector(".legend").replaceChildren(...items);
@@ -93,20 +81,12 @@ class Explorer {
 
   // The table's head, its order, its pages and its download.
   tabular() {
-    const head = this.place.querySelector(".jobs-table thead tr"), order = this.place.querySelector(".order");
+    const head = this.place.querySelector(".jobs-table thead tr");
     this.columns = JOB_COLUMNS.filter(({ needs }) => !needs || this.run[needs]);
-    for (const { title, name } of this.columns) {
-      const cell = document.createElement("th");
-      cell.scope = "col";
-      const sort = document.createElement("button");
-      sort.textContent = title;
-      sort.addEventListener("click", () => { order.value = name; this.reorder(); });
-      cell.append(sort);
-      head.append(cell);
-      order.append(new Option(title, name, name === "bsld", name === "bsld"));
-    }
-    this.page = 0;
-    order.addEventListener("input", () => this.reorder());
+    head.innerHTML = this.columns.map(({ title }) => `<th scope="col"><button>${title}</button></th>`).join("");
+    head.addEventListener("click", ({ target }) => {
+      if (target.matches("button")) this.reorder(this.columns[target.parentElement.cellIndex].name);
+    });
     for (const button of this.place.querySelectorAll("[data-page]"))
       button.addEventListener("click", () => { this.page += Number(button.dataset.page); this.table(); });
     this.place.querySelector(".csv").addEventListener("click", () => {
@@ -120,12 +100,10 @@ class Explorer {
 
   csv() { return csvOf(this.run, this.rows()); }
 
-  rows() { return (this.sorted ??= ordered(this.run, this.place.querySelector(".order").value)); }
+  rows() { return (this.sorted ??= ordered(this.run, this.by)); }
 
-  reorder() {
-    this.sorted = null;
-    this.page = 0;
-    const by = this.place.querySelector(".order").value;
+  reorder(by = this.by ?? "bsld") {
+    Object.assign(this, { by, sorted: null, page: 0 });
     this.place.querySelectorAll(".jobs-table th").forEach((cell, k) => {
       const { name } = this.columns[k];
       if (name === by) cell.setAttribute("aria-sort", FROM_FIRST.has(name) ? "ascending" : "descending");
@@ -136,8 +114,8 @@ class Explorer {
 
   table() {
     const { run } = this;
-    const first = this.page * SHOWN, quick = this.page === 0 && !this.sorted && this.place.querySelector(".order").value === "bsld";
-    const rows = [...(quick ? worst(run) : this.rows().subarray(first, first + SHOWN))].map((i) => {
+    const first = this.page * SHOWN;
+    const rows = [...this.rows().subarray(first, first + SHOWN)].map((i) => {
       const row = document.createElement("tr");
       this.columns.forEach((column, k) => {
         const cell = row.insertCell();
@@ -260,30 +238,32 @@ class Explorer {
   }
 }
 
-// The processors at work, in %, and the jobs that wait, each try from its begin to its end.
+// The processors at work, in %, the jobs that wait, and the pools, each try from its begin to its end.
 function curvesOfJobs(run) {
-  const { length } = run;
+  const { length } = run, begin = (i) => run.start(i), end = (i) => run.end[i], [work, queue] = CURVES(run);
   return [
-    { length, begin: (i) => run.start(i), end: (i) => run.end[i], amount: (i) => (100 * run.procs[i]) / run.size },
+    { ...work, length, begin, end, amount: (i) => (100 * run.procs[i]) / run.size },
     // A requeued job waits from the end of its previous try, the previous row.
-    { length, begin: (i) => (run.attempt[i] ? run.end[i - 1] : run.submit[i]), end: (i) => run.start(i), amount: () => 1 },
+    { ...queue, length, begin: (i) => (run.attempt[i] ? run.end[i - 1] : run.submit[i]), end: begin, amount: () => 1 },
+    ...run.panels.filter(({ scale }) => scale).map(({ name, unit, limit, scale, take, each = 1 }) => {
+      const takes = run[take] ?? run.procs;
+      return { name, unit, limit, high: 0, length, begin, end, amount: (i) => (takes[i] * each) / scale };
+    }),
   ];
 }
 
-// The same of all jobs if the page holds a sample: means over equal times, in the units of data.py.
+// The same of all jobs, but pools, if the page holds a sample: means over equal times, in the units of data.py.
 function curvesOfAll(run) {
-  return [run.used, run.waiting].map((means) => {
+  return [run.used, run.waiting].map((means, which) => {
     const step = (run.to - run.from) / means.length;
-    return { length: means.length, begin: (k) => run.from + k * step, end: (k) => run.from + (k + 1) * step, amount: (k) => means[k] / 100 };
+    return { ...CURVES(run)[which], length: means.length, begin: (k) => run.from + k * step, end: (k) => run.from + (k + 1) * step, amount: (k) => means[k] / 100 };
   });
 }
 
-// The processors in the windows of a calendar, in %; undefined without one.
-function awayOf({ away, size }) {
-  if (!away) return undefined;
-  const since = (i) => away[i][0], until = (i) => away[i][1] ?? Infinity;
-  return { length: away.length, since, until, amount: (i) => (100 * away[i][2]) / size };
-}
+const CURVES = ({ service }) => [
+  { name: "utilisation, % of the processors", high: 100, limit: service },
+  { name: "jobs waiting", high: 0, fill: "var(--advised)" },
+];
 
 const KEYS = {
   "+": "in", "=": "in", "-": "out", 0: "all", Backspace: "back", ArrowLeft: "left", ArrowRight: "right",
@@ -303,7 +283,7 @@ async function unfold(section) {
   const head = JSON.parse(data.textContent), chosen = { wait: 0 };
   data.remove();
   const picture = course(place.querySelector(".course"), head, new Clock(head.clock), chosen, (k) => {
-    history.replaceState(null, "", `#why-${number}-${k}`);
+    history.replaceState(null, "", `#job=${encodeURIComponent(head.waits[k].job)}${number > 0 ? `&run=${number}` : ""}`);
     openTarget();
   });
   const columns = await unpack(head.numbers);
@@ -316,8 +296,7 @@ async function unfold(section) {
   place.classList.add("ready");
 }
 
-// Open what the address names: a run, a wait, a job or the jobs of an outcome: #run-1, #why-0-3, #job=17, #outcome=3, or
-// #job=17&try=1&run=1.
+// Open what the address names: a run, a job or the jobs of an outcome: #run-1, #job=17, #outcome=3, or #job=17&try=1&run=1.
 async function openTarget() {
   const named = new URLSearchParams(location.hash.slice(1)), job = named.get("job"), outcome = named.get("outcome");
   let target = document.getElementById((job ?? outcome) === null ? location.hash.slice(1) : `run-${named.get("run") ?? 0}`);
@@ -332,7 +311,6 @@ async function openTarget() {
     target.value = outcome;
     explorer.refilter();
   }
-  else if (target.matches(".why")) explorer.choose([...section.querySelectorAll(".why")].indexOf(target));
   else return;
   target.focus({ preventScroll: true });
   target.scrollIntoView();

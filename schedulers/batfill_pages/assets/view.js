@@ -43,15 +43,11 @@ class View {
   }
 
   zoom(factor, time = (this.from + this.to) / 2) {
-    const width = (this.to - this.from) * factor;
-    const from = time - ((time - this.from) / (this.to - this.from)) * width;
-    this.set(from, from + width, this.low, this.high, false);
+    this.set(...stretched(this.from, this.to, factor, time), this.low, this.high, false);
   }
 
   zoomMachines(factor, machine = (this.low + this.high) / 2) {
-    const height = (this.high - this.low) * factor;
-    const low = machine - ((machine - this.low) / (this.high - this.low)) * height;
-    this.set(this.from, this.to, low, low + height, false);
+    this.set(this.from, this.to, ...stretched(this.low, this.high, factor, machine), false);
   }
 
   pan(time, machines) {
@@ -70,3 +66,6 @@ class View {
       inside ? this.low : machine - height / 2, inside ? this.high : machine + height / 2, false);
   }
 }
+
+// A range that is so many times as wide, around a place in it that stays.
+const stretched = (low, high, factor, at) => [at - (at - low) * factor, at + (high - at) * factor];

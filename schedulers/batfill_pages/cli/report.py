@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.base.progress import progress
-from batfill.cli import note
 from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, WHOLE, Choice, command, out_option, seed_option
 
 if TYPE_CHECKING:
@@ -65,6 +64,5 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
             figures=[name.strip() for name in figures.split(",") if name.strip()],
             command=shlex.join(sys.argv),
             advance=advance,
-            say=note,
         )
     print(json_text([str(path) for path in written]) if as_json else "\n".join(map(str, written)))
