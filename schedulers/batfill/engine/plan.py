@@ -31,13 +31,12 @@ from batfill.engine.blocks import BLOCK, EXACT, NONE, find, summarize, width_of
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
-from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, OVERDUE, UNDECIDED, WAITS
-from batfill.engine.running import finish, is_held, lacks_now, outlast, reservation, skips_some, start, unsettle
+from batfill.engine.records import BACKFILLS, GOES_ON, LAST_S, NO_HEAD, OVERDUE, UNDECIDED, WAITS
+from batfill.engine.running import finish, is_held, lacks, lacks_now, outlast, reservation, skips_some, start, unsettle
 from batfill.engine.waiting import NONE_WAITS, goes_before, start_heads, take_out
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
 # waits, or has started behind a reservation, takes them for the second. A walltime is 10^12 s at most.
-LAST_S = 2.0**50
 FOREVER_S = 2.0**51
 ZERO = np.uint64(0)  # steps and falls are counted without signs; see `ends.ONE`
 SOON_S = 2.0**-20  # less than dates differ by
@@ -87,7 +86,7 @@ def all_lack(queue, waiting):
     """Whether each of the jobs that are lined up lacks now processors or something of another pool."""
     place = 0
     while place < waiting and (
-        queue.lined[place].procs > queue.state[0].free or lacks_now(queue, queue.lined[place].row, ZERO)
+        queue.lined[place].procs > queue.state[0].free or lacks_now(queue, queue.lined[place].row)
     ):
         place += 1
     return place == waiting
@@ -314,16 +313,6 @@ def may_start(now_s, queue, row, expected_s):
         step += ONE
         if step == steps or queue.plan[step].at_s >= end_s:
             return queue.rules[0].energy == 0 or affords(queue, now_s, planned_span(expected_s), row)
-    return False
-
-
-@kernel
-def lacks(queue, step, row):
-    """Whether less is free in a step than a job wants of a pool but processors."""
-    for pool in range(queue.rules[0].reserving):
-        wanted = queue.wants[row, pool]
-        if wanted > 0 and queue.more[step, pool] < wanted:
-            return True
     return False
 
 
