@@ -100,6 +100,7 @@ QUEUE = np.dtype(
         ("wanted", "i8"),  # and the processors that they request together
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
         ("steps", "u4"),  # of the plan that is kept for the next pass; 0 for none
+        ("entered", "u4"),  # dates of the calendar that are over, or written in it; one more if it is whole
         ("falls", "u4"),  # its falls,
         ("reserved", "i8"),  # the reservations made in it,
         ("reached", "u4"),  # the row of the last job that may have one: jobs behind it change none;
