@@ -423,7 +423,7 @@ def planned_span(expected_s):
 
 @outlined
 def plan_running(now_s, queue, until_s):
-    """Write the plan of the running jobs and the windows known of, the latter until a date at least: see `go_on`."""
+    """Write the plan of the running jobs, and of the windows known of that begin or end until a date."""
     plan, state, ends, changes = queue.plan, queue.state[0], queue.running, queue.changes
     plan[0].at_s, plan[0].free = now_s, state.free
     for pool in range(queue.rules[0].reserving):
@@ -441,17 +441,17 @@ def plan_running(now_s, queue, until_s):
             free_from(queue, at_s, ends.slots[slot].procs)
             for pool in range(queue.rules[0].reserving):
                 queue.more[state.steps - ONE, pool] += queue.wants[ends.slots[slot].row, pool]
-    go_on(queue, until_s)
+    go_on(queue, until_s, ZERO)
 
 
 @outlined
-def go_on(queue, until_s):
-    """Write the plan on with the calendar until there is a step behind a date, and at LAST_S with all that is away."""
+def go_on(queue, until_s, steps):
+    """Write the plan on until a date, and until it has so many steps: the calendar, and at LAST_S all that is away."""
     plan, state, n_changes = queue.plan, queue.state[0], len(queue.changes)
     while state.entered <= n_changes:
         last_s = plan[state.steps - ONE].at_s
         next_s = queue.changes[state.entered].at_s if state.entered < n_changes else LAST_S
-        if last_s > until_s and next_s > last_s:
+        if next_s > max(until_s, last_s) and state.steps >= steps:
             return
         if state.entered < n_changes:
             plan_change(queue, queue.changes[state.entered])
@@ -466,7 +466,7 @@ def go_on(queue, until_s):
 def has_step(queue, step):
     """Whether the plan has such a step, once it is written as far."""
     if step >= queue.state[0].steps:
-        go_on(queue, queue.plan[step - ONE].at_s)
+        go_on(queue, -np.inf, step + ONE)
     return step < queue.state[0].steps
 
 
