@@ -21,6 +21,7 @@ from batfill.engine.records import (
     CANDIDATE,
     CHANGE,
     DATED,
+    EVERY_JOB,
     FAR,
     GATE,
     JOB,
@@ -90,7 +91,7 @@ class Queue:
         stated["reserving"] = sum(pool.reserves for pool in pools)
         stated["shared"] = sum(not pool.of_user for pool in pools)
         running.free_all(self.arrays)
-        stated["procs"], stated["planned"], stated["gated"] = size, rules.planned, rules.backfill_while is not None
+        stated["procs"], stated["gated"] = size, rules.backfill_while is not None
         if (budget := rules.energy_budget) is not None:
             stated["energy"], stated["gain_w"] = stated["reserving"], budget.rate_w - budget.idle_w
             stated["from_s"], stated["until_s"], stated["holds"] = budget.begin, budget.end, budget.holds
@@ -555,6 +556,9 @@ class Queue:
                 lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
         stated["moves"], stated["threshold_s"] = policy.motion, rules.threshold_s
         stated["backfill_same"], stated["backfill_moves"] = backfill is None, (backfill or policy).motion
+        one = (self.rules.depth, self.rules.tested) == (1, EVERY_JOB) and not self.rules.has_dates
+        walks = backfill is None and not policy.moves and not self.rules.spares
+        stated["planned"] = not one or not (walks or all(pool.reserves for pool in self.rules.all_pools))
         stated["dated"] = DATED if backfill is not None and backfill.dated else policy.dated
         self.arrays = self.arrays._replace(backfill_lines=lines)
 

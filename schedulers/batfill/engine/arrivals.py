@@ -11,14 +11,12 @@ Without this shortcut the replay of KTH-SP2 takes a quarter longer under fcfs, a
 
 from __future__ import annotations
 
-import numpy as np
-
 from batfill.base.kernels import kernel
 from batfill.engine.easy import reserve
 from batfill.engine.keys import head_with, section_of
 from batfill.engine.plan import judge_behind
-from batfill.engine.records import BACKFILLS, NEVER_S, OVERDUE, STARTS, UNDECIDED, UNRESERVED, WAITS
-from batfill.engine.running import charged, lacks_now, may_backfill, skips_some, start
+from batfill.engine.records import BACKFILLS, LAST_S, NOBODY, OVERDUE, STARTS, UNDECIDED, UNRESERVED, WAITS
+from batfill.engine.running import charge, is_held, lacks_now, may_start_behind, skips_some, start
 from batfill.engine.waiting import enqueue, goes_before, in_backlog, stands_back
 
 
@@ -50,25 +48,31 @@ def arrives(now_s, queue, row, alone):
 @kernel
 def judge(now_s, queue, section, row):
     """The decision on a job submitted alone, as `arrives` returns it; with moving keys the head must be unchanged."""
-    job, state = queue.jobs[row], queue.state[0]
-    if state.waiting == 0:
-        state.head, state.extra = row, UNRESERVED
-        if len(queue.changes) > 0 or skips_some(queue):
-            return WAITS if job.procs > state.free else UNDECIDED
-        return WAITS if job.procs > state.free or lacks_now(queue, row, np.uint64(0)) else STARTS
-    if queue.rules[0].planned:
+    job, state, planned = queue.jobs[row], queue.state[0], queue.rules[0].planned
+    if state.waiting == 0 or (state.head == NOBODY and state.settled):  # all who wait are skipped
+        if job.procs <= state.free and (len(queue.changes) > 0 or (planned and skips_some(queue))):
+            return UNDECIDED
+        if job.procs <= state.free and not lacks_now(queue, row):
+            return STARTS
+        state.head, state.extra = NOBODY if is_held(queue, row) and not planned else row, UNRESERVED
+        return WAITS
+    if planned:
         return judge_behind(now_s, queue, section, row)
     if queue.rules[0].agent:  # settled means here that no waiting job fits
         return WAITS if state.settled and job.procs > state.free else UNDECIDED
-    if not state.settled or (not queue.rules[0].moves and goes_before(queue, section, row, state.head)):
+    if not state.settled:
         return UNDECIDED
+    if not queue.rules[0].moves and goes_before(queue, section, row, state.head):
+        return WAITS if is_held(queue, row) else UNDECIDED
     if job.procs > state.free:
         return WAITS
     if state.extra == UNRESERVED:
-        reserve(queue)
-    if not may_backfill(now_s, job.procs, job.expected_s, state.free, state.shadow_s, state.extra):
+        reserve(now_s, queue)
+    if not may_start_behind(now_s, queue, row, job.procs, job.expected_s, state.free, state.shadow_s, state.extra):
         return WAITS
-    spare = charged(now_s, job.procs, job.expected_s, state.shadow_s, state.extra)
+    if skips_some(queue):  # once it has started, the head may be skipped
+        return UNDECIDED
+    spare = charge(now_s, queue, row, job.procs, job.expected_s, state.shadow_s, state.extra)
     if spare < state.extra:
-        state.extra, state.settled = spare, state.shadow_s < NEVER_S  # see `easy.settle`
+        state.extra, state.settled = spare, state.shadow_s < LAST_S  # see `easy.settle`
     return BACKFILLS

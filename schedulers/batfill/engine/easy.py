@@ -21,8 +21,33 @@ from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
 from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
 from batfill.engine.plan import ended_if_planned, plan_pass
-from batfill.engine.records import GOES_ON, NEVER_S, NO_HEAD, OVERDUE, UNRESERVED, Decided, QueueArrays
-from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
+from batfill.engine.records import (
+    GOES_ON,
+    LAST_S,
+    NEVER_S,
+    NO_HEAD,
+    NOBODY,
+    OVERDUE,
+    UNRESERVED,
+    Decided,
+    QueueArrays,
+)
+from batfill.engine.running import (
+    charge,
+    correct,
+    finish,
+    is_held,
+    lacks,
+    lacks_now,
+    may_backfill,
+    may_start_behind,
+    occupy,
+    outlast,
+    reservation,
+    reserve_all,
+    skips_some,
+    start,
+)
 from batfill.engine.waiting import (
     NONE_WAITS,
     bring_forward,
@@ -50,7 +75,7 @@ def easy_pass(now_s, queue, started):
     elif state.free > 0 and state.waiting > 0:
         if queue.rules[0].planned:
             n, ahead = plan_pass(now_s, queue, started)
-        elif state.free < state.fewest:
+        elif state.free < state.fewest and not skips_some(queue):
             settle_without_starts(now_s, queue)
         elif is_walk(queue):
             n, ahead = pass_in_order(now_s, queue, started)
@@ -79,9 +104,12 @@ def decide(now_s, queue, decided):
 
 
 @kernel
-def reserve(queue):
+def reserve(now_s, queue):
     """Make the reservation of the head, unless it keeps one."""
     state = queue.state[0]
+    if len(queue.wants) > 0:
+        reserve_all(now_s, queue, state.head)
+        return
     if not queue.rules[0].keeps:
         state.shadow_s, state.extra = reservation(queue.jobs[state.head].procs, queue)
         return
@@ -102,7 +130,11 @@ def settle(queue):
         return
     # If the head waits for jobs without walltime, a backfilled one counts in the next reservation too, which then finds
     # more spare processors than this pass has left.
-    state.settled = state.ahead != NO_HEAD and (state.extra == UNRESERVED or state.shadow_s < NEVER_S)
+    state.settled = state.ahead != NO_HEAD and (state.extra == UNRESERVED or state.shadow_s < LAST_S)
+    if skips_some(queue):  # without a head, all are skipped; one that is skipped from now on has no reservation
+        if state.ahead == NO_HEAD:
+            state.head = NOBODY
+        state.settled = state.ahead == NO_HEAD or (state.settled and not is_held(queue, state.head))
 
 
 @kernel
@@ -140,7 +172,7 @@ def pass_in_order(now_s, queue, started):
     """Run the pass as one walk from the head, if queue and backfill share one fixed order."""
     blocks, state = queue.blocks, queue.state[0]
     state.ahead, state.extra, state.shadow_s = NO_HEAD, UNRESERVED, NEVER_S
-    n, width = np.int64(0), 0
+    n, width, skips = np.int64(0), 0, skips_some(queue)
     fewest = NONE_WAITS[0]
     for section in range(len(blocks.sections)):
         if blocks.sections[section].jobs == 0:
@@ -161,7 +193,7 @@ def pass_in_order(now_s, queue, started):
             gone = False
             if n > before:
                 gone = settle_block(blocks, section, place, n - before)
-                if state.free < state.fewest:
+                if state.free < state.fewest and (state.ahead != NO_HEAD or not skips):
                     settle(queue)
                     return n, n if state.ahead == NO_HEAD else state.ahead
                 if several:
@@ -170,7 +202,8 @@ def pass_in_order(now_s, queue, started):
                 summarize(blocks, block)
             if not gone:
                 place += 1
-    state.fewest = fewest
+    if state.free >= state.fewest:  # else a pass with pools that skip has only found the head
+        state.fewest = fewest
     settle(queue)
     return n, n if state.ahead == NO_HEAD else state.ahead
 
@@ -185,11 +218,10 @@ def pass_through_block(now_s, queue, block, started, n, fewest):
     blocks, state = queue.blocks, queue.state[0]
     # Local copies, written back below: reading the record at every slot makes whole replays 2 to 5 % slower.
     free, ahead, shadow_s, extra = state.free, state.ahead, state.shadow_s, state.extra
-    idle = free
+    idle, known, further = free, n, len(queue.wants) > 0
     first = slot = np.uint64(block * BLOCK)
     end = slot + blocks.nodes[block].count
-    known = n
-    while ahead == NO_HEAD and slot < end and free > 0:
+    while not further and ahead == NO_HEAD and slot < end and free > 0:
         row, procs = blocks.slots[slot].row, blocks.slots[slot].procs
         if procs > free:
             ahead, state.head = n, row
@@ -200,16 +232,24 @@ def pass_through_block(now_s, queue, block, started, n, fewest):
             n += 1
             slot += ONE
     kept, seen = first, slot  # the jobs before slot `kept` stay where they are; those from `seen` on move down to it
-    while free >= state.fewest:
-        slot, fewest = next_narrow(blocks, slot, end, free, fewest)
+    while free >= state.fewest or (ahead == NO_HEAD and free > 0):
+        if ahead != NO_HEAD:
+            slot, fewest = next_narrow(blocks, slot, end, free, fewest)
         if slot == end:
             break
-        if extra == UNRESERVED:
-            reserve(queue)
-            shadow_s, extra = state.shadow_s, state.extra
         row, procs, expected_s = blocks.slots[slot].row, blocks.slots[slot].procs, blocks.slots[slot].expected_s
-        if may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
-            extra = charged(now_s, procs, expected_s, shadow_s, extra)
+        starts = not is_held(queue, row)
+        if starts and ahead == NO_HEAD:
+            if procs > free or lacks_now(queue, row):
+                ahead, state.head, starts = n, row, False
+        elif starts:
+            if extra == UNRESERVED:
+                reserve(now_s, queue)
+                shadow_s, extra = state.shadow_s, state.extra
+            starts = may_start_behind(now_s, queue, row, procs, expected_s, free, shadow_s, extra)
+            if starts:
+                extra = charge(now_s, queue, row, procs, expected_s, shadow_s, extra)
+        if starts:
             start(now_s, queue, row)
             free -= procs
             started[n].row = row
@@ -277,7 +317,7 @@ def backfill_behind_head(now_s, queue, started, ahead):
     state, jobs = queue.state[0], queue.jobs
     n = ahead
     state.ahead = ahead
-    reserve(queue)
+    reserve(now_s, queue)
     if state.fewest > state.extra and now_s + state.shortest_s > state.shadow_s:
         settle(queue)
         return n
@@ -295,10 +335,10 @@ def backfill_behind_head(now_s, queue, started, ahead):
         swap(candidates, np.int64(0), size)
         sift(candidates, jobs, np.int64(0), size)
         procs, expected_s = jobs[row].procs, jobs[row].expected_s
-        if not may_backfill(now_s, procs, expected_s, state.free, state.shadow_s, state.extra):
+        if not may_start_behind(now_s, queue, row, procs, expected_s, state.free, state.shadow_s, state.extra):
             fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
             continue
-        state.extra = charged(now_s, procs, expected_s, state.shadow_s, state.extra)
+        state.extra = charge(now_s, queue, row, procs, expected_s, state.shadow_s, state.extra)
         start_waiting(now_s, queue, row)
         started[n].row = row
         n += 1
@@ -324,7 +364,7 @@ def backfill_by_bounds(now_s, queue, started, n):
             break
         row = queue.candidates[0].row
         job = queue.jobs[row]
-        state.extra = charged(now_s, job.procs, job.expected_s, state.shadow_s, state.extra)
+        state.extra = charge(now_s, queue, row, job.procs, job.expected_s, state.shadow_s, state.extra)
         start_waiting(now_s, queue, row)
         started[n].row = row
         n += 1
@@ -363,7 +403,7 @@ def gather_candidates(now_s, queue, which):
                 continue
             for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
                 row, procs, expected_s = blocks.slots[slot].row, blocks.slots[slot].procs, blocks.slots[slot].expected_s
-                if not may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
+                if not may_start_behind(now_s, queue, row, procs, expected_s, free, shadow_s, extra):
                     fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
                 elif which == FIRST:
                     key = blocks.slots[slot].key if by_age else moved_key(now_s, queue, row)
@@ -408,9 +448,9 @@ def ended_if_needed(now_s, queue, row):
     procs = finish(queue, row)
     if not queue.rules[0].moves or now_s >= state.head_until_s:
         find_head(now_s, queue)
-    if queue.jobs[state.head].procs <= state.free:
+    if queue.jobs[state.head].procs <= state.free and not lacks_now(queue, state.head):
         return procs
-    reserve(queue)
+    reserve(now_s, queue)
     bounded = not is_walk(queue)  # whether the bounds on all waiting jobs are kept
     if not bounded or may_backfill(now_s, state.fewest, state.shortest_s, state.free, state.shadow_s, state.extra):
         n, _, _, _, _ = gather_candidates(now_s, queue, ANY)
@@ -420,10 +460,10 @@ def ended_if_needed(now_s, queue, row):
     job = queue.jobs[row]
     # Like a backfilled job, the try delays the head unless it ends by then, or takes only what is spare then; a head
     # that waits for machines or for jobs without walltime is not delayed.
-    delays = not may_backfill(job.start_s, procs, job.expected_s, procs, state.shadow_s, state.extra)
-    if delays and state.shadow_s < NEVER_S:
+    late = job.start_s + job.expected_s > state.shadow_s
+    if late and (procs > state.extra or lacks(queue, np.uint64(0), row)) and state.shadow_s < LAST_S:
         return finish(queue, row)
-    state.extra = charged(job.start_s, procs, job.expected_s, state.shadow_s, state.extra)
+    state.extra = charge(job.start_s, queue, row, procs, job.expected_s, state.shadow_s, state.extra)
     return GOES_ON
 
 

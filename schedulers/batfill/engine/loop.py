@@ -95,7 +95,7 @@ class Scratch(NamedTuple):
     """Memory for the check of the invariants."""
 
     marks: NDArray[np.int32]  # these as in `violations.Marks`
-    released: NDArray[np.int64]
+    used: NDArray[np.int64]
     dates_s: NDArray[np.float64]
     end_s: NDArray[np.float64]  # (n_jobs,)
 
@@ -430,15 +430,16 @@ def advance(until_s, size, queue, events):
         clock.stage = OVER
 
 
-@entry(float, int, Given, Array(F8, read=True), Events, Scratch, gives=(int, int, float))
+@entry(float, int, Given, Array(U4, read=True), Array(F8, read=True), Events, Scratch, gives=(int, int, float))
 @outlined
-def violation(until_s, size, given, start_s, events, scratch):
+def violation(until_s, size, given, owner, start_s, events, scratch):
     """A violation of an invariant by a replay, as `violations.first_violation` returns it.
 
     Args:
         until_s: the last instant handled; inf if the replay is over.
         size: the machine's processors.
         given: the input.
+        owner: as in `violations.Ran`.
         start_s: float64 (n_jobs,), the starts of the jobs' last tries.
         events: read only.
         scratch: changed.
@@ -446,10 +447,10 @@ def violation(until_s, size, given, start_s, events, scratch):
     clock, end_s = events.clock[0], scratch.end_s
     for row in range(len(start_s)):
         end_s[row] = start_s[row] + events.duration_s[row]
-    scratch.marks[:] = 0
+    scratch.marks[:], scratch.used[:] = 0, 0
     kills, started = events.kills[: clock.kills], events.starts.row[: clock.starts]
     ran = Ran(
-        *(given.submit_s, given.procs, start_s, end_s),
+        *(given.submit_s, given.procs, owner, start_s, end_s),
         *(started, events.ended[: clock.starts], events.over[: clock.over]),
         *(events.available.at_s, events.available.free),
         *(kills.row, kills.start_s, kills.end_s),
@@ -488,7 +489,7 @@ def advance_each(moves, weights, lines, start_s, given, size, queue, events, scr
         advance(np.inf, size, queue, events)
         for row in range(len(jobs)):
             start_s[i, row] = jobs[row].start_s
-        wrong, _, _ = violation(np.inf, size, given, start_s[i], events, scratch)
+        wrong, _, _ = violation(np.inf, size, given, queue.users[:0], start_s[i], events, scratch)
         if wrong:
             return False
     return True

@@ -31,13 +31,12 @@ from batfill.engine.blocks import BLOCK, EXACT, NONE, find, summarize, width_of
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
-from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, OVERDUE, UNDECIDED, WAITS
-from batfill.engine.running import finish, is_held, lacks_now, outlast, reservation, skips_some, start, unsettle
+from batfill.engine.records import BACKFILLS, GOES_ON, LAST_S, NO_HEAD, OVERDUE, UNDECIDED, WAITS
+from batfill.engine.running import finish, is_held, lacks, outlast, reservation, skips_some, start, unsettle
 from batfill.engine.waiting import NONE_WAITS, goes_before, start_heads, take_out
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
 # waits, or has started behind a reservation, takes them for the second. A walltime is 10^12 s at most.
-LAST_S = 2.0**50
 FOREVER_S = 2.0**51
 ZERO = np.uint64(0)  # steps and falls are counted without signs; see `ends.ONE`
 SOON_S = 2.0**-20  # less than dates differ by
@@ -57,40 +56,37 @@ def plan_pass(now_s, queue, started):
         if waiting == 0 or last_end(now_s, queue, np.int64(0), waiting - 1) <= state.horizon_s:
             return plan_jobs(now_s, queue, started, np.int64(0), np.int64(0), waiting)
     unsettle(queue)
-    every_starts = len(queue.changes) == 0 and not skips_some(queue)  # if it fits now, and none before it waits
-    n = start_heads(now_s, queue, started) if every_starts else np.int64(0)
+    limited = is_limited(queue)
+    n = np.int64(0) if limited else start_heads(now_s, queue, started)
     if state.waiting == 0 or state.free <= 0:
         return n, n
-    if not is_limited(queue):
+    if not limited:
         reserve_for_head(now_s, queue)
     waiting = line_up(now_s, queue)
     if waiting == 0 and queue.rules[0].moves and state.reserved > 0:
         unsettle(queue)  # another job may be the head before any ends
         return n, n
-    if waiting == 0 or (every_starts and queue.rules[0].reserving > 0 and all_lack(queue, waiting)):
+    if waiting == 0:
         state.settled = 1
         return n, n
     unsettle(queue)
-    plan_running(now_s, queue)
+    plan_running(now_s, queue, longest_end(now_s, queue, waiting))
     state.reached = state.head
     state.noted, state.noted_s, state.horizon_s = 0, np.inf, np.inf
     for width in range(len(queue.far)):
         queue.far[width].span_s = np.inf
-    if not every_starts:
+    if limited:
         find_falls(queue)
-        return plan_jobs(now_s, queue, started, n, NO_HEAD, waiting)
-    return plan_jobs(now_s, queue, started, n, n, waiting)
+    return plan_jobs(now_s, queue, started, n, NO_HEAD if limited else n, waiting)
 
 
-@outlined
-def all_lack(queue, waiting):
-    """Whether each of the jobs that are lined up lacks now processors or something of another pool."""
-    place = 0
-    while place < waiting and (
-        queue.lined[place].procs > queue.state[0].free or lacks_now(queue, queue.lined[place].row, ZERO)
-    ):
-        place += 1
-    return place == waiting
+@kernel
+def longest_end(now_s, queue, waiting):
+    """When the longest of the jobs that are lined up would end if it started now; inf if the plan is to be whole."""
+    longest_s = 0.0
+    for place in range(waiting):
+        longest_s = max(longest_s, queue.lined[place].expected_s)
+    return now_s + longest_s if len(queue.changes) > 0 and queue.rules[0].energy == 0 else np.inf
 
 
 @outlined
@@ -157,7 +153,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
         if tested == most_tested(queue):
             break
         place += 1
-    if not settled or takes_all(queue):
+    if not settled or is_limited(queue):
         unsettle(queue)
     state.settled = settled
     return n, n if ahead == NO_HEAD else ahead
@@ -179,7 +175,7 @@ def reserve_from(queue, step, row, procs, span_s):
         return step, False
     if plan[step].at_s + span_s > state.noted_s:
         enter_noted(queue)
-        step, end = earliest(queue, step, row, procs, span_s)
+        step, end = earliest(queue, step, row, procs, span_s, -np.inf)
     fewest = hold_reserved(queue, step, end, row, procs, plan[step].at_s + span_s)
     return step, note_hold(queue, step, fewest) or queue.rules[0].reserving > 0
 
@@ -192,17 +188,11 @@ def most_tested(queue):
 
 @kernel
 def is_limited(queue):
-    """Whether a number of tested jobs, changes, or further pools limit a pass, so that the plan is made at once."""
-    return takes_all(queue) or queue.rules[0].reserving > 0
+    """Whether a number of tested jobs, changes, or further pools limit a pass.
 
-
-@kernel
-def takes_all(queue):
-    """Whether all waiting jobs are lined up, and no plan is kept.
-
-    So it is if those that must wait are counted, or some are skipped, or there are changes.
+    Then all waiting jobs are lined up, the plan is made at once, and it is not kept.
     """
-    return most_tested(queue) < len(queue.jobs) or len(queue.changes) > 0 or skips_some(queue)
+    return most_tested(queue) < len(queue.jobs) or len(queue.changes) > 0 or len(queue.wants) > 0
 
 
 @kernel
@@ -226,13 +216,13 @@ def judge_behind(now_s, queue, section, row):
     holds = state.settled and (state.steps > 0 or state.reserved > 0) and next_end_s(queue.running) >= now_s
     if not holds or goes_before(queue, section, row, state.reached):
         return UNDECIDED
-    if not may_start(now_s, queue, row, span_s):
+    if not fits_now(now_s, queue, job.procs, span_s):
         return WAITS
     enters = state.steps > 0 and state.reserved < rules.depth
     more = (enters or state.steps == 0) and state.waiting > state.reserved  # who may get a reservation before it
     if more or (state.steps > 0 and now_s + span_s > state.horizon_s):
         return UNDECIDED
-    if enters or rules.reserving > 0:
+    if enters:
         queue.plan[0].at_s = now_s
         hold_from_now(queue, row, job.procs, now_s + span_s)
     note_start(queue, state.free - job.procs, job.procs, now_s + span_s)
@@ -296,7 +286,7 @@ def enter_noted(queue):
                 low = middle + ONE
             else:
                 high = middle
-        step, end = earliest(queue, low, row, procs, span_s)
+        step, end = earliest(queue, low, row, procs, span_s, -np.inf)
         hold(queue, step, end, row, procs, plan[step].at_s + span_s)
         note_span(queue, width, procs, span_s, plan[step].at_s)
     state.noted, state.noted_s = 0, np.inf
@@ -314,16 +304,6 @@ def may_start(now_s, queue, row, expected_s):
         step += ONE
         if step == steps or queue.plan[step].at_s >= end_s:
             return queue.rules[0].energy == 0 or affords(queue, now_s, planned_span(expected_s), row)
-    return False
-
-
-@kernel
-def lacks(queue, step, row):
-    """Whether less is free in a step than a job wants of a pool but processors."""
-    for pool in range(queue.rules[0].reserving):
-        wanted = queue.wants[row, pool]
-        if wanted > 0 and queue.more[step, pool] < wanted:
-            return True
     return False
 
 
@@ -396,7 +376,7 @@ def ended_if_planned(now_s, queue, row):
     draws = rules.energy > 0 and queue.wants[row, rules.energy - ONE] > 0
     procs = finish(queue, row)  # which drops the plan, and with it the far jobs that are noted
     waiting = line_up_to(now_s, queue, np.int64(-1), rules.depth)
-    plan_running(now_s, queue)
+    plan_running(now_s, queue, np.inf)
     tested = min(waiting, most_tested(queue))
     depth = min(tested, rules.depth)
     for place in range(tested):
@@ -412,10 +392,13 @@ def ended_if_planned(now_s, queue, row):
             if tested < waiting and place + 1 == rules.depth and not rules.backfill_same:
                 line_up_again(now_s, queue, place + 1, waiting)  # which says who else is tested
     outlast(now_s, queue, row, procs)
-    plan_running(now_s, queue)
+    plan_running(now_s, queue, np.inf)
     delays, same, end_s = False, np.int64(0), queue.jobs[row].start_s + queue.jobs[row].expected_s
     for early in range(np.int64(queue.state[0].steps)):  # it may be in the way of a window
-        delays = delays or (plan[early].at_s < end_s and (plan[early].free < 0 or is_short(queue, early, row)))
+        short = plan[early].free < 0
+        for pool in range(rules.reserving):
+            short = short or (queue.wants[row, pool] > 0 and queue.more[early, pool] < 0)
+        delays = delays or (short and plan[early].at_s < end_s)
     delays = delays or (draws and affordable_s(queue, now_s, FOREVER_S, np.int64(0)) > now_s)
     while same < depth and not delays:
         job = lined[same]
@@ -439,41 +422,58 @@ def planned_span(expected_s):
 
 
 @outlined
-def plan_running(now_s, queue):
-    """Write the plan of the running jobs and the windows known of."""
+def plan_running(now_s, queue, until_s):
+    """Write the plan of the running jobs, and of the windows known of that begin or end until a date."""
     plan, state, ends, changes = queue.plan, queue.state[0], queue.running, queue.changes
     plan[0].at_s, plan[0].free = now_s, state.free
     for pool in range(queue.rules[0].reserving):
         queue.more[0, pool] = queue.left[0, pool]
-    state.steps, change = 1, np.int64(state.changed)
+    state.steps, state.entered = 1, state.changed
     for place in range(np.int64(ends.used[0].blocks) - 1, -1, -1):
         block = ends.directory[np.uint64(place)]
         slot = block.first + block.count
         while slot > block.first:
             slot -= ONE
             at_s = min(max(ends.slots[slot].end_s, now_s), LAST_S)
-            while change < len(changes) and changes[change].at_s < at_s:
-                plan_change(now_s, queue, changes[change])
-                change += 1
+            while state.entered < len(changes) and changes[state.entered].at_s < at_s:
+                plan_change(queue, changes[state.entered])
+                state.entered += 1
             free_from(queue, at_s, ends.slots[slot].procs)
             for pool in range(queue.rules[0].reserving):
                 queue.more[state.steps - ONE, pool] += queue.wants[ends.slots[slot].row, pool]
-    for later in range(change, len(changes)):
-        plan_change(now_s, queue, changes[later])
-    lacking = queue.rules[0].procs - plan[state.steps - ONE].free
-    if lacking > 0:  # unavailable machines are back some day
-        free_from(queue, LAST_S, lacking)
-    for pool in range(queue.rules[0].reserving):
-        lacking = queue.most[pool] - queue.more[state.steps - ONE, pool]
-        if lacking > 0:
-            free_from(queue, LAST_S, 0)
-            queue.more[state.steps - ONE, pool] += lacking
+    go_on(queue, until_s, ZERO)
+
+
+@outlined
+def go_on(queue, until_s, steps):
+    """Write the plan on until a date, and until it has so many steps: the calendar, and at LAST_S all that is away."""
+    plan, state, n_changes = queue.plan, queue.state[0], len(queue.changes)
+    while state.entered <= n_changes:
+        last_s = plan[state.steps - ONE].at_s
+        next_s = queue.changes[state.entered].at_s if state.entered < n_changes else LAST_S
+        if next_s > max(until_s, last_s) and state.steps >= steps:
+            return
+        if state.entered < n_changes:
+            plan_change(queue, queue.changes[state.entered])
+        else:
+            free_from(queue, LAST_S, queue.rules[0].procs - plan[state.steps - ONE].free)
+            for pool in range(queue.rules[0].reserving):
+                queue.more[state.steps - ONE, pool] = queue.most[pool]
+        state.entered += 1
 
 
 @kernel
-def plan_change(now_s, queue, change):
+def has_step(queue, step):
+    """Whether the plan has such a step, once it is written as far."""
+    if step >= queue.state[0].steps:
+        go_on(queue, -np.inf, step + ONE)
+    return step < queue.state[0].steps
+
+
+@kernel
+def plan_change(queue, change):
     """Enter a date of the calendar behind the last step, if it is known of, and of a pool that is reserved."""
-    if change.announced_s <= now_s and change.amount != 0 and change.pool <= queue.rules[0].reserving:
+    if change.announced_s <= queue.plan[0].at_s and change.amount != 0 and change.pool <= queue.rules[0].reserving:
         free_from(queue, change.at_s, change.amount if change.pool == 0 else np.int64(0))
         if change.pool > 0:
             queue.more[queue.state[0].steps - ONE, change.pool - ONE] += change.amount
@@ -483,74 +483,45 @@ def plan_change(now_s, queue, change):
 def free_from(queue, at_s, procs):
     """Enter that so many processors become free behind, or at, the last step, which is then of this date."""
     plan, steps = queue.plan, np.uint64(queue.state[0].steps)
-    free = plan[steps - ONE].free + procs
     if steps == ONE or plan[steps - ONE].at_s < at_s:
-        if queue.rules[0].reserving > 0:
-            copy_more(queue, steps)
+        copy_step(queue, steps - ONE, steps)
         plan[steps].at_s = at_s
         steps += ONE
         queue.state[0].steps = steps
-    plan[steps - ONE].free = free
-
-
-@outlined
-def copy_more(queue, step):
-    """Let there be as much in a step of the pools but processors as in the one before."""
-    for pool in range(queue.rules[0].reserving):
-        queue.more[step, pool] = queue.more[step - ONE, pool]
-
-
-@outlined
-def hold_more(queue, step, end, row, steps):
-    """Take what a job wants of the pools but processors from a step on, as `hold`; there were so many steps before."""
-    if steps < queue.state[0].steps:
-        while steps >= end:
-            copy_more(queue, steps)
-            steps -= ONE
-    while step < end:
-        for pool in range(queue.rules[0].reserving):
-            queue.more[step, pool] -= queue.wants[row, pool]
-        step += ONE
+    plan[steps - ONE].free += procs
 
 
 @kernel
-def is_short(queue, step, row):
-    """Whether less than nothing is free in a step of a pool but processors that a job takes something of."""
+def copy_step(queue, step, to):
+    """Let there be in a step what is in another, the date included."""
+    queue.plan[to].at_s, queue.plan[to].free = queue.plan[step].at_s, queue.plan[step].free
     for pool in range(queue.rules[0].reserving):
-        wanted = queue.wants[row, pool]
-        if wanted > 0 and queue.more[step, pool] < 0:
-            return True
-    return False
+        queue.more[to, pool] = queue.more[step, pool]
 
 
 @kernel
-def earliest(queue, step, row, procs, span_s):
+def has(queue, step, row, procs):
+    """Whether as much is free in a step as a job wants."""
+    return queue.plan[step].free >= procs and not lacks(queue, step, row)
+
+
+@kernel
+def earliest(queue, step, row, procs, span_s, from_s):
     """The first step, `step` or later, from which what a job wants stays free for so long; in the last, all is.
 
-    Also returns the first step behind it that is not before the end of that time; the number of steps if none is.
+    In `step` itself it begins at `from_s`, if that is later. Also returns the first step behind it that is not before
+    the end of that time; the number of steps if none is.
     """
-    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
+    plan = queue.plan
     while True:
-        while plan[step].free < procs:
+        while not (has_step(queue, step) and has(queue, step, row, procs)):
             step += ONE
-        end, end_s = step + ONE, plan[step].at_s + span_s
-        while end < steps and plan[end].at_s < end_s and plan[end].free >= procs:
+        end, end_s = step + ONE, max(plan[step].at_s, from_s) + span_s
+        while has_step(queue, end) and plan[end].at_s < end_s and has(queue, end, row, procs):
             end += ONE
-        if end == steps or plan[end].at_s >= end_s:
-            enough = step if queue.rules[0].reserving == 0 else enough_from(queue, step, end, row)
-            if enough == step:
-                return step, end
-            step = enough
-        else:
-            step = end + ONE
-
-
-@outlined
-def enough_from(queue, step, end, row):
-    """The first step, `step` or later, from which no step before `end` lacks what a job wants of other pools."""
-    while end > step and not lacks(queue, end - ONE, row):
-        end -= ONE
-    return end
+        if end == queue.state[0].steps or plan[end].at_s >= end_s:
+            return step, end
+        step = end
 
 
 @kernel
@@ -558,7 +529,7 @@ def earliest_paid(queue, step, row, procs, span_s):
     """As `earliest`; with a budget, from the present on, and the joules suffice, too."""
     if queue.rules[0].energy > 0 and queue.wants[row, queue.rules[0].energy - ONE] > 0:
         return earliest_affordable(queue, row, procs, span_s)
-    return earliest(queue, step, row, procs, span_s)
+    return earliest(queue, step, row, procs, span_s, -np.inf)
 
 
 @outlined
@@ -567,27 +538,22 @@ def earliest_affordable(queue, row, procs, span_s):
 
     It may be a new one, from a whole second inside another.
     """
-    plan, state, watts = queue.plan, queue.state[0], queue.wants[row, queue.rules[0].energy - ONE]
-    step, end = earliest(queue, ZERO, row, procs, span_s)
-    bound_s = affordable_s(queue, plan[step].at_s, span_s, watts)
-    while bound_s > plan[step].at_s:
-        first = step
-        while first < state.steps and plan[first].at_s < bound_s:
-            first += ONE
-        is_new = first == state.steps or plan[first].at_s > np.ceil(bound_s)
-        if is_new:
-            split(queue, first, np.ceil(bound_s))
-            hold_more(queue, first, first, row, np.uint64(state.steps) - ONE)
-        step, end = earliest(queue, first, row, procs, span_s)
-        at_s = plan[step].at_s
+    plan, watts = queue.plan, queue.wants[row, queue.rules[0].energy - ONE]
+    step, from_s = ZERO, -np.inf
+    while True:
+        step, end = earliest(queue, step, row, procs, span_s, from_s)
+        at_s = max(plan[step].at_s, from_s)
         bound_s = affordable_s(queue, at_s, span_s, watts)
-        if is_new and (step > first or bound_s > at_s):  # nothing begins in the new step
-            for later in range(first + ONE, np.uint64(state.steps)):
-                plan[later - ONE].at_s, plan[later - ONE].free = plan[later].at_s, plan[later].free
-                for pool in range(queue.rules[0].reserving):
-                    queue.more[later - ONE, pool] = queue.more[later, pool]
-            state.steps -= 1
-            step, end = step - ONE, end - ONE
+        if bound_s <= at_s:
+            break
+        while has_step(queue, step + ONE) and plan[step + ONE].at_s < bound_s:
+            step += ONE
+        from_s = np.ceil(bound_s)
+        if has_step(queue, step + ONE) and plan[step + ONE].at_s <= from_s:
+            step, from_s = step + ONE, -np.inf
+    if at_s > plan[step].at_s:
+        step, end = step + ONE, end + ONE
+        split(queue, step, at_s)
     return step, end
 
 
@@ -634,12 +600,12 @@ def affords(queue, start_s, span_s, row):
 
 @kernel
 def split(queue, end, at_s):
-    """Let the step before `end` last until a date inside it, where another begins; see also `hold_more`."""
-    plan, later = queue.plan, np.uint64(queue.state[0].steps)
-    while later > end:
-        plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
+    """Let the step before `end` last until a date inside it, where another begins."""
+    later = np.uint64(queue.state[0].steps)
+    while later >= end:
+        copy_step(queue, later - ONE, later)
         later -= ONE
-    plan[end].at_s, plan[end].free = at_s, plan[end - ONE].free
+    queue.plan[end].at_s = at_s
     queue.state[0].steps += 1
 
 
@@ -650,15 +616,14 @@ def hold(queue, step, end, row, procs, end_s):
     `end`: the first step behind it that is not before `end_s`. Returns the fewest processors then free in those that
     are held.
     """
-    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
-    if end == steps or plan[end].at_s > end_s:
+    plan, fewest = queue.plan, queue.plan[step].free
+    if end == queue.state[0].steps or plan[end].at_s > end_s:
         split(queue, end, end_s)
-    if queue.rules[0].reserving > 0:
-        hold_more(queue, step, end, row, steps)
-    fewest = plan[step].free
     while step < end:
         fewest = min(fewest, plan[step].free)
         plan[step].free -= procs
+        for pool in range(queue.rules[0].reserving):
+            queue.more[step, pool] -= queue.wants[row, pool]
         step += ONE
     return fewest - procs
 
@@ -707,7 +672,7 @@ def line_up(now_s, queue):
         return np.int64(0)
     # The first that waits is lined up without reservations, too: it says who is backfilled.
     left = rules.depth - state.reserved if state.steps > 0 else max(rules.depth, np.int64(1))
-    return line_up_to(now_s, queue, np.int64(-1) if rules.moves or takes_all(queue) else last, left)
+    return line_up_to(now_s, queue, np.int64(-1) if rules.moves or is_limited(queue) else last, left)
 
 
 @outlined
@@ -741,7 +706,7 @@ def line_up_to(now_s, queue, last, left):
     Once they are made, jobs that need more than the idle processors are left out.
     """
     blocks, state, free, moves, n = queue.blocks, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
-    every, skips = moves or takes_all(queue), skips_some(queue)
+    every, skips = moves or is_limited(queue), skips_some(queue)
     section, place, before = np.int64(0), np.int64(0), np.int64(0)
     if state.steps > 0:
         section = np.int64(queue.jobs[state.reached].section)
@@ -781,7 +746,7 @@ def line_up_again(now_s, queue, first, waiting):
     n = np.int64(0)
     for place in range(first, waiting):
         job = queue.lined[place]
-        if takes_all(queue) or fits_now(now_s, queue, job.procs, job.expected_s):
+        if is_limited(queue) or fits_now(now_s, queue, job.procs, job.expected_s):
             candidate = queue.candidates[n]
             candidate.row, candidate.rank, candidate.key = job.row, 0, backfill_key(now_s, queue, job.row)
             n += 1

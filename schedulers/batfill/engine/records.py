@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # A shadow time is never infinite: a job without walltime must not count as ending before a head that waits for one.
 NEVER_S = np.finfo(np.float64).max
+LAST_S = 2.0**50  # where it goes by a plan: later than any other date
 
 # Sections of the queue, in its order: overdue, small and large jobs. Where tries stand back, the first holds the due
 # jobs.
@@ -99,6 +100,7 @@ QUEUE = np.dtype(
         ("wanted", "i8"),  # and the processors that they request together
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
         ("steps", "u4"),  # of the plan that is kept for the next pass; 0 for none
+        ("entered", "u4"),  # dates of the calendar that are over, or written in it; one more if it is whole
         ("falls", "u4"),  # its falls,
         ("reserved", "i8"),  # the reservations made in it,
         ("reached", "u4"),  # the row of the last job that may have one: jobs behind it change none;
@@ -242,7 +244,8 @@ class QueueArrays(NamedTuple):
     noted: NDArray[np.void]  # CANDIDATE (n_jobs,)  reservations not entered in its plan: `key` is a date; likewise,
     far: NDArray[np.void]  # FAR (widths,)  by width class, see `blocks.width_of`; likewise,
     plan: NDArray[np.void]  # STEP (n_jobs + n_changes + SPARE_STEPS,)  its plan; likewise,
-    more: NDArray[np.int64]  # (as many, n_reserving)  what is free then of each pool that it reserves; likewise,
+    more: NDArray[np.int64]  # (as many, n_reserving)  what is free then of each pool that it reserves; without a plan
+    # the first row is of what is spare at the head's reservation
     falls: NDArray[np.void]  # STEP, as many  and when the least number of processors free from now on falls
     changes: NDArray[np.void]  # CHANGE (n_changes,)  the calendar, in order of time
     rules: NDArray[np.void]  # RULES (1,)

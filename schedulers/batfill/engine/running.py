@@ -9,7 +9,7 @@ import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import ONE, block_of, enter, last_block, leave, released, slot_of
-from batfill.engine.records import AWAY, EVERY_JOB, NEVER_S, OVERDUE, QueueArrays
+from batfill.engine.records import AWAY, EVERY_JOB, LAST_S, NEVER_S, OVERDUE, QueueArrays
 
 # Added to an expected run time when a job outlives it for the first, second, ... time; the last repeats.
 # Source: Tsafrir, Etsion and Feitelson, TPDS 2007, Section 4.
@@ -103,12 +103,18 @@ def skips_some(queue):
 @kernel
 def is_held(queue, row):
     """Whether a job is skipped, as it lacks now something of a pool that skips."""
-    return skips_some(queue) and lacks_now(queue, row, queue.rules[0].reserving)
+    return skips_some(queue) and lacks_from(queue, row, queue.rules[0].reserving)
 
 
 @kernel
-def lacks_now(queue, row, first):
-    """Whether less is free of a pool, from this column on, than a job wants of it."""
+def lacks_now(queue, row):
+    """Whether a job lacks now something of a pool but processors."""
+    return len(queue.wants) > 0 and lacks_from(queue, row, np.uint64(0))
+
+
+@outlined
+def lacks_from(queue, row, first):
+    """Whether less is free now of a pool, from this column on, than a job wants of it."""
     for pool in range(first, np.uint64(len(queue.most))):
         wanted = queue.wants[row, pool]
         if wanted > 0 and queue.left[owner(queue, pool, row), pool] < wanted:
@@ -136,6 +142,73 @@ def reservation(need, queue):
     """
     shadow_s, free = released(queue.running, need, queue.state[0].free)
     return min(shadow_s, NEVER_S), max(free - need, np.int64(0))
+
+
+@outlined
+def reserve_all(now_s, queue, row):
+    """As `reservation`, if there are further pools: `queue.more[0]` receives what is spare of those that reserve.
+
+    It is that of a plan: what should have ended ends now, and at LAST_S, or if the job never fits, all is back.
+    """
+    state, running, spare, need = queue.state[0], queue.running, queue.more[0], np.int64(queue.jobs[row].procs)
+    shadow_s, free, place, found = now_s, state.free, np.uint64(running.used[0].blocks), False
+    for pool in range(queue.rules[0].reserving):
+        spare[pool] = queue.left[0, pool]
+    while place > 0 and not found:
+        place -= ONE
+        slot = running.directory[place].first + running.directory[place].count
+        while slot > running.directory[place].first and not found:
+            slot -= ONE
+            end, end_s = running.slots[slot], min(max(running.slots[slot].end_s, now_s), LAST_S)
+            found = end_s > shadow_s and free >= need and not lacks(queue, np.uint64(0), row)
+            if not found:
+                shadow_s = end_s
+                free += end.procs
+                for pool in range(queue.rules[0].reserving):
+                    spare[pool] += queue.wants[end.row, pool]
+    whole = shadow_s == LAST_S or free < need or lacks(queue, np.uint64(0), row)
+    state.shadow_s, state.extra = (LAST_S, queue.rules[0].procs - need) if whole else (shadow_s, free - need)
+    for pool in range(queue.rules[0].reserving):
+        spare[pool] = (queue.most[pool] if whole else spare[pool]) - queue.wants[row, pool]
+
+
+@kernel
+def lacks(queue, step, row):
+    """Whether less is free in a step, a row of `queue.more`, than a job wants of a pool but processors."""
+    for pool in range(queue.rules[0].reserving):
+        wanted = queue.wants[row, pool]
+        if wanted > 0 and queue.more[step, pool] < wanted:
+            return True
+    return False
+
+
+@kernel
+def may_start_behind(now_s, queue, row, procs, expected_s, free, shadow_s, extra):
+    """As `may_backfill`, of a job with all that it wants; `free` and `extra` are of processors."""
+    if not may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
+        return False
+    return len(queue.wants) == 0 or not lacks_behind(queue, row, now_s + expected_s > shadow_s)
+
+
+@outlined
+def lacks_behind(queue, row, late):
+    """Whether a job lacks now something of a pool but processors, or if it is late, at the head's reservation."""
+    return lacks_now(queue, row) or (late and lacks(queue, np.uint64(0), row))
+
+
+@kernel
+def charge(now_s, queue, row, procs, expected_s, shadow_s, extra):
+    """As `charged`, with what is spare of other pools."""
+    if len(queue.wants) > 0 and now_s + expected_s > shadow_s:
+        charge_more(queue, row)
+    return charged(now_s, procs, expected_s, shadow_s, extra)
+
+
+@outlined
+def charge_more(queue, row):
+    """Take what a job wants of what is spare at the head's reservation of the pools but processors."""
+    for pool in range(queue.rules[0].reserving):
+        queue.more[0, pool] -= queue.wants[row, pool]
 
 
 @kernel

@@ -26,7 +26,8 @@ class Ran(NamedTuple):
     """What happened in a run; jobs are named by their rows."""
 
     submit_s: Any  # float64 (n_jobs,)
-    procs: Any  # integers (n_jobs,)
+    procs: Any  # integers (n_jobs,), or what the jobs take of another pool
+    owner: Any  # unsigned (n_jobs,), whose pool each takes from; (0,) if it is the machine's
     start_s: Any  # float64 (n_jobs,), of the last try; nan before its start
     end_s: Any  # float64 (n_jobs,), of the final try, known beforehand if it runs
     starts: Any  # unsigned (n_tries,), the jobs of all tries in order of start
@@ -43,7 +44,7 @@ class Marks(NamedTuple):
     """Memory for the check."""
 
     marks: Any  # int32 (n_jobs,), zeros, and with kills (4 n_jobs + n_kills,)
-    released: Any  # int64 (n_ended + 1,)
+    used: Any  # int64 (n_owners,), zeros: what is taken of each owner's pool
     dates_s: Any  # float64 (n_ended + 1,)
 
 
@@ -52,17 +53,18 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
     """A violation of an invariant: (its place in WRONG, row, date); (SOUND, 0, 0.0) if there is none.
 
     Each job that fits runs once, without a break, from its submission at the earliest, after tries that were killed; no
-    job starts on more processors than are free, which those of a window are not. It is linear in the number of tries,
-    since it is given the order of the ends, and how many came before each start; both are checked.
+    job starts on more processors than are free, which those of a window are not, or on more than there is of a user's
+    pool. It is linear in the number of tries, since it is given the order of the ends, and how many came before each
+    start; both are checked.
 
     Args:
-        size: the machine's processors.
+        size: the machine's processors, or the capacity of a pool.
         until_s: the last instant processed; inf if the run is over, and every job must have ended.
         ran: Ran.
         scratch: has the fields of Marks; changed.
     """
     submit_s, procs, start_s, end_s, ends = ran.submit_s, ran.procs, ran.start_s, ran.end_s, ran.ends
-    marks, released, dates_s = scratch.marks, scratch.released, scratch.dates_s
+    marks, used, dates_s = scratch.marks, scratch.used, scratch.dates_s
     n_jobs, n_kills = len(submit_s), len(ran.kill_row)
     if n_kills > 0:  # each job's kills as lists, 0 at their ends: two of them to walk through, and the last kill passed
         for kill in range(n_kills, 0, -1):
@@ -70,7 +72,7 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
             marks[4 * n_jobs + kill - 1] = marks[n_jobs + row]
             marks[n_jobs + row] = kill
             marks[2 * n_jobs + row] = kill
-    released[0], dates_s[0] = 0, -np.inf
+    dates_s[0] = -np.inf
     for place in range(len(ends)):
         row = ends[place]
         date_s = end_s[row]
@@ -85,8 +87,7 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
         if not date_s >= dates_s[place]:
             return LATE, row, date_s
         dates_s[place + 1] = date_s
-        released[place + 1] = released[place] + procs[row]
-    taken, last_s, most, change = 0, -np.inf, len(ends), 0
+    gone, last_s, most, change = 0, -np.inf, len(ends), 0
     for place in range(len(ran.starts)):
         row = ran.starts[place]
         date_s, width, before = start_s[row], procs[row], ran.ended[place]
@@ -105,12 +106,16 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
         marks[row] += 2
         if not date_s >= submit_s[row]:
             return EARLY, row, date_s
-        taken += width
-        if date_s < last_s or before > most or dates_s[before] > date_s:
+        if date_s < last_s or not gone <= before <= most or dates_s[before] > date_s:
             return UNORDERED, row, date_s
+        while gone < before:
+            used[ran.owner[ends[gone]] if len(ran.owner) > 0 else 0] -= procs[ends[gone]]
+            gone += 1
+        owner = ran.owner[row] if len(ran.owner) > 0 else 0
+        used[owner] += width
         while change + 1 < len(ran.available_s) and ran.available_s[change + 1] <= date_s:
             change += 1
-        if width > 0 and taken - released[before] > ran.available[change]:  # of another pool a job may take nothing
+        if width > 0 and used[owner] > ran.available[change]:  # of another pool a job may take nothing
             return CROWDED, row, date_s
         last_s = date_s
     for row in range(n_jobs):
@@ -123,4 +128,4 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
 def marks_for(n_jobs: int, n_kills: int, n_ends: int) -> Marks:
     """Room to check a run with this many jobs, kills and ends."""
     n_marks = 4 * n_jobs + n_kills if n_kills else n_jobs
-    return Marks(np.zeros(n_marks, np.int32), np.empty(n_ends + 1, np.int64), np.empty(n_ends + 1))
+    return Marks(np.zeros(n_marks, np.int32), np.zeros(n_jobs + 1, np.int64), np.empty(n_ends + 1))

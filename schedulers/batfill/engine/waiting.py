@@ -12,7 +12,7 @@ from batfill.engine.blocks import first_slot, insert, last_slot, precedes, remov
 from batfill.engine.keys import find_head, head_with, moved_key, place_key, section_of, slope_of
 from batfill.engine.motion import to_go_first
 from batfill.engine.records import AWAY, OVERDUE, QueueArrays
-from batfill.engine.running import is_held, lacks_now, start, unsettle
+from batfill.engine.running import is_held, lacks_now, skips_some, start, unsettle
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
@@ -132,7 +132,7 @@ def start_heads(now_s, queue, started):
     while state.waiting > 0 and state.free > 0:
         if not queue.rules[0].moves or now_s >= state.head_until_s:
             find_head(now_s, queue)
-        if jobs[state.head].procs > state.free or lacks_now(queue, state.head, np.uint64(0)):
+        if jobs[state.head].procs > state.free or lacks_now(queue, state.head):
             break
         started[n].row = state.head
         n += 1
@@ -328,14 +328,14 @@ def first_not_held(now_s, queue):
 def hold_head(now_s, queue):
     """Where tries stand back, at the end of a decision that leaves processors idle, make the head due if it is large.
 
-    With pools this is the first job that is not skipped.
+    With pools that skip this is the first job that is not skipped.
     """
     state = queue.state[0]
     if state.waiting == 0 or state.free <= 0:
         return
     if not queue.rules[0].moves or now_s >= state.head_until_s:
         find_head(now_s, queue)
-    row = np.int64(state.head) if len(queue.wants) == 0 else first_not_held(now_s, queue)
+    row = first_not_held(now_s, queue) if skips_some(queue) else np.int64(state.head)
     if row < 0 or queue.jobs[row].small or queue.jobs[row].section == OVERDUE:
         return
     is_head, settled = row == state.head, state.settled

@@ -27,10 +27,10 @@ from batfill.model.calendar import NO_WINDOWS, never_runs
 from batfill.model.invariants import InternalError, require_sound
 from batfill.model.jobs import SMALL, JobTable, checked_size
 from batfill.model.policy import POLICIES
-from batfill.model.pools import may_run_short, rejected, wanted
+from batfill.model.pools import RUNNING, may_run_short, rejected, wanted
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
-from batfill.queue import Queue, copied
+from batfill.queue import Queue, copied, users_by_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -254,15 +254,18 @@ class EngineReplay:
             raise BatfillError(never_runs("the replay", self.queue.rules.calendar.name, self.table, stuck))
         submit_s = self.submit_s
         given = self.given._replace(submit_s=submit_s) if self.closed else self.given
-        found = loop.violation(until_s, self.size, given, start_s, self.events, self.scratch())
+        owner, users = np.zeros(0, np.uint32), users_by_number(self.table.user)
+        found = loop.violation(until_s, self.size, given, owner, start_s, self.events, self.scratch())
         require_sound(found, lambda row: self.table.ids[row])
-        for pool, wants in zip(self.pools, self.wants.T, strict=True):
-            if not pool.of_user:  # as on a machine that has so much of this pool
-                amounts = np.where(self.rejected, pool.capacity + 1, wants)
-                there = available(pool.capacity, self.queue.rules.calendar or NO_WINDOWS, pool.name)
-                given, events = given._replace(procs=amounts), self.events._replace(available=there)
-                found = loop.violation(until_s, pool.capacity, given, start_s, events, self.scratch())
-                require_sound(found, lambda row: self.table.ids[row])
+        limits = [pool for pool in self.queue.rules.all_pools if pool.name == RUNNING]
+        for pool in (*self.pools, *limits):  # as on a machine, or on one of each user, that has so much of this pool
+            amounts = np.where(pool.of_user & (users == 0), 0, pool.amounts(self.table))
+            amounts[self.rejected] = pool.capacity + 1
+            there = available(pool.capacity, self.queue.rules.calendar or NO_WINDOWS, pool.name)
+            given, events = given._replace(procs=amounts), self.events._replace(available=there)
+            owners = users if pool.of_user else owner
+            found = loop.violation(until_s, pool.capacity, given, owners, start_s, events, self.scratch())
+            require_sound(found, lambda row: self.table.ids[row])
         if self.closed:
             self.check_follows(submit_s, start_s)
 

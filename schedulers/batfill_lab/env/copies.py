@@ -153,7 +153,7 @@ def open_backfilling(queue, events):
     record_pass(n, n, queue, events)
     if state.waiting > 0 and state.free > 0:
         state.ahead = 0
-        reserve(queue)
+        reserve(clock.now_s, queue)
 
 
 @kernel
