@@ -86,7 +86,7 @@ DATE, OVERLAPPING = "2026-03-01T08:00", [HEADER, "announced,1,9,40,", "failure,8
     ("lines", "wrong"),
     [
         (["kind,begin,end,procs"], "line 1: column 'procs' is unknown"),
-        (["kind,begin,end"], "line 1: there is no column processors"),
+        (["kind,begin,end", "announced,1,9"], "line 2: has no processors"),
         ([], "line 1: there is no column kind"),
         ([HEADER, "announced,5,5,1,"], "line 2: ends at 5.0, and begins at 5.0"),
         ([HEADER, "announced,1,9,1,", "failure,7,6,1,"], "line 3: ends at 6.0, and begins at 7.0"),
@@ -147,7 +147,7 @@ def test_dates_are_those_of_the_logs_clock():
     begin = datetime(2026, 3, 1, 8, tzinfo=timezone(hour))
     dated = Calendar((Window(ANNOUNCED, begin, begin + hour, 4, begin - hour), Window(ANNOUNCED, begin, math.inf, 1)))
     clock = Clock(int(begin.timestamp()) - 7200, timezone(hour))
-    there = dated.on(9, clock)
+    there = dated.on(clock)
     assert [window[1:5] for window in there.windows] == [(7200.0, 10_800.0, 4, 3600.0), (7200.0, math.inf, 1, None)]
     again = Calendar.of(csv.DictReader(dated.as_csv().splitlines()))
     assert (again.windows, again.digest) == (dated.windows, dated.digest)
@@ -223,7 +223,7 @@ def test_a_drawing_shows_what_is_unavailable():
 
 
 def test_a_queue_passes_the_dates_of_its_calendar_while_jobs_wait():
-    calendar = Calendar.of([{"kind": "announced", "begin": 10, "end": 20, "processors": 3}]).on(4, None)
+    calendar = Calendar.of([{"kind": "announced", "begin": 10, "end": 20, "processors": 3}])
     queue = Queue(4, Rules(policy_named("fcfs"), calendar=calendar))
     assert queue.next_change_s(math.inf) == math.inf
     queue.submit("a", 0.0, 30.0, 2)

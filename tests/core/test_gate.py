@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import batfill as bf
@@ -64,7 +66,7 @@ def test_an_intensity_and_a_bound_make_the_periods():
 def test_dates_are_those_of_the_logs_clock(tmp_path):
     path = tmp_path / "dates.csv"
     path.write_text("begin,end\n2026-03-01T08:00+00:00,2026-03-01T09:00+01:00\n")
-    assert "period 1 ends at 2026-03-01 09:00:00+01:00, before it begins" in refusal(
+    assert "period 1 begins at 2026-03-01 08:00:00+00:00, and does not end later" in refusal(
         "replay", SAMPLE, "--backfill-while", path
     )
     path.write_text("begin,end\n2026-03-01T08:00+00:00,2026-03-01T10:00+01:00\n")
@@ -76,20 +78,20 @@ def test_dates_are_those_of_the_logs_clock(tmp_path):
 @pytest.mark.parametrize(
     ("text", "bound", "says"),
     [
-        ("begin,end\n9,5\n", "", "period 1 ends at 5.0, before it begins"),
+        ("begin,end\n9,5\n", "", "period 1 begins at 9.0, and does not end later"),
         ("begin,end\n1,5\n4,9\n", "", "period 2 begins before the one in front of it is over"),
         ("begin,end\n1,\n4,9\n", "", "period 2 begins before the one in front of it is over"),
         ("begin,end\n1,2026-03-01T08:00+01:00\n", "", "seconds and dates are mixed"),
         ("begin,end\n2026-03-01T08:00,2026-03-01T09:00\n", "", "has no time zone"),
         ("begin,end\nsoon,9\n", "", "line 2: begin 'soon' is neither"),
-        ("begin,end\n,9\n", "", "line 2: is not begin and end"),
+        ("begin,end\n,9\n", "", "line 2: has no begin"),
         ("begin,end\n1\n", "", "line 2: "),
-        ("begin,end\n1,2\n", ":300", "line 1: the columns are not begin,intensity"),
-        ("begin,intensity\n1,2\n", "", "line 1: the columns are not begin,end"),
+        ("begin,end\n1,2\n", ":300", "line 1: column 'end' is unknown"),
+        ("begin,intensity\n1,2\n", "", "line 1: column 'intensity' is unknown"),
         ("begin,intensity\n1,low\n", ":300", "line 2: is not begin and intensity"),
         ("begin,intensity\n5,2\n5,3\n", ":300", "dates are not in order, each once"),
         ("begin,intensity\n5,2\n2026-03-01T08:00+01:00,3\n", ":300", "seconds and dates are mixed"),
-        ("", "", "line 1: the columns are not begin,end"),
+        ("", "", "line 1: there is no column begin"),
         ("begin,end\n" + "".join(f"{2 * n},{2 * n + 1}\n" for n in range(20_001)), "", "20,001 periods are too many"),
     ],
 )
@@ -108,13 +110,20 @@ def test_what_takes_no_gate_says_so(tmp_path):
         Agent({"backfill-while": gate, "plan": "kept", "depth": "all"})
     with pytest.raises(BatfillError, match="without windows, gates and pools"):
         Agent({"backfill-while": gate, "select": "full"})
-    for wrong in (7, "", [3], [(1, 2, 3)]):
-        with pytest.raises(BatfillError, match=r"option backfill.while"):
+    for wrong in (7, "", [3], [(1, 2, 3)], [(0, "x")], [(0, 10**400)], [(-math.inf, 1)], [(math.nan, 1)], [(None, 1)]):
+        with pytest.raises(BatfillError, match=r"^(option backfill.while|gate): "):
             bf.replay(SAMPLE, backfill_while=wrong)
     path = tmp_path / "binary.csv"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BatfillError, match="is not text"):
         bf.replay(SAMPLE, backfill_while=path)
+
+
+def test_the_periods_of_a_gate_in_python_are_numbers_or_text_and_its_digest_says_which():
+    gates = [(0, 60), (90, math.inf)], [("0", "60"), ("90", "")], np.array([[0, 60], [90, np.inf]])
+    assert len({(made := Gate.of("gate", gate)).periods for gate in gates}) == 1
+    digest = bf.replay(SAMPLE, backfill_while=gates[0]).as_dict()["backfill_while_sha256"]
+    assert digest == made.digest == hashlib.sha256(b"begin,end\n0,60\n90,\n").hexdigest()
 
 
 def test_a_saved_or_forked_replay_keeps_its_gate(tmp_path):

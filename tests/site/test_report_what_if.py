@@ -1007,3 +1007,10 @@ def test_what_if_under_a_pool_compares_the_jobs_that_fit_it():
     assert answer.comparison.bsld.shape[1] == (jobs.procs <= 40).sum() < len(jobs)
     with pytest.raises(BatfillError, match="option pool: every job wants more than there is of slots=1@2"):
         what_if(sample, small_first=False, pool="slots=1@2")
+
+
+def test_what_if_with_a_gate_from_python_states_its_name():
+    sample, night = Path(__file__).parents[2] / "workloads" / "sample.json", [(0, 21_600)]
+    answer = what_if(sample, thresholds_s=[], small_first=False, backfill_while=night)
+    assert answer.as_dict()["outcomes"][0]["options"]["backfill-while"] == answer.as_dict()["backfill_while"] == "gate"
+    assert answer.outcomes[0].mean_wait_s == replay(sample, backfill_while=night).figures.mean_wait_s

@@ -43,7 +43,7 @@ from batfill.model.options import (
     plans_machines,
     refuse_replayed,
 )
-from batfill.model.pools import amount_text
+from batfill.model.pools import MOST, amount_text
 from batfill.model.rows import margin_of
 from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject, WaitingTime
 from batfill.workloads.batsim_json import READ_FIELDS, unread_lines
@@ -101,12 +101,9 @@ class Agent:
             from batfill.learn.predictor import make
 
             self.knowledge = KnowledgeByName(make(self.chosen, None, None))
+        self.chosen = self.chosen.in_seconds(None)
         if self.chosen.calendar is not None:  # what no machine changes: a simulator may be waiting when it is known
-            self.chosen.calendar.require_form(None, by_ids=self.margin_s is not None)
-        if self.chosen.backfill_while is not None:
-            self.chosen.backfill_while.on(None)
-        if self.chosen.energy_budget is not None:
-            self.chosen.energy_budget.on(None, self.chosen.pools)
+            self.chosen.calendar.require_form(by_ids=self.margin_s is not None)
         state_options(self.stated())
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
@@ -116,8 +113,7 @@ class Agent:
         self.odd_fields: set[str] = set()  # fields of the user's that were unusable in a job
         self.unread: Counter[str] = Counter()  # the jobs that have a field which nothing reads, by the field
         self.taken: set[str] = set()  # pools of which a job has taken something
-        self.has_classes = False  # whether a job has a class,
-        self.has_users = False  # or a user
+        self.has_classes = False  # whether a job has a class
         self.rejected = 0
         self.reasons: set[str] = set()  # what the rejected jobs request
         self.change_s = -math.inf  # the last date of the calendar for which a call was requested
@@ -178,11 +174,7 @@ class Agent:
         self.machines = list(machines)
         if self.chosen.calendar is not None:
             ids = self.machines if self.margin_s is not None else None
-            self.chosen = replace(
-                self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None, ids, self.chosen.pools)
-            )
-        if self.chosen.energy_budget is not None:
-            self.chosen = replace(self.chosen, energy_budget=self.chosen.energy_budget.on(None, self.chosen.pools))
+            self.chosen.calendar.require_machine(len(self.machines), self.chosen.pools, ids)
         self.ledger = Ledger(len(self.machines))
         if self.selection:
             from batfill.live.selection import PolicyChoice
@@ -216,7 +208,6 @@ class Agent:
             self.cluster.requeue(name, now_s)
             return
         self.has_classes |= request.job_class is not None
-        self.has_users |= request.user >= 0
         impossible = self.impossible(request)
         if impossible is None:
             self.cluster.submit(request, self.judge(request))
@@ -252,13 +243,14 @@ class Agent:
         if procs > size:
             return f"{procs} of {size} machines", "more machines than there are"
         spare = {"": size - procs}
-        for pool in self.chosen.pools:
+        for _, pool in self.chosen.taken:
             amount = pool.amount(request.amounts, procs)
             if amount > 0 and (request.user >= 0 or not pool.of_user):
                 spare[pool.name] = pool.capacity - amount
                 self.taken.add(pool.name)
             if spare.get(pool.name, 0) < 0:
-                return f"{amount_text(amount, pool.base)} of {pool.text}", f"more {pool.name} than there is"
+                amounts = "no number >= 0" if amount > MOST else amount_text(int(amount), pool.base)
+                return f"{amounts} of {pool.name}", f"more {pool.name} than there is"
         if calendar and not calendar.has_gap(spare, request.request_s, request.submit_s):
             return f"{procs} of {size} machines, for which {calendar.name} has no gap", f"a gap in {calendar.name}"
         needs_walltime = self.cluster.plan is not None or self.live[UNLIMITED] == REJECT
@@ -333,16 +325,9 @@ class Agent:
             log.warning("%s", line)
         if self.rejected:
             log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
-        if self.chosen.max_running is not None and not self.has_users:
-            log.warning("option max-running did nothing: no job had a field `user_id`; choose a workload with users")
-        for pool in self.chosen.pools:
+        for option, pool in self.chosen.taken:
             if pool.name not in self.taken:
-                log.warning(
-                    "option pool did nothing: no job%s had a field %s above 0; name another field, as %s=...@FIELD",
-                    " of a user" * pool.of_user,
-                    pool.field or pool.name,
-                    pool.name,
-                )
+                log.warning("option %s did nothing: %s", option, pool.unused)
         if self.chosen.small == CLASS and not self.has_classes:
             log.warning(
                 "option small did nothing: no job had a field `class`; choose small all, or a workload with classes"

@@ -63,8 +63,8 @@ class PolicyChoice:
             )
         if options.rules.planned:
             raise BatfillError(
-                "options depth, tested, max-running, calendar, backfill-while, pool: select compares policies with one "
-                "reservation, of all jobs, without windows, gates and pools; leave one out"
+                "options depth, tested, max-running, calendar, backfill-while, pool, energy-budget: select compares "
+                "policies with one reservation, of all jobs, without windows, gates and pools; leave one out"
             )
         if options.small != NO_SMALL or options.learns:
             raise BatfillError("option select: its replays support neither small nor predict; leave one out")

@@ -9,25 +9,24 @@ Its file has the open periods, or an intensity over time, of which a bound makes
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import any_length, readable
-from batfill.model.calendar import MOST_WINDOWS, Change, date_of
-from batfill.model.values import is_finite, number_or_text
+from batfill.base.files import csv_text
+from batfill.model.dates import Change, as_field, date_of, read_rows, require_few, require_one_form, second
+from batfill.model.values import finite, is_finite, number_or_text
 
 if TYPE_CHECKING:
     from batfill.model.jobs import Clock
 
-GATE = "backfill-while"  # the option, and what its dates are of, in place of a pool's name
+GATE = "the gate"  # what its dates are of, in place of a pool's name
 PERIODS, INTENSITIES = ("begin", "end"), ("begin", "intensity")
 BOUNDED = re.compile(r"(.+):(-?[0-9.]+(?:[eE][+-]?[0-9]+)?)")
 REMEDY = (
@@ -46,29 +45,23 @@ class Gate:
 
     periods: tuple[tuple[Any, Any], ...]  # begin and end, in seconds of the log or as dates; the last end may be inf
     name: str = "gate"  # the file, and the bound
-    digest: str = ""  # the file's sha256
+    digest: str = ""  # the file's sha256; of the file with these periods if there is none
 
     def __post_init__(self) -> None:
-        if len(self.periods) > MOST_WINDOWS:
-            raise BatfillError(
-                f"option {GATE}: {self.name}: {len(self.periods):,} periods are too many; give at most "
-                f"{MOST_WINDOWS:,}, or join periods"
-            )
-        dates = [date for period in self.periods for date in period if date != inf]
-        if len({isinstance(date, datetime) for date in dates}) > 1:
-            raise BatfillError(f"option {GATE}: {self.name}: seconds and dates are mixed; give all in one form")
-        if naive := [date for date in dates if isinstance(date, datetime) and date.tzinfo is None]:
-            text = naive[0].isoformat()
-            raise BatfillError(f"option {GATE}: {self.name}: {text} has no time zone; add one, as {text}+01:00")
+        require_few(self.name, len(self.periods), "periods")
+        require_one_form(self.name, [date for period in self.periods for date in period])
         for number, (begin, end) in enumerate(self.periods, 1):
-            if end != inf and not begin < end:
-                raise BatfillError(f"option {GATE}: {self.name}: period {number} ends at {end}, before it begins")
+            if not begin < end:
+                raise BatfillError(f"{self.name}: period {number} begins at {begin}, and does not end later")
         for number, ((_, end), (begin, _)) in enumerate(pairwise(self.periods), 2):
-            if end == inf or begin < end:
+            if begin < end:
                 raise BatfillError(
-                    f"option {GATE}: {self.name}: period {number} begins before the one in front of it is over; give "
-                    "periods in order, each behind the one before"
+                    f"{self.name}: period {number} begins before the one in front of it is over; give periods in "
+                    "order, each behind the one before"
                 )
+        if not self.digest:
+            text = csv_text([PERIODS, *(map(as_field, period) for period in self.periods)])
+            object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest())
 
     @classmethod
     def of(cls, option: str, value: Any) -> Gate:
@@ -79,57 +72,61 @@ class Gate:
         """
         if isinstance(value, Gate):
             return value
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple)) or type(value).__module__ == "numpy":
             try:
-                return cls(tuple((begin, end) for begin, end in value))
+                rows = [{"begin": begin, "end": None if end == inf else end} for begin, end in value]
             except (TypeError, ValueError):
                 raise BatfillError(f"option {option}: {value!r:.60} are not periods; {REMEDY}") from None
+            return cls.of_rows(rows)
         if not isinstance(value, (str, Path)) or not str(value):
             raise BatfillError(f"option {option}: {value!r:.60} is no file; {REMEDY}")
         bounded = BOUNDED.fullmatch(str(value))
         name, bound = bounded.groups() if bounded else (str(value), None)
-        return cls.read(option, Path(name), None if bound is None else number_or_text(bound))
+        return cls.read(Path(name), None if bound is None else number_or_text(bound))
 
     @classmethod
-    def read(cls, option: str, path: Path, most: Any) -> Gate:
+    def of_rows(cls, rows: Iterable[Mapping[str, Any]], name: str = "gate", digest: str = "") -> Gate:
+        """The gate whose periods are in rows with a `begin` and an `end`, which is empty for never.
+
+        Raises:
+            BatfillError: a row has no begin.
+        """
+        periods = []
+        for number, row in enumerate(rows, 1):
+            where = f"{name}: line {row['line']}" if "line" in row else f"{name}: period {number}"
+            begin, end = (date_of(where, column, row.get(column)) for column in PERIODS)
+            if begin is None:
+                raise BatfillError(f"{where}: has no begin; {REMEDY}")
+            periods.append((begin, inf if end is None else end))
+        return cls(tuple(periods), name, digest)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The periods as `of_rows` takes them, for JSON, if they are in seconds."""
+        return [{"begin": begin, "end": finite(end)} for begin, end in self.periods]
+
+    @classmethod
+    def read(cls, path: Path, most: Any) -> Gate:
         """The gate in a file; `most` is the highest intensity of an open period, None if the file has periods.
 
         Raises:
             BatfillError: the file cannot be read, or has neither.
         """
-        with readable(path) as stream:
-            content = stream.read()
-        with any_length():
-            try:
-                lines = list(csv.reader(content.decode("utf-8-sig").splitlines()))
-            except (UnicodeDecodeError, csv.Error):
-                raise BatfillError(f"option {option}: {path}: is not text; {REMEDY}") from None
-        columns, bounded = tuple(name.strip() for name in lines[0]) if lines else (), most is not None
-        if columns != (INTENSITIES if bounded else PERIODS):
-            asked = ",".join(INTENSITIES if bounded else PERIODS)
-            raise BatfillError(f"option {option}: {path}: line 1: the columns are not {asked}; {REMEDY}")
-        rows = []
-        for number, line in enumerate(lines[1:], 2):
-            where = f"option {option}: {path}: line {number}"
-            if not any(line):
-                continue
-            begin = date_of(where, "begin", line[0])
-            if len(line) != 2 or begin is None or (bounded and not is_finite(number_or_text(line[1]))):
-                raise BatfillError(f"{where}: is not {' and '.join(columns)}; {REMEDY}")
-            end = number_or_text(line[1]) if bounded else date_of(where, "end", line[1])
-            rows.append((begin, inf if end is None else end))
-        digest, name = hashlib.sha256(content).hexdigest(), f"{path}:{most:.15g}" if bounded else str(path)
-        if not bounded:
-            return cls(tuple(rows), name, digest)
-        try:
-            if any(begin >= later for (begin, _), (later, _) in pairwise(rows)):
-                raise BatfillError(f"option {option}: {path}: dates are not in order, each once; sort the lines")
-        except TypeError:
-            raise BatfillError(f"option {option}: {path}: seconds and dates are mixed; give all in one form") from None
-        ends = [*(begin for begin, _ in rows[1:]), inf]
-        return cls(
-            joined([(begin, end) for (begin, n), end in zip(rows, ends, strict=True) if n <= most]), name, digest
-        )
+        columns = PERIODS if most is None else INTENSITIES
+        rows, digest = read_rows(path, columns, columns, REMEDY)
+        if most is None:
+            return cls.of_rows(rows, str(path), digest)
+        begins = [date_of(f"{path}: line {row['line']}", "begin", row["begin"]) for row in rows]
+        found = [number_or_text(row["intensity"]) for row in rows]
+        for row, begin, intensity in zip(rows, begins, found, strict=True):
+            if begin is None or not is_finite(intensity):
+                raise BatfillError(f"{path}: line {row['line']}: is not begin and intensity; {REMEDY}")
+        require_one_form(str(path), begins)
+        if any(begin >= later for begin, later in pairwise(begins)):
+            raise BatfillError(f"{path}: dates are not in order, each once; sort the lines")
+        periods = zip(begins, [*begins[1:], inf], found, strict=False)
+        opened = [(begin, end) for begin, end, intensity in periods if intensity <= most]
+        return cls(joined(opened), f"{path}:{most:.15g}", digest)
 
     def on(self, clock: Clock | None) -> Gate:
         """The same in seconds of a log with this clock.
@@ -137,13 +134,8 @@ class Gate:
         Raises:
             BatfillError: there are dates and no clock.
         """
-        if clock is None and (dates := [d for period in self.periods for d in period if isinstance(d, datetime)]):
-            raise BatfillError(
-                f"option {GATE}: {self.name}: {dates[0].isoformat()} is a date, and the workload has no clock; give "
-                "seconds"
-            )
-        periods = [[clock.second(d) if clock and isinstance(d, datetime) else d for d in one] for one in self.periods]
-        return replace(self, periods=tuple((begin, end) for begin, end in periods))
+        dated = ([second(self.name, date, clock) for date in period] for period in self.periods)
+        return replace(self, periods=tuple((begin, end) for begin, end in dated))
 
     # In seconds
 

@@ -12,7 +12,8 @@ from batfill.engine.records import QueueRules
 from batfill.model.pools import RUNNING, Pool, in_order
 
 if TYPE_CHECKING:
-    from batfill.model.calendar import Calendar, Change
+    from batfill.model.calendar import Calendar
+    from batfill.model.dates import Change
     from batfill.model.energy import Budget
     from batfill.model.gate import Gate
     from batfill.model.policy import Policy
@@ -82,7 +83,7 @@ class Rules(QueueRules):
 
         What jobs draw of a budget is the last of those that reserve.
         """
-        drawn = () if self.energy_budget is None else (self.energy_budget.pool,)
+        drawn = () if self.energy_budget is None or self.energy_budget.pool is None else (self.energy_budget.pool,)
         limit = (Pool(RUNNING, self.max_running, of_user=True),) if self.limits_users else ()
         return in_order((*limit, *self.pools, *drawn))
 

@@ -288,6 +288,7 @@ class Schedule(ReadOnly):
         """What was drawn of the energy budget until its end, or the last instant processed; None without one."""
         if self.budget is None:
             return None
+        assert self.budget.pool is not None
         budget, watts = self.budget, self.budget.pool.amounts(self.jobs)
         started = ~np.isnan(self.start_s)
         begins = np.concatenate([self.start_s[started], self.kills["start_s"]])

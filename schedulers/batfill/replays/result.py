@@ -305,8 +305,8 @@ class Result(ReadOnly, KeptRows):
         return about | self.digests()
 
     def digests(self) -> dict[str, Any]:
-        """The sha256 of the files of policies and the calendar."""
-        return digests(self.policies()) | self.options.calendar_digest
+        """The sha256 of the files of policies and of those with dates."""
+        return digests(self.policies()) | self.options.file_digests
 
     def plot(
         self, kind: Plot = "waits", axes: Axes | None = None, *, from_s: float = 0.0, until_s: float = math.inf

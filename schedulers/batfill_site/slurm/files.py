@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import any_length, readable
-from batfill.model.calendar import date_of
+from batfill.model.dates import date_of
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
