@@ -131,7 +131,7 @@ def gates(draw, unit_s):
     periods = list(zip(dates[::2], dates[1::2], strict=False))
     periods += [(periods[-1][1], periods[-1][1] + 9)] if periods and draw(st.booleans()) else []
     periods += [(100, math.inf)] if draw(st.booleans()) else []
-    return Gate(tuple((unit_s * begin, unit_s * end) for begin, end in periods))
+    return Gate.given("gate", [(unit_s * begin, unit_s * end) for begin, end in periods])
 
 
 @st.composite

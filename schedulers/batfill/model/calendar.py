@@ -16,13 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import csv_text
-from batfill.model.dates import Change, as_field, date_of, read_rows, require_few, require_one_form, second
+from batfill.model.dates import Change, as_field, date_of, read_rows, require_one_form, second
 from batfill.model.pools import amount_of, amount_text, rejected, wanted
 from batfill.model.values import finite
 
@@ -39,6 +39,7 @@ REMEDY = (
     f"a calendar is a CSV file with the columns {','.join(NEEDED)}, and {COLUMNS[4]} if it is not always known; "
     "machines may replace processors for a kept plan, and with a name in pool they are an amount of that one"
 )
+MOST_WINDOWS = 20_000
 PROCS = re.compile(r"-?[0-9]{1,15}")
 SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")  # of machines
 
@@ -91,9 +92,14 @@ class Calendar:
     windows: tuple[Window, ...]
     name: str = "calendar"
     digest: str = ""  # the sha256 of the file; of the file with these windows if there is none
+    remedy: ClassVar[str] = REMEDY
 
     def __post_init__(self) -> None:
-        require_few(self.name, len(self.windows), "windows")
+        if len(self.windows) > MOST_WINDOWS:
+            raise BatfillError(
+                f"{self.name}: {len(self.windows):,} windows are too many, since each decision plans around all "
+                f"that are to come; give at most {MOST_WINDOWS:,}, or join windows"
+            )
         for place, window in zip(self.places, self.windows, strict=True):
             require_one_form(place, window.dates)
         require_one_form(self.name, [date for window in self.windows for date in window.dates])
@@ -133,7 +139,7 @@ class Calendar:
         return BatfillError(f"{self.places[self.windows.index(window)]}: {what}")
 
     @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]], name: str = "calendar", digest: str = "") -> Calendar:
+    def of(cls, rows: Iterable[Mapping[str, Any]], name: str = "calendar", digest: str = "") -> Self:
         """The calendar of rows that have a file's columns; values are text, numbers or datetimes.
 
         Raises:
@@ -153,7 +159,7 @@ class Calendar:
             if machines:
                 row = {**row, "processors": sum(last - first + 1 for first, last in spans_of(where, machines))}
             if lacking := [column for column in NEEDED if row.get(column) in (None, "") and column != "end"]:
-                raise BatfillError(f"{where}: has no {lacking[0]}; {REMEDY}")
+                raise BatfillError(f"{where}: has no {lacking[0]}; {cls.remedy}")
             begin, end, announced = (
                 date_of(where, column, row.get(column)) for column in ("begin", "end", "announced")
             )
@@ -202,7 +208,7 @@ class Calendar:
         rows = [[*row, window.pool] for row, window in zip(rows, self.windows, strict=True)]
         return csv_text([(*COLUMNS[:5], "pool"), *rows])
 
-    def on(self, clock: Clock | None) -> Calendar:
+    def on(self, clock: Clock | None) -> Self:
         """The same in seconds of a log with this clock.
 
         Raises:

@@ -17,8 +17,6 @@ from batfill.model.values import is_finite, number_or_text, of_numpy
 if TYPE_CHECKING:
     from batfill.model.jobs import Clock
 
-MOST_ROWS = 20_000  # of windows or periods, since each decision plans around all that are to come
-
 
 class Change(NamedTuple):
     """A date at which something changes, as the engine's CHANGE."""
@@ -28,19 +26,6 @@ class Change(NamedTuple):
     amount: int  # how much this frees
     announced_s: float
     fails: int
-
-
-def require_few(where: str, n: int, things: str) -> None:
-    """Refuse more windows or periods than decisions can plan around.
-
-    Raises:
-        BatfillError: there are too many.
-    """
-    if n > MOST_ROWS:
-        raise BatfillError(
-            f"{where}: {n:,} {things} are too many, since each decision plans around all that are to come; give at "
-            f"most {MOST_ROWS:,}, or join {things}"
-        )
 
 
 def date_of(where: str, column: str, value: Any) -> Any:

@@ -1,11 +1,11 @@
 """Pools: what jobs take beside processors, such as power or licences, and how much of it there is.
 
->>> power, licences = Pools.of("power=250kW@100W, licences=40:skip").pools
+>>> power, licences = Pools.of("pool", "power=250kW@100W, licences=40:skip").pools
 >>> power.capacity, power.each, licences.skips
 (250000, 100, True)
->>> Pools.of("licences=40W@2").name
+>>> Pools.of("pool", "licences=40W@2").name
 Traceback (most recent call last):
-batfill.base.errors.BatfillError: option pool: licences: 40W and 2 have different units; give both in one
+batfill.base.errors.BatfillError: option pool: licences: '2' is no amount in W, kW, MW
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Pools:
         return ",".join(pool.text for pool in self.pools)
 
     @classmethod
-    def of(cls, value: Any, option: str = "pool") -> Pools:
+    def of(cls, option: str, value: Any) -> Pools:
         """The pools that a text names, or several.
 
         Raises:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.base.tables import ReadOnly, same_values
+from batfill.base.tables import AsDict, ReadOnly, same_values
 from batfill.base.words import duration, instant
 from batfill.model.calendar import NO_WINDOWS, Calendar
 from batfill.model.energy import Budget
@@ -41,7 +41,7 @@ LATER_TRY = re.compile(r"(.+)#([0-9]{1,9})")  # a name made by `try_name`
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class Away(AsDict):
     """What a calendar has taken in a run."""
 
     away_proc_s: float  # processor-seconds of the windows
@@ -53,10 +53,6 @@ class Away:
     def free_proc_s(self) -> float:
         """The processor-seconds of the windows in which no job ran."""
         return self.away_proc_s - self.overrun_proc_s
-
-    def as_dict(self) -> dict[str, float]:
-        """As a dict by field, for JSON."""
-        return asdict(self)
 
     def as_text(self) -> str:
         """One line."""
@@ -70,7 +66,7 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class Use(AsDict):
     """How much of a pool was in use in a run."""
 
     name: str
@@ -82,10 +78,6 @@ class Use:
     refused: int  # jobs that want more than the capacity, which are rejected,
     first_refused: str  # and the id of the first; empty if there is none
 
-    def as_dict(self) -> dict[str, Any]:
-        """As a dict by field, for JSON."""
-        return asdict(self)
-
     def as_text(self) -> str:
         """One line."""
         most, capacity = (amount_text(amount, self.unit) for amount in (self.most, self.capacity))
@@ -95,16 +87,16 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(AsDict):
     """What a run drew of an energy budget."""
 
     budget_j: int
     drawn_j: float  # in the period, that of idle machines included
     above_s: float  # how long more was drawn than had become available
 
-    def as_dict(self) -> dict[str, float]:
-        """As a dict by field, for JSON."""
-        return {**asdict(self), "share": self.drawn_j / self.budget_j}
+    def as_dict(self) -> dict[str, Any]:
+        """As a dict by field, for JSON, with the share of the budget."""
+        return {**AsDict.as_dict(self), "share": self.drawn_j / self.budget_j}
 
     def as_text(self) -> str:
         """One line."""
@@ -113,17 +105,13 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(AsDict):
     """How a scheduler has moved a log whose users react."""
 
     moved: int  # jobs submitted at another date than in the log
     last_submit_s: float  # the last submission,
     last_end_s: float  # and the last end, in seconds since the workload's origin
     jobs_a_day: float  # jobs that ran, over the makespan
-
-    def as_dict(self) -> dict[str, float]:
-        """As a dict by field, for JSON."""
-        return asdict(self)
 
     def as_text(self) -> str:
         """One line."""

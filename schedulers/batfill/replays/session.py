@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from batfill.replays.plots import Plot
 
 SAVED_FORMAT = "batfill replay 25"
-FILES = {"calendar": Calendar.of, "backfill_while": Gate.of_rows}  # arguments whose rows are saved, and what reads them
+FILES = {"calendar": Calendar.of, "backfill_while": Gate.of}  # arguments whose rows are saved, and what reads them
 # The columns of a job table in a file, with their types. A value for each job; those that may be None may be missing.
 OF_JOBS = {
     "ids": "U",
