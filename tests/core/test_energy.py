@@ -37,7 +37,7 @@ SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 def budget(rate_w, begin, end, *, idle_w=0, holds=False):
     """So many watts from one second until another."""
     joules = rate_w * (end - begin)
-    return Budget(joules, float(begin), float(end), "watts", idle_w, holds, WATTS)
+    return Budget(joules, float(begin), float(end), idle_w, holds, WATTS)
 
 
 # Who starts when: of each claim (budget, jobs, what they draw, starts), on 4 processors in order of submission

@@ -119,7 +119,7 @@ def budgets(draw, n_jobs, unit_s):
     rate_w = idle_w + int(draw(st.sampled_from([0.3, 1, 2])) * most) + draw(st.integers(1, 2))
     end, holds = math.ceil(begin + lasts), draw(st.booleans())
     joules = rate_w * (end - int(begin))
-    return Budget(joules, float(int(begin)), float(end), "watts", idle_w, holds, WATTS), watts
+    return Budget(joules, float(int(begin)), float(end), idle_w, holds, WATTS), watts
 
 
 @st.composite

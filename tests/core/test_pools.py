@@ -250,7 +250,7 @@ def test_jobs_state_what_they_take_in_resources_or_fields_and_others_take_nothin
     content["jobs"][1] |= {"resources": "none", "watts": None}
     path = tmp_path / "made.json"
     path.write_text(json.dumps({"nb_res": 4, **content}))
-    pools = Pools.of("pool", "licences=2,power=1kW@watts,slots=4@2").pools
+    pools = Pools.of("pool", "licences=2,power=1kW@watts,slots=4@2")
     jobs = bf.read(path).jobs
     assert [pool.amounts(jobs).tolist() for pool in pools] == [[2, 0, 0], [13, 0, 0], [4, 2, 2]]
     known = {"licences": 2.0, "watts": 12.5}
@@ -297,7 +297,7 @@ def test_memory_is_what_each_processor_of_a_log_requests(tmp_path):
     rows = [row | {"requested_memory_kb": 1_500_001}, row | {"job": 2}]
     path = tmp_path / "made.swf"
     path.write_text("; MaxProcs: 4\n" + "\n".join(" ".join(str(one[name]) for name in FIELDS) for one in rows))
-    assert Pools.of("pool", "memory=4GB").pools[0].amounts(bf.read(path).jobs).tolist() == [3_000_002, 0]
+    assert Pools.of("pool", "memory=4GB")[0].amounts(bf.read(path).jobs).tolist() == [3_000_002, 0]
     result = bf.replay(path, pool="memory=2GB")
     assert result.figures.rejected == 1
     assert "1 jobs want more (first: 1)" in result.as_text()

@@ -18,8 +18,8 @@ import pytest
 
 from batfill.cli import main
 from batfill.cli.app import app
-from batfill.cli.parameters import SITE
 from batfill.model.options import NAMES, OPTIONS, Options, of_arguments
+from batfill_site.cli.of_slurm import SITE
 from command import batfill
 from swf_text import row
 

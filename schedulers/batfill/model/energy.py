@@ -35,7 +35,6 @@ class Budget:
     joules: int
     begin: Any  # seconds of the log, or a date
     end: Any
-    watts: str = ""  # what jobs draw, as behind a pool's @; empty: what they take of the pool `power`
     idle_w: int = 0  # what the machine draws without jobs
     holds: bool = False  # whether reservations hold joules, too
     pool: Pool | None = None  # what jobs draw, of which there is always enough; None until a pool says it
@@ -53,7 +52,7 @@ class Budget:
         if found is None:
             raise BatfillError(f"{where}: {value!r:.60} is no budget; {FORM}")
         energy, begin, end, words = found.groups()
-        dates = [second_or_date(where, name, text) for name, text in (("begin", begin), ("end", end))]
+        from_s, until_s = (second_or_date(where, name, text) for name, text in (("begin", begin), ("end", end)))
         given: dict[str, Any] = {}
         for word in words.split(",")[1:]:
             name, equals, text = (part.strip() for part in word.partition("="))
@@ -61,12 +60,8 @@ class Budget:
                 raise BatfillError(f"{where}: {word!r:.60} is not part of a budget, or given twice; {FORM}")
             given[name] = text
         idle_w = amount_in(where, given["idle"], "W") if "idle" in given else 0
-        watts, pool = given.get("watts", ""), None
-        if watts:
-            each, field = takes_of(where, watts, "W")
-            pool = Pool(DRAWN, MOST, each, field, base="W")
-            watts = field or amount_text(each or 0, "W")
-        made = cls(amount_in(where, energy, "J"), dates[0], dates[1], watts, idle_w, "head-holds" in given, pool)
+        pool = Pool(DRAWN, MOST, *takes_of(where, given["watts"], "W"), base="W") if given.get("watts") else None
+        made = cls(amount_in(where, energy, "J"), from_s, until_s, idle_w, "head-holds" in given, pool)
         made.check(where)
         return made
 
@@ -89,7 +84,7 @@ class Budget:
     def name(self) -> str:
         """As a user writes it."""
         begin, end = (as_field(date) for date in (self.begin, self.end))
-        watts = f",watts={self.watts}" if self.watts else ""
+        watts = f",watts={self.pool.takes}" if self.pool else ""
         idle = f",idle={amount_text(self.idle_w, 'W')}" if self.idle_w else ""
         return f"{amount_text(self.joules, 'J')}@{begin}..{end}{watts}{idle}{',head-holds' * self.holds}"
 

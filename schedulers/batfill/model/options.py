@@ -285,7 +285,7 @@ class Options:
     @property
     def pools(self) -> tuple[Pool, ...]:
         """What jobs take beside processors."""
-        return () if self.pool is None else self.pool.pools
+        return self.pool or ()
 
     @property
     def taken(self) -> list[tuple[str, Pool]]:

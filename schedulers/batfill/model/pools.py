@@ -1,6 +1,6 @@
 """Pools: what jobs take beside processors, such as power or licences, and how much of it there is.
 
->>> power, licences = Pools.of("pool", "power=250kW@100W, licences=40:skip").pools
+>>> power, licences = Pools.of("pool", "power=250kW@100W, licences=40:skip")
 >>> power.capacity, power.each, licences.skips
 (250000, 100, True)
 >>> Pools.of("pool", "licences=40W@2").name
@@ -54,16 +54,16 @@ class Pool:
     base: str = ""  # the unit
 
     @property
-    def text(self) -> str:
-        """As a user writes it."""
-        takes = "" if self.each is None else f"@{amount_text(self.each, self.base)}"
-        takes = f"@{self.field}" if self.field else takes
-        return f"{self.name}={amount_text(self.capacity, self.base)}{takes}{self.lacking}"
+    def takes(self) -> str:
+        """What a job takes, as a user writes it."""
+        return self.field if self.each is None else amount_text(self.each, self.base)
 
     @property
-    def lacking(self) -> str:
-        """The word for what becomes of a job that lacks it."""
-        return ":user" if self.of_user else ":skip" if self.skips else ""
+    def text(self) -> str:
+        """As a user writes it."""
+        takes = f"@{self.takes}" if self.takes else ""
+        lacking = ":user" if self.of_user else ":skip" if self.skips else ""
+        return f"{self.name}={amount_text(self.capacity, self.base)}{takes}{lacking}"
 
     @property
     def reserves(self) -> bool:
@@ -106,16 +106,15 @@ class Pool:
         return np.broadcast_to(taken, np.shape(procs)).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Pools:
+class Pools(tuple[Pool, ...]):
     """The pools that a user has named, as the option `pool`."""
 
-    pools: tuple[Pool, ...]
+    __slots__ = ()
 
     @property
     def name(self) -> str:
         """As a user writes them."""
-        return ",".join(pool.text for pool in self.pools)
+        return ",".join(pool.text for pool in self)
 
     @classmethod
     def of(cls, option: str, value: Any) -> Pools:
@@ -126,13 +125,10 @@ class Pools:
         """
         if isinstance(value, Pools):
             return value
-        given: list[Any] = [value]
-        if isinstance(value, Iterable) and not isinstance(value, str):
-            given = list(value)
+        given = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
         if not given or not all(isinstance(one, str) for one in given):
             raise BatfillError(f"option {option}: {value!r:.60} is no pool; {FORM}")
-        words = [word.strip() for one in given for word in one.split(",")]
-        pools = tuple(pool_of(option, word) for word in words)
+        pools = [pool_of(option, word.strip()) for one in given for word in one.split(",")]
         names = [pool.name for pool in pools]
         if twice := [name for name in names if names.count(name) > 1]:
             raise BatfillError(f"option {option}: {twice[0]} is given twice; give each pool once")

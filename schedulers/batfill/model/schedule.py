@@ -264,13 +264,18 @@ class Schedule(ReadOnly):
         ran = self.ended
         at_s, away = (self.calendar or NO_WINDOWS).away(pool)
         at_s = at_s.clip(max=self.end_s[ran].max(initial=0.0))  # later ones are of no account
-        whole, killed = amounts[ran], amounts[self.kills["row"]]
-        dates = np.concatenate([at_s, self.start_s[ran], self.end_s[ran], self.kills["start_s"], self.kills["end_s"]])
+        dates, steps = self.steps(ran, amounts)
+        dates, idle = np.concatenate([at_s, dates]), np.zeros(len(at_s), np.int64)
         in_order = np.argsort(dates, kind="stable")
-        idle = np.zeros(len(at_s), np.int64)
-        used = np.cumsum(np.concatenate([idle, whole, -whole, killed, -killed])[in_order])
-        taken = np.cumsum(np.concatenate([np.diff(away), np.zeros(len(dates) - len(at_s), np.int64)])[in_order])
+        used = np.cumsum(np.concatenate([idle, steps])[in_order])
+        taken = np.cumsum(np.concatenate([np.diff(away), 0 * steps])[in_order])
         return dates[in_order], used, taken
+
+    def steps(self, of: NDArray[np.bool_], amounts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """When tries of these jobs start and end, and by how much each date changes what they use, in no order."""
+        whole, killed, kills = amounts[of], amounts[self.kills["row"]], self.kills
+        dates = np.concatenate([self.start_s[of], self.end_s[of], kills["start_s"], kills["end_s"]])
+        return dates, np.concatenate([whole, -whole, killed, -killed])
 
     def drawn(self) -> Drawn | None:
         """What was drawn of the energy budget until its end, or the last instant processed; None without one."""
@@ -278,14 +283,11 @@ class Schedule(ReadOnly):
             return None
         assert self.budget.pool is not None
         budget, watts = self.budget, self.budget.pool.amounts(self.jobs)
-        started = ~np.isnan(self.start_s)
-        begins = np.concatenate([self.start_s[started], self.kills["start_s"]])
-        ends = np.concatenate([self.end_s[started], self.kills["end_s"]])
-        each = np.concatenate([watts[started], watts[self.kills["row"]]])
+        dates, steps = self.steps(~np.isnan(self.start_s), watts)
         until_s = max(min(budget.end, self.until_s), budget.begin)
-        dates = np.concatenate([[budget.begin, until_s], begins, ends]).clip(budget.begin, until_s)
+        dates = np.concatenate([[budget.begin, until_s], dates]).clip(budget.begin, until_s)
         in_order = np.argsort(dates, kind="stable")
-        drawn_w = budget.idle_w + np.cumsum(np.concatenate([[0, 0], each, -each])[in_order])
+        drawn_w = budget.idle_w + np.cumsum(np.concatenate([[0, 0], steps])[in_order])
         lasts_s = np.diff(dates[in_order], append=until_s)
         gains = (budget.rate_w - drawn_w) * lasts_s
         after = np.cumsum(gains)

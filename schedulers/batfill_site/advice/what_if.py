@@ -464,7 +464,7 @@ def what_if(
     read = read_once(log, **how.reading)
     workload, jobs, size = how.jobs(read)
     if shared.get("pool"):  # whatever the order, the same jobs run
-        pools = Pools.of("pool", shared["pool"]).pools
+        pools = Pools.of("pool", shared["pool"])
         jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
         if not len(jobs):
             raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
