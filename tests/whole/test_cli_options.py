@@ -157,7 +157,9 @@ def leaves(value):
     elif isinstance(value, slice):
         yield from (value.start, value.stop)
     elif dataclasses.is_dataclass(value):
-        yield from leaves([getattr(value, field.name) for field in dataclasses.fields(value)])
+        yield from leaves(
+            [getattr(value, "name", ""), *(getattr(value, field.name) for field in dataclasses.fields(value))]
+        )
     elif isinstance(value, (str, int, float, Path)) or value is None:
         yield value
 

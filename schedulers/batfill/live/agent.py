@@ -38,12 +38,13 @@ from batfill.model.options import (
     PRESETS,
     REJECT,
     UNLIMITED,
+    WARNINGS,
     Options,
     lapses,
     plans_machines,
     refuse_replayed,
 )
-from batfill.model.pools import MOST, amount_text
+from batfill.model.pools import amount_text
 from batfill.model.rows import margin_of
 from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject, WaitingTime
 from batfill.workloads.batsim_json import READ_FIELDS, unread_lines
@@ -104,7 +105,7 @@ class Agent:
         self.chosen = self.chosen.in_seconds(None)
         if self.chosen.calendar is not None:  # what no machine changes: a simulator may be waiting when it is known
             self.chosen.calendar.require_form(by_ids=self.margin_s is not None)
-        state_options(self.stated())
+        state_options(self.stated(), more=False)
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
         self.say: Callable[[Decision], None]
@@ -249,8 +250,9 @@ class Agent:
                 spare[pool.name] = pool.capacity - amount
                 self.taken.add(pool.name)
             if spare.get(pool.name, 0) < 0:
-                amounts = "no number >= 0" if amount > MOST else amount_text(int(amount), pool.base)
-                return f"{amounts} of {pool.name}", f"more {pool.name} than there is"
+                if request.amounts.get(pool.reads) == math.inf:
+                    return f"no number >= 0 of {pool.name}", f"no number of {pool.name}"
+                return f"{amount_text(int(amount), pool.base)} of {pool.name}", f"more {pool.name} than there is"
         if calendar and not calendar.has_gap(spare, request.request_s, request.submit_s):
             return f"{procs} of {size} machines, for which {calendar.name} has no gap", f"a gap in {calendar.name}"
         needs_walltime = self.cluster.plan is not None or self.live[UNLIMITED] == REJECT
@@ -321,17 +323,19 @@ class Agent:
         """
         self.done = True
         self.ledger.check(over=False)
-        for line in unread_lines(self.unread):
-            log.warning("%s", line)
+        warnings = [*unread_lines(self.unread)]
         if self.rejected:
-            log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
+            warnings.append(f"{self.rejected} jobs were rejected: they request {' or '.join(sorted(self.reasons))}")
         for option, pool in self.chosen.taken:
             if pool.name not in self.taken:
-                log.warning("option %s did nothing: %s", option, pool.unused)
+                warnings.append(f"option {option} did nothing: {pool.unused}")
         if self.chosen.small == CLASS and not self.has_classes:
-            log.warning(
+            warnings.append(
                 "option small did nothing: no job had a field `class`; choose small all, or a workload with classes"
             )
+        for line in warnings:
+            log.warning("%s", line)
+        state_options({WARNINGS: warnings})
 
     # The decision
 
@@ -444,10 +448,11 @@ def with_options(agent: Agent, text: str, where: str) -> tuple[Agent, bool | Non
     return whole, acknowledge
 
 
-def state_options(stated: dict[str, Any]) -> None:
-    """Write the options in force as JSON to the file named by `OPTIONS_FILE`, which `batfill run` reads."""
+def state_options(stated: dict[str, Any], *, more: bool = True) -> None:
+    """Write options in force as JSON to the file named by `OPTIONS_FILE`, for `batfill run`; `more`: add them."""
     if path := os.environ.get(OPTIONS_FILE):
         try:
-            Path(path).write_text(json.dumps(stated))
+            known = json.loads(Path(path).read_text()) if more else {}
+            Path(path).write_text(json.dumps(known | stated))
         except OSError as error:
             log.warning("%s: the options in force cannot be written: %s", path, error)
