@@ -126,6 +126,15 @@ def test_the_periods_of_a_gate_in_python_are_numbers_or_text_and_its_digest_says
     assert digest == made.pop().digest != Gate.given("gate", [(0, 61), (90, math.inf)]).digest
 
 
+def test_a_result_states_for_how_long_the_gate_was_open():
+    log = bf.Workload("made", table([(10, 60, 60, 1), (10, 90, 90, 1)]), 4)
+    for gate, open_s in (([(0, 40), (80, None)], 50), ([(0, math.inf)], 90), ([(200, 300)], 0), ([], 0)):
+        result = bf.replay(log, backfill_while=gate)
+        assert result.as_dict()["gate"] == {"open_s": open_s, "span_s": 90}
+        assert f"gate         open for {open_s / 90:.2%} of 1 min 30 s" in result.as_text()
+    assert "gate" not in bf.replay(log).as_dict()
+
+
 def test_a_saved_or_forked_replay_keeps_its_gate(tmp_path):
     log = bf.Workload("made", random_table(3, n_jobs=80, size=9, span_s=90, longest=20), 9)
     result = bf.replay(log, "saf", backfill_while=[(10, 30), (50, math.inf)])

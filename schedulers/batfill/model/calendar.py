@@ -304,9 +304,9 @@ class Calendar:
         at_s = np.array([date.at_s for date in changes], np.float64)
         return at_s, np.concatenate([[0], np.cumsum([-date.amount for date in changes], dtype=np.int64)])
 
-    def away_proc_s(self, from_s: float, until_s: float) -> float:
-        """The processor-seconds of the windows between two dates."""
-        at_s, away = self.away()
+    def away_proc_s(self, from_s: float, until_s: float, pool: str = "") -> float:
+        """The processor-seconds of the windows between two dates, or what is missing of a pool times its seconds."""
+        at_s, away = self.away(pool)
         return float((np.diff(np.clip(at_s, from_s, until_s), prepend=from_s, append=until_s) * away).sum())
 
     def has_gap(self, spare: Mapping[str, int], span_s: float, submit_s: float) -> bool:

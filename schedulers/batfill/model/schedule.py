@@ -13,6 +13,7 @@ from batfill.base.tables import AsDict, ReadOnly, same_values
 from batfill.base.words import duration, instant
 from batfill.model.calendar import NO_WINDOWS, Calendar
 from batfill.model.energy import Budget
+from batfill.model.gate import GATE, Gate
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import DAY_S, JobTable
 from batfill.model.metrics import TAU_S, Summary, summarize
@@ -105,6 +106,18 @@ class Drawn(AsDict):
 
 
 @dataclass(frozen=True, slots=True)
+class Open(AsDict):
+    """How long a gate let jobs be backfilled in a run."""
+
+    open_s: float
+    span_s: float  # from the first submission to the last end
+
+    def as_text(self) -> str:
+        """One line."""
+        return f"open for {self.open_s / self.span_s if self.span_s else 0:.2%} of {duration(self.span_s)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Closed(AsDict):
     """How a scheduler has moved a log whose users react."""
 
@@ -137,6 +150,7 @@ class Schedule(ReadOnly):
     pools: tuple[Pool, ...] = ()  # what jobs take beside processors,
     wants: NDArray[np.int64] | None = None  # (n_jobs, n_pools)  and how much; None without pools
     budget: Budget | None = None  # of energy, in seconds
+    gate: Gate | None = None  # on backfilling, in seconds
 
     def __eq__(self, other: object) -> bool:
         """Whether the other schedule starts equal jobs at the same instants in the same order, and kills the same."""
@@ -157,6 +171,29 @@ class Schedule(ReadOnly):
         """From the submission to the start of the final try; nan before that start."""
         return self.start_s - self.submit_s
 
+    def limits(self) -> list[tuple[str, Any]]:
+        """What came of each rule beside the order in this run, behind its name; each has `as_dict` and `as_text`."""
+        found = [
+            ("calendar", None if self.calendar is None else self.away()),
+            *(("pool", use) for use in self.uses()),
+            ("energy", self.drawn()),
+            ("gate", self.opened()),
+            ("feedback", self.closed()),
+        ]
+        return [(name, one) for name, one in found if one is not None]
+
+    def opened(self) -> Open | None:
+        """How long the gate was open; None without one."""
+        if self.gate is None:
+            return None
+        from_s, until_s = self.span()
+        return Open(abs(self.gate.away_proc_s(from_s, until_s, GATE)), until_s - from_s)
+
+    def span(self) -> tuple[float, float]:
+        """The first submission and the last end of the jobs that have ended; zeros without any."""
+        ran = self.ended
+        return (float(self.submit_s[ran].min()), float(self.end_s[ran].max())) if ran.any() else (0.0, 0.0)
+
     def closed(self) -> Closed | None:
         """What a closed replay should be compared in beside the waits; None for an open one."""
         if self.closed_submit_s is None:
@@ -164,10 +201,11 @@ class Schedule(ReadOnly):
         ran, came = self.ended, np.isfinite(self.submit_s)
         if not ran.any():
             return Closed(0, 0.0, 0.0, 0.0)
-        span_s = float(self.end_s[ran].max() - self.submit_s[ran].min())
+        from_s, until_s = self.span()
+        span_s = until_s - from_s
         moved = int((self.submit_s != self.jobs.submit_s)[came].sum())
         a_day = float(ran.sum()) / (span_s / DAY_S) if span_s > 0 else 0.0
-        return Closed(moved, float(self.submit_s[came].max()), float(self.end_s[ran].max()), a_day)
+        return Closed(moved, float(self.submit_s[came].max()), until_s, a_day)
 
     @property
     def ended(self) -> NDArray[np.bool_]:
@@ -234,10 +272,10 @@ class Schedule(ReadOnly):
     def away(self) -> Away:
         """What the calendar has taken, from the first submission to the last end of the jobs that have ended."""
         assert self.calendar is not None
-        ran, failed = self.ended, self.kills[self.kills["failed"] != 0]
-        if not ran.any():
+        failed = self.kills[self.kills["failed"] != 0]
+        if not self.ended.any():
             return Away(0.0, 0.0, len(failed), 0.0)
-        from_s, until_s = float(self.submit_s[ran].min()), float(self.end_s[ran].max())
+        from_s, until_s = self.span()
         away_proc_s = self.calendar.away_proc_s(from_s, until_s)
         dates, available = self.available()
         lasts_s = np.diff(np.clip(dates, from_s, until_s), append=until_s)
@@ -301,10 +339,10 @@ class Schedule(ReadOnly):
 
     def uses(self) -> list[Use]:
         """How the pools of the machine were used, from the first submission to the last end of jobs that have ended."""
-        found, ran = [], self.ended
-        if self.wants is None or not ran.any():
-            return []
-        from_s, until_s = float(self.submit_s[ran].min()), float(self.end_s[ran].max())
+        found: list[Use] = []
+        if self.wants is None or not self.ended.any():
+            return found
+        from_s, until_s = self.span()
         for pool, amounts in zip(self.pools, self.wants.T, strict=True):
             if pool.of_user:
                 continue

@@ -106,6 +106,7 @@ class Replay(JobRows):
                 "or small all with a duration as divider"
             )
         self.workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
+        self.workload = self.workload.with_read(self.options.fields)
         self.options.require_classes(self.workload.jobs, self.workload.name)
         self.changes: tuple[tuple[float, Options], ...] = ()
         self.forked_s: float | None = None  # where a fork left its original

@@ -53,7 +53,7 @@ class Plan:
 
     def warnings(self) -> dict[str, tuple[str, ...]]:
         """See `warnings_by_log`."""
-        return warnings_by_log(planned.trace for planned in self.runs)
+        return warnings_by_log((planned.trace, Options.of(planned.run.given).fields) for planned in self.runs)
 
     def left(self, finished: Iterable[str]) -> list[Planned]:
         """The runs that are not finished."""

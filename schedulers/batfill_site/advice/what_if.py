@@ -463,6 +463,7 @@ def what_if(
     withheld = beyond(system, tried)
     read = read_once(log, **how.reading)
     workload, jobs, size = how.jobs(read)
+    workload = workload.with_read(Options.of(tried[0].options).fields)
     if shared.get("pool"):  # whatever the order, the same jobs run
         pools = Pools.of("pool", shared["pool"])
         jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
