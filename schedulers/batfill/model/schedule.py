@@ -182,6 +182,17 @@ class Schedule(ReadOnly):
         ]
         return [(name, one) for name, one in found if one is not None]
 
+    def unreached(self) -> list[str]:
+        """A line for each option whose dates all lie behind the end, perhaps as they are of another clock."""
+        dated = {"calendar": self.calendar, "backfill-while": self.gate, "energy-budget": self.budget}
+        begins_s = {name: min((date.at_s for date in one.changes), default=0.0) for name, one in dated.items() if one}
+        _, end_s = self.span()
+        return [
+            f"option {name} did nothing: it begins at {begin_s:,.0f} s, and the last job ended at {end_s:,.0f} s"
+            for name, begin_s in begins_s.items()
+            if begin_s > end_s
+        ]
+
     def opened(self) -> Open | None:
         """How long the gate was open; None without one."""
         if self.gate is None:

@@ -109,7 +109,7 @@ class Result(ReadOnly, KeptRows):
             "workload": self.workload.name,
             "workload_sha256": self.workload.digest,
             "workload_notes": list(self.workload.notes),
-            "warnings": list(self.workload.warnings),
+            "warnings": self.warnings,
             "procs": self.size,
             "tau_s": self.tau_s,
             "options": self.stated(),
@@ -118,6 +118,11 @@ class Result(ReadOnly, KeptRows):
             "engine": ENGINE,
             "version": __version__,
         }
+
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons to doubt the figures, one line each."""
+        return [*self.workload.warnings, *(self.schedule.unreached() if self.ended else ())]
 
     def limits(self) -> dict[str, Any]:
         """`Schedule.limits` for JSON; a calendar's windows as their begins, their ends, None for never, and widths."""
@@ -232,7 +237,7 @@ class Result(ReadOnly, KeptRows):
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
             *((name, one.as_text()) for name, one in self.schedule.limits()),
             ("time", f"{reading}{took(self.simulate_s)} simulating ({ENGINE} {__version__})"),
-            *(("warning", warning) for warning in self.workload.warnings),
+            *(("warning", warning) for warning in self.warnings),
             *(("note", note) for note in self.workload.notes),
         ]
 
