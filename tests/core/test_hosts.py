@@ -186,11 +186,13 @@ def test_a_live_scheduler_says_what_no_job_takes_of_a_pool_and_what_is_more_than
     assert "not modelled" not in caplog.text
 
 
-def test_a_live_scheduler_says_if_no_job_had_a_user(written, caplog):
+def test_a_live_scheduler_says_if_no_job_had_a_user_or_no_date_came(written, caplog):
     jobs, says = random_table(8, n_jobs=9, size=12, span_s=67), "max-running did nothing: no job has a user"
     for user, said in ((7, False), (-1, True)):
         path = written(dataclasses.replace(jobs, user=np.full(9, user)), 12)
-        starts_of_plugin(load_document(path), 12, policy="fcfs", **{"max-running": 1})
+        night = {"backfill-while": [(1_700_000_000, 1_700_003_600)]}
+        starts_of_plugin(load_document(path), 12, policy="fcfs", **{"max-running": 1}, **night)
+        assert "option backfill-while did nothing: it begins at 1,700,000,000 s, and the last job ended" in caplog.text
         assert (says in caplog.text) == said
 
 

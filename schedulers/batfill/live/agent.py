@@ -25,6 +25,7 @@ from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, windows_of
 from batfill.live.request import Registration
+from batfill.model.dates import unreached
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, LONGEST_S, SMALL
 from batfill.model.options import (
@@ -115,6 +116,7 @@ class Agent:
         self.unread: Counter[str] = Counter()  # the jobs that have a field which nothing reads, by the field
         self.taken: set[str] = set()  # pools of which a job has taken something
         self.has_classes = False  # whether a job has a class
+        self.end_s = math.inf  # when the last job has ended
         self.rejected = 0
         self.reasons: set[str] = set()  # what the rejected jobs request
         self.change_s = -math.inf  # the last date of the calendar for which a call was requested
@@ -290,6 +292,7 @@ class Agent:
         again = request.next_try() if killed and job in self.killed else None
         name = again.name if again is not None else None
         self.killed.discard(job)
+        self.end_s = now_s
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
@@ -333,6 +336,7 @@ class Agent:
             warnings.append(
                 "option small did nothing: no job had a field `class`; choose small all, or a workload with classes"
             )
+        warnings += unreached({name.replace("_", "-"): one for name, one in self.chosen.dated.items()}, self.end_s)
         for line in warnings:
             log.warning("%s", line)
         state_options({WARNINGS: warnings})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from math import inf
 from pathlib import Path
@@ -81,6 +81,19 @@ def second(where: str, date: Any, clock: Clock | None) -> Any:
     if clock is None:
         raise BatfillError(f"{where}: {date.isoformat()} is a date, and the workload has no clock; give seconds")
     return clock.second(date)
+
+
+def unreached(dated: Mapping[str, Any], end_s: float) -> list[str]:
+    """A line for each option whose dates, in seconds, all lie behind the last end, perhaps those of another clock.
+
+    `dated`: what each option has, None for nothing.
+    """
+    begins_s = {name: min((date.at_s for date in one.changes), default=0.0) for name, one in dated.items() if one}
+    return [
+        f"option {name} did nothing: it begins at {begin_s:,.0f} s, and the last job ended at {end_s:,.0f} s"
+        for name, begin_s in begins_s.items()
+        if begin_s > end_s
+    ]
 
 
 def read_rows(path: Path, known: Sequence[str], needed: Sequence[str], remedy: str) -> tuple[list[dict[str, Any]], str]:

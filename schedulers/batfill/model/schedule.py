@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from batfill.base.tables import AsDict, ReadOnly, same_values
 from batfill.base.words import duration, instant
 from batfill.model.calendar import NO_WINDOWS, Calendar
+from batfill.model.dates import unreached
 from batfill.model.energy import Budget
 from batfill.model.gate import GATE, Gate
 from batfill.model.invariants import require_at_most, require_once
@@ -183,15 +184,9 @@ class Schedule(ReadOnly):
         return [(name, one) for name, one in found if one is not None]
 
     def unreached(self) -> list[str]:
-        """A line for each option whose dates all lie behind the end, perhaps as they are of another clock."""
+        """As `dates.unreached`, of this run."""
         dated = {"calendar": self.calendar, "backfill-while": self.gate, "energy-budget": self.budget}
-        begins_s = {name: min((date.at_s for date in one.changes), default=0.0) for name, one in dated.items() if one}
-        _, end_s = self.span()
-        return [
-            f"option {name} did nothing: it begins at {begin_s:,.0f} s, and the last job ended at {end_s:,.0f} s"
-            for name, begin_s in begins_s.items()
-            if begin_s > end_s
-        ]
+        return unreached(dated, self.span()[1])
 
     def opened(self) -> Open | None:
         """How long the gate was open; None without one."""
