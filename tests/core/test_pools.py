@@ -22,7 +22,6 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.workloads.batsim_json import load_document
 from batfill.workloads.swf_log import FIELDS
-from batfill_lab.env import SchedulingEnv
 from command import batfill, json_result, refusal
 from oracle import assert_same, oracle
 from plugin import starts_of_plugin
@@ -209,22 +208,6 @@ def test_what_takes_no_pools_says_so():
         bf.job_table(submit_s=[0, 1], runtime_s=[1, 1], walltime_s=[1, 1], procs=[1, 1], amounts={"a": [1]})
     with pytest.raises(BatfillError, match=r"1 of 2 jobs have amounts that is not numbers >= 0"):
         bf.job_table(submit_s=[0, 1], runtime_s=[1, 1], walltime_s=[1, 1], procs=[1, 1], amounts={"a": [1, -1]})
-
-
-@pytest.mark.parametrize("option", ["pool", "backfill_while", "energy_budget"])
-def test_what_compares_orders_without_pools_gates_and_budgets_refuses_them_by_name(option):
-    given = {option: {"pool": "a=9@1", "backfill_while": [(0, 9)], "energy_budget": "9kWh@0..9,watts=1W"}[option]}
-    at = {"at": 86_400.0}
-    for refuse in (
-        bf.tune,
-        bf.select,
-        bf.fit,
-        SchedulingEnv,
-        bf.fidelity,
-        lambda *log, **how: bf.when(*log, **at, **how),
-    ):
-        with pytest.raises(BatfillError, match=rf"\b{option}\b"):
-            refuse(SAMPLE, **given)
 
 
 # Where amounts come from, and what is stated

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from batfill.base.doors import door
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.machines import intervals_text
 from batfill.learn import Judgement
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 
     from batfill.learn.events import KnowledgeByName
     from batfill.live.request import Request
-    from batfill.live.selection import PolicyChoice
-    from batfill.online.selection import Selection
     from batfill.protocol.decisions import Decision
 
 log = logging.getLogger("batfill")
@@ -69,21 +68,19 @@ class Agent:
     """EASY backfilling for a simulation: it decides when a replay does; lowest machine ids first."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """An agent with these options of `options.Options` and `online.selection.Selection`.
+        """An agent with these options of `options.Options` and of `select`.
 
         Raises:
             BatfillError: an option cannot be used.
         """
         # Selection and learning are imported only where they are used: a simulator may be waiting.
         self.given = dict(options)
-        self.selection: Selection | None = None
-        self.choice: PolicyChoice | None = None
+        self.selection: Any = None  # the settings of the option `select`,
+        self.choice: Any = None  # and what it chooses by, once the machines are known
         self.knowledge: KnowledgeByName | None = None
         plain = options
         if options.get("select") is not None:
-            from batfill.online.selection import Selection
-
-            self.selection, plain = Selection.taken_from(options)
+            self.selection, plain = door("Selection").taken_from(options)
         self.preset = plain.get("preset") or NO_PRESET
         if plans_machines(self.preset):  # of which `Options` know nothing
             given = {name: value for name, value in plain.items() if value is not None}
@@ -142,9 +139,7 @@ class Agent:
                 "the lines of kind failure out"
             )
         if self.selection:
-            from batfill.live.selection import PolicyChoice
-
-            PolicyChoice.check(chosen)
+            door("PolicyChoice").check(chosen)
         if self.margin_s is not None:
             KeptPlan.check(chosen)
 
@@ -180,9 +175,7 @@ class Agent:
             self.chosen.calendar.require_machine(len(self.machines), self.chosen.pools, ids)
         self.ledger = Ledger(len(self.machines))
         if self.selection:
-            from batfill.live.selection import PolicyChoice
-
-            self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
+            self.choice = door("PolicyChoice")(self.cluster, self.chosen, self.selection)
         if self.kills and not (registration.allowed and registration.reuses_profiles):
             raise BatfillError(
                 f"option kill: {self.chosen.kill} kills jobs and submits them again; "

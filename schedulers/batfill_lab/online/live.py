@@ -12,14 +12,14 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import UNKNOWN, JobTable
 from batfill.model.options import NO_SMALL, PROCESSORS
-from batfill.online.feedback import Past, Site
-from batfill.online.selection import BEFORE_S
+from batfill_lab.online.feedback import Past, Site
+from batfill_lab.online.selection import BEFORE_S
 
 if TYPE_CHECKING:
     from batfill.live.cluster import Cluster
     from batfill.live.request import Request
     from batfill.model.options import Options
-    from batfill.online.selection import Selection
+    from batfill_lab.online.selection import Selection
 
 log = logging.getLogger("batfill")
 
