@@ -182,7 +182,7 @@ def test_a_live_scheduler_says_what_no_job_takes_of_a_pool_and_what_is_more_than
     assert "requests 3 of p0: rejected; further such jobs are only counted" in caplog.text
     assert "9 jobs were rejected: they request more p0 than there is" in caplog.text
     for option, field in (("pool", "p1"), ("energy-budget", "p2")):
-        assert f"option {option} did nothing: no job has a field {field} above 0; name another one" in caplog.text
+        assert f"option {option} did nothing: no job has a field {field} above 0; name another" in caplog.text
     assert "not modelled" not in caplog.text
 
 

@@ -391,7 +391,7 @@ class Options:
         for name, pool in self.taken if len(jobs) else ():
             amounts = pool.amounts(jobs) * ((jobs.user >= 0) | (not pool.of_user))
             if not amounts.any():
-                raise BatfillError(f"{source}: option {name}: {pool.unused}; or leave it out")
+                raise BatfillError(f"{source}: option {name}: {pool.unused}")
             if (odd := pool.odd(jobs)) is not None:
                 raise BatfillError(f"{source}: option {name}: {pool.reads} of job {odd} is no number >= 0; correct it")
 

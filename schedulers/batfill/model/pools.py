@@ -79,9 +79,9 @@ class Pool:
     def unused(self) -> str:
         """The words for a pool of which no job takes anything."""
         if not self.reads:
-            return "no job has a user; take a workload with users"
+            return "no job has a user; leave it out, or take a workload with users"
         of = " of a user" * self.of_user
-        return f"no job{of} has a field {self.reads} above 0; name another one, or give what a processor takes"
+        return f"no job{of} has a field {self.reads} above 0; name another, or what a processor takes, or leave it out"
 
     def amounts(self, jobs: JobTable) -> NDArray[np.int64]:
         """What each job takes, (n_jobs,)."""
