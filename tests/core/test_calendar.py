@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import math
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -171,6 +172,23 @@ def test_a_replay_in_python_takes_a_calendar_and_keeps_it_in_forks_and_files(tmp
     assert frame.mean_wait_s["saf"] == whole.figures.mean_wait_s
     assert frame.attrs["calendar_sha256"] == calendar.digest
     assert whole.about()["calendar_sha256"] == calendar.digest
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (7, "calendar: 7 are not rows; give a dict for each window"),
+        ([7], "calendar: window 1: 7 is not a row"),
+        (
+            [{"kind": "announced", "begin": 0, "end": 9, "processors": 1, "anounced": 0}],
+            "window 1: 'anounced' is unknown",
+        ),
+        ([{"kind": "announced", "begin": 0, "processors": 1}, {"kind": "failure"}], "window 2: has no begin"),
+    ],
+)
+def test_rows_from_python_are_checked_as_those_of_a_file(rows, says):
+    with pytest.raises(BatfillError, match=re.escape(says)):
+        Calendar.of(rows)
 
 
 FAILING = bf.Calendar.of([{"kind": "failure", "begin": 1e4, "end": 2e4, "processors": 60}])

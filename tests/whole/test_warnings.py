@@ -141,8 +141,8 @@ def test_a_run_warns_of_what_its_scheduler_has_not_read_and_of_options_that_did_
     assert [line for line in warned if "requested time" not in line] == [
         "not modelled: the field gpus of 60 jobs",
         "50 jobs were rejected: they request more licences than there is",
-        "option pool did nothing: no job has a field tokens above 0; name another, or what a processor takes, or leave it "
-        "out",
+        "option pool did nothing: no job has a field tokens above 0; name another, or what a processor takes, or "
+        "leave it out",
     ]
     assert all(f"batfill: warning: {line}" in done.err for line in warned)
 

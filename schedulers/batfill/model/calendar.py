@@ -153,6 +153,8 @@ class Calendar:
             where = f"{name}: {f'line {line}' if line else f'window {number}'}"
             if not isinstance(row, Mapping):
                 raise BatfillError(f"{where}: {row!r:.60} is not a row; give a dict with {', '.join(NEEDED)}")
+            if other := [name for name in row if name not in (*COLUMNS, "line")]:
+                raise BatfillError(f"{where}: {other[0]!r:.60} is unknown; {cls.remedy}")
             machines = str(row.get("machines") or "").strip()
             if machines and row.get("processors") not in (None, ""):
                 raise BatfillError(f"{where}: has machines and processors; give one of them")
