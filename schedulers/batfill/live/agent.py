@@ -372,7 +372,7 @@ class Agent:
                 self.kill(job)
             else:
                 self.start_jobs(now_s)
-        if self.cluster.queue.rules.has_dates:
+        if self.cluster.queue.rules.dated:
             change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
             # Behind a job without a walltime a reservation begins later than any date.
             if change_s < LONGEST_S and (change_s < self.change_s or self.change_s <= now_s):
