@@ -110,6 +110,7 @@ class Agent:
         self.registration = Registration(False, False, False)
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
         self.odd_fields: set[str] = set()  # fields of the user's that were unusable in a job
+        self.pools, self.read = self.chosen.taken, READ_FIELDS | self.chosen.fields  # of jobs
         self.unread: Counter[str] = Counter()  # the jobs that have a field which nothing reads, by the field
         self.taken: set[str] = set()  # pools of which a job has taken something
         self.has_classes = False  # whether a job has a class
@@ -184,8 +185,8 @@ class Agent:
 
     def note_fields(self, job: Mapping[str, Any]) -> None:
         """Count the fields of a job, as the simulator submits it for the first time, that nothing here reads."""
-        if not READ_FIELDS.issuperset(job):  # which is rare, and takes a third of the time of a difference
-            self.unread.update(job.keys() - READ_FIELDS - self.chosen.fields)
+        if not self.read.issuperset(job):  # which is rare, and takes a third of the time of a difference
+            self.unread.update(job.keys() - self.read)
 
     def submitted(self, request: Request, now_s: float) -> None:
         """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run.
@@ -239,7 +240,7 @@ class Agent:
         if procs > size:
             return f"{procs} of {size} machines", "more machines than there are"
         spare = {"": size - procs}
-        for _, pool in self.chosen.taken:
+        for _, pool in self.pools:
             amount = pool.amount(request.amounts, procs)
             if amount > 0 and (request.user >= 0 or not pool.of_user):
                 spare[pool.name] = pool.capacity - amount
@@ -322,7 +323,7 @@ class Agent:
         warnings = [*unread_lines(self.unread)]
         if self.rejected:
             warnings.append(f"{self.rejected} jobs were rejected: they request {' or '.join(sorted(self.reasons))}")
-        for option, pool in self.chosen.taken:
+        for option, pool in self.pools:
             if pool.name not in self.taken:
                 warnings.append(f"option {option} did nothing: {pool.unused}")
         if self.chosen.small == CLASS and not self.has_classes:
