@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 from batfill.model.calendar import ANNOUNCED, FAILURE, Window
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, WEEK_S, job_table
 from batfill.model.policy import POLICIES, policy_named
+from batfill.model.pools import DRAWN, MOST, Pool
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill_lab.search.periods import Periods
 from oracle import Budget as SlowBudget
 from oracle import Pool as SlowPool
 from oracle import oracle
+
+WATTS = Pool(DRAWN, MOST, field="watts", base="W")  # what jobs with a field of this name draw of an energy budget
 
 
 def table(rows, ids=None):

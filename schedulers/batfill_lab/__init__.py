@@ -1,8 +1,9 @@
 """For a researcher: grids of replays, learned policies, environments for agents, and tests of schedulers.
 
 Start with `campaigns`, which runs a grid of replays from a file and resumes it. `learning` fits heuristics to a log;
-`env` has the environments for reinforcement learning; `conformance` says which variant of EASY a Batsim scheduler is;
-`certificate` how far a run is from the best that any scheduler could do. `cli` has the commands.
+`online` chooses policies again after each period; `env` has the environments for reinforcement learning; `conformance`
+says which variant of EASY a Batsim scheduler is; `certificate` how far a run is from the best that any scheduler could
+do. `cli` has the commands.
 
 This house uses the core and the pages; neither knows it but by `batfill.base.doors` and the table of commands.
 """

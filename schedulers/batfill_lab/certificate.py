@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import BatfillError
-from batfill.base.tables import label_html
+from batfill.base.tables import AsDict, label_html
 from batfill.base.words import duration
 from batfill.model.invariants import require_at_most
 from batfill.model.schedule import Schedule
@@ -19,15 +19,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(AsDict):
     """A bound on the mean wait of the jobs that have ended in a run, and the run's distance from it."""
 
     mean_wait_bound_s: float  # no scheduler has a lower mean wait; see `batfill_lab.bound`
     turnaround_ratio: float  # the mean turnaround over the least one by that bound, at least 1
-
-    def as_dict(self) -> dict[str, float]:
-        """As a dict by field, for JSON."""
-        return asdict(self)
 
     def as_text(self) -> str:
         """One line."""

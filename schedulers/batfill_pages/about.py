@@ -78,7 +78,7 @@ class About:
     @property
     def pools(self) -> tuple[Pool, ...]:
         """What jobs take beside processors."""
-        return Pools.of(text).pools if (text := self.given.get("pool")) else ()
+        return Pools.of("pool", text) if (text := self.given.get("pool")) else ()
 
     @property
     def budget(self) -> Budget | None:

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from batfill.base.files import digest
 from batfill.model.jobs import DAY_S
-from batfill.online.selection import selection_and_site
 from batfill.replays.found import ReadingOptions
 from batfill_lab.campaigns.sections import Count, Seconds, Section, Seed, Text
+from batfill_lab.online.selection import selection_and_site
 from batfill_lab.search.select import Samples, compare_online, mean_share
 from studies.papers.core import (
     Chart,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import math
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -86,7 +87,7 @@ DATE, OVERLAPPING = "2026-03-01T08:00", [HEADER, "announced,1,9,40,", "failure,8
     ("lines", "wrong"),
     [
         (["kind,begin,end,procs"], "line 1: column 'procs' is unknown"),
-        (["kind,begin,end"], "line 1: there is no column processors"),
+        (["kind,begin,end", "announced,1,9"], "line 2: has no processors"),
         ([], "line 1: there is no column kind"),
         ([HEADER, "announced,5,5,1,"], "line 2: ends at 5.0, and begins at 5.0"),
         ([HEADER, "announced,1,9,1,", "failure,7,6,1,"], "line 3: ends at 6.0, and begins at 7.0"),
@@ -147,7 +148,7 @@ def test_dates_are_those_of_the_logs_clock():
     begin = datetime(2026, 3, 1, 8, tzinfo=timezone(hour))
     dated = Calendar((Window(ANNOUNCED, begin, begin + hour, 4, begin - hour), Window(ANNOUNCED, begin, math.inf, 1)))
     clock = Clock(int(begin.timestamp()) - 7200, timezone(hour))
-    there = dated.on(9, clock)
+    there = dated.on(clock)
     assert [window[1:5] for window in there.windows] == [(7200.0, 10_800.0, 4, 3600.0), (7200.0, math.inf, 1, None)]
     again = Calendar.of(csv.DictReader(dated.as_csv().splitlines()))
     assert (again.windows, again.digest) == (dated.windows, dated.digest)
@@ -171,6 +172,23 @@ def test_a_replay_in_python_takes_a_calendar_and_keeps_it_in_forks_and_files(tmp
     assert frame.mean_wait_s["saf"] == whole.figures.mean_wait_s
     assert frame.attrs["calendar_sha256"] == calendar.digest
     assert whole.about()["calendar_sha256"] == calendar.digest
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (7, "calendar: 7 are not rows; give a dict for each window"),
+        ([7], "calendar: window 1: 7 is not a row"),
+        (
+            [{"kind": "announced", "begin": 0, "end": 9, "processors": 1, "anounced": 0}],
+            "window 1: 'anounced' is unknown",
+        ),
+        ([{"kind": "announced", "begin": 0, "processors": 1}, {"kind": "failure"}], "window 2: has no begin"),
+    ],
+)
+def test_rows_from_python_are_checked_as_those_of_a_file(rows, says):
+    with pytest.raises(BatfillError, match=re.escape(says)):
+        Calendar.of(rows)
 
 
 FAILING = bf.Calendar.of([{"kind": "failure", "begin": 1e4, "end": 2e4, "processors": 60}])
@@ -223,7 +241,7 @@ def test_a_drawing_shows_what_is_unavailable():
 
 
 def test_a_queue_passes_the_dates_of_its_calendar_while_jobs_wait():
-    calendar = Calendar.of([{"kind": "announced", "begin": 10, "end": 20, "processors": 3}]).on(4, None)
+    calendar = Calendar.of([{"kind": "announced", "begin": 10, "end": 20, "processors": 3}])
     queue = Queue(4, Rules(policy_named("fcfs"), calendar=calendar))
     assert queue.next_change_s(math.inf) == math.inf
     queue.submit("a", 0.0, 30.0, 2)

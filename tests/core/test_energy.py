@@ -21,6 +21,7 @@ from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from command import batfill, json_result, refusal
 from oracle import Oracle, assert_same, oracle
 from strategies import (
+    WATTS,
     budget_for_oracle,
     for_oracle,
     pools_for_oracle,
@@ -36,7 +37,7 @@ SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 def budget(rate_w, begin, end, *, idle_w=0, holds=False):
     """So many watts from one second until another."""
     joules = rate_w * (end - begin)
-    return Budget(joules, float(begin), float(end), "watts", idle_w, holds, None, "watts")
+    return Budget(joules, float(begin), float(end), idle_w, holds, WATTS)
 
 
 # Who starts when: of each claim (budget, jobs, what they draw, starts), on 4 processors in order of submission
@@ -180,18 +181,21 @@ def test_a_budget_is_stated_as_it_may_be_given(text, again):
     ("text", "says"),
     [
         ("2MWh", "is no budget; give AMOUNT@BEGIN..END"),
-        ("2MW@0..9,watts=1W", "is no budget"),
-        ("0MWh@0..9,watts=1W", "0MWh is no amount of energy"),
-        ("1.2.3MWh@0..9,watts=1W", "is no amount of energy"),
-        ("9999999GWh@0..9,watts=1W", "is no amount of energy"),
-        ("2MWh@9..9,watts=1W", "the period ends before it begins"),
+        ("2MW@0..9,watts=1W", "'2MW' is no amount in J, kJ, MJ"),
+        ("0MWh@0..9,watts=1W", "'0MWh' is not a whole number of J from 1"),
+        ("1.2.3MWh@0..9,watts=1W", "'1.2.3MWh' is no amount"),
+        ("9999999GWh@0..9,watts=1W", "is not a whole number of J"),
+        ("0.5J@0..9,watts=1W", "is not a whole number of J"),
+        ("2MWh@0..9,watts=0W", "'0W' is not a whole number of W"),
+        ("2MWh@0..9,watts=-5W", "'-5W' is no amount"),
+        ("2MWh@9..9,watts=1W", "the period does not end after its begin"),
         ("2MWh@soon..9,watts=1W", "begin 'soon' is neither"),
         ("2MWh@0..2026-03-01T08:00+01:00,watts=1W", "seconds and dates are mixed"),
         ("2MWh@2026-03-01T08:00..2026-03-01T09:00,watts=1W", "has no time zone"),
         ("2MWh@2026-03-01T08:00+01:00..2026-03-01T09:00+01:00,watts=1W", "the workload has no clock"),
         ("2MWh@0..9", "does not say what jobs draw"),
-        ("2MWh@0..9,watts=100", "has no watts"),
-        ("2MWh@0..9,watts=1W,idle=2kB", "has no watts"),
+        ("2MWh@0..9,watts=100", "'100' is no amount in W, kW, MW"),
+        ("2MWh@0..9,watts=1W,idle=2kB", "'2kB' is no amount in W, kW, MW"),
         ("2MWh@0..9,watts=1W,watts=2W", "is not part of a budget, or given twice"),
         ("2MWh@0..9,watts=1W,hold", "is not part of a budget"),
         ("2MWh@0..9,watts=draws", "no job has a field draws above 0"),

@@ -44,6 +44,7 @@ from batfill.workloads.batsim_json import BatsimDocument
 from oracle import Oracle, assert_same
 from small_runs import as_workload, machines, starts_of_oracle, starts_under
 from strategies import (
+    WATTS,
     budget_for_oracle,
     for_oracle,
     outliving,
@@ -101,7 +102,7 @@ def calendars(draw, size, unit_s):
         announced = unit_s * known if kind == ANNOUNCED and draw(st.booleans()) else None
         window = Window(kind, unit_s * begin, unit_s * end, draw(st.integers(1, size)), announced)
         with suppress(BatfillError):
-            Calendar((*windows, window)).on(size, None)
+            Calendar((*windows, window)).require_machine(size)
             windows.append(window)
     return Calendar(tuple(windows)) if windows else None
 
@@ -117,9 +118,8 @@ def budgets(draw, n_jobs, unit_s):
     watts = rng.integers(0, most + 1, n_jobs)
     rate_w = idle_w + int(draw(st.sampled_from([0.3, 1, 2])) * most) + draw(st.integers(1, 2))
     end, holds = math.ceil(begin + lasts), draw(st.booleans())
-    return Budget(
-        rate_w * (end - int(begin)), float(int(begin)), float(end), "watts", idle_w, holds, None, "watts"
-    ), watts
+    joules = rate_w * (end - int(begin))
+    return Budget(joules, float(int(begin)), float(end), idle_w, holds, WATTS), watts
 
 
 @st.composite
@@ -131,7 +131,7 @@ def gates(draw, unit_s):
     periods = list(zip(dates[::2], dates[1::2], strict=False))
     periods += [(periods[-1][1], periods[-1][1] + 9)] if periods and draw(st.booleans()) else []
     periods += [(100, math.inf)] if draw(st.booleans()) else []
-    return Gate(tuple((unit_s * begin, unit_s * end) for begin, end in periods))
+    return Gate.given("gate", [(unit_s * begin, unit_s * end) for begin, end in periods])
 
 
 @st.composite

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import batfill as bf
@@ -36,7 +37,7 @@ ON_PAPER = {
 @pytest.mark.parametrize("claim", ON_PAPER)
 def test_on_paper(claim):
     periods, starts = ON_PAPER[claim]
-    schedule = replay_jobs(table(ROWS), 4, Rules(policy_named("fcfs"), backfill_while=Gate(tuple(periods))))
+    schedule = replay_jobs(table(ROWS), 4, Rules(policy_named("fcfs"), backfill_while=Gate.given("gate", periods)))
     assert schedule.start_s.tolist() == starts, claim
     assert_same(schedule, oracle(table(ROWS), 4, "fcfs", gate=periods))
 
@@ -52,10 +53,10 @@ def test_a_gate_that_is_always_open_or_shut_is_no_gate_or_one_job_tested():
 
 
 def test_an_intensity_and_a_bound_make_the_periods():
-    assert Gate.of("gate", f"{DATA / 'intensity.csv'}:300").periods == ((0, 3600), (7200, 20_000))
-    assert Gate.of("gate", f"{DATA / 'intensity.csv'}:301").periods == ((0, 3600), (7200, math.inf))
-    assert Gate.of("gate", f"{DATA / 'intensity.csv'}:1").periods == ()
-    assert Gate.of("gate", DATA / "periods.csv").periods == ((0, 7200), (20_000, math.inf))
+    assert Gate.given("gate", f"{DATA / 'intensity.csv'}:300").periods == ((0, 3600), (7200, 20_000))
+    assert Gate.given("gate", f"{DATA / 'intensity.csv'}:301").periods == ((0, 3600), (7200, math.inf))
+    assert Gate.given("gate", f"{DATA / 'intensity.csv'}:1").periods == ()
+    assert Gate.given("gate", DATA / "periods.csv").periods == ((0, 7200), (20_000, math.inf))
     result = json_result("replay", SAMPLE, "--backfill-while", f"{DATA / 'intensity.csv'}:300")
     assert result["options"]["backfill-while"] == f"{DATA / 'intensity.csv'}:300"
     assert len(result["backfill_while_sha256"]) == 64
@@ -64,7 +65,7 @@ def test_an_intensity_and_a_bound_make_the_periods():
 def test_dates_are_those_of_the_logs_clock(tmp_path):
     path = tmp_path / "dates.csv"
     path.write_text("begin,end\n2026-03-01T08:00+00:00,2026-03-01T09:00+01:00\n")
-    assert "period 1 ends at 2026-03-01 09:00:00+01:00, before it begins" in refusal(
+    assert "line 2: ends at 2026-03-01 09:00:00+01:00, and begins at 2026-03-01 08:00:00+00:00" in refusal(
         "replay", SAMPLE, "--backfill-while", path
     )
     path.write_text("begin,end\n2026-03-01T08:00+00:00,2026-03-01T10:00+01:00\n")
@@ -76,21 +77,21 @@ def test_dates_are_those_of_the_logs_clock(tmp_path):
 @pytest.mark.parametrize(
     ("text", "bound", "says"),
     [
-        ("begin,end\n9,5\n", "", "period 1 ends at 5.0, before it begins"),
-        ("begin,end\n1,5\n4,9\n", "", "period 2 begins before the one in front of it is over"),
-        ("begin,end\n1,\n4,9\n", "", "period 2 begins before the one in front of it is over"),
+        ("begin,end\n9,5\n", "", "line 2: ends at 5.0, and begins at 9.0"),
+        ("begin,end\n1,5\n4,9\n", "", "line 3: begins before another period is over"),
+        ("begin,end\n1,\n4,9\n", "", "line 3: begins before another period is over"),
         ("begin,end\n1,2026-03-01T08:00+01:00\n", "", "seconds and dates are mixed"),
         ("begin,end\n2026-03-01T08:00,2026-03-01T09:00\n", "", "has no time zone"),
         ("begin,end\nsoon,9\n", "", "line 2: begin 'soon' is neither"),
-        ("begin,end\n,9\n", "", "line 2: is not begin and end"),
+        ("begin,end\n,9\n", "", "line 2: has no begin; give a CSV file with the columns begin,end"),
         ("begin,end\n1\n", "", "line 2: "),
-        ("begin,end\n1,2\n", ":300", "line 1: the columns are not begin,intensity"),
-        ("begin,intensity\n1,2\n", "", "line 1: the columns are not begin,end"),
+        ("begin,end\n1,2\n", ":300", "line 1: column 'end' is unknown"),
+        ("begin,intensity\n1,2\n", "", "line 1: column 'intensity' is unknown"),
         ("begin,intensity\n1,low\n", ":300", "line 2: is not begin and intensity"),
         ("begin,intensity\n5,2\n5,3\n", ":300", "dates are not in order, each once"),
         ("begin,intensity\n5,2\n2026-03-01T08:00+01:00,3\n", ":300", "seconds and dates are mixed"),
-        ("", "", "line 1: the columns are not begin,end"),
-        ("begin,end\n" + "".join(f"{2 * n},{2 * n + 1}\n" for n in range(20_001)), "", "20,001 periods are too many"),
+        ("", "", "line 1: there is no column begin"),
+        ("begin,end\n" + "".join(f"{2 * n},{2 * n + 1}\n" for n in range(20_001)), "", "20,001 windows are too many"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(text, bound, says, tmp_path):
@@ -108,13 +109,34 @@ def test_what_takes_no_gate_says_so(tmp_path):
         Agent({"backfill-while": gate, "plan": "kept", "depth": "all"})
     with pytest.raises(BatfillError, match="without windows, gates and pools"):
         Agent({"backfill-while": gate, "select": "full"})
-    for wrong in (7, "", [3], [(1, 2, 3)]):
-        with pytest.raises(BatfillError, match=r"option backfill.while"):
+    for wrong in (7, "", [3], [(1, 2, 3)], [(0, "x")], [(0, 10**400)], [(-math.inf, 1)], [(math.nan, 1)], [(None, 1)]):
+        with pytest.raises(BatfillError, match=r"^(option backfill.while|gate): "):
             bf.replay(SAMPLE, backfill_while=wrong)
     path = tmp_path / "binary.csv"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BatfillError, match="is not text"):
         bf.replay(SAMPLE, backfill_while=path)
+
+
+def test_the_periods_of_a_gate_in_python_are_numbers_or_text_and_its_digest_says_which():
+    gates = [(0, 60), (90, math.inf)], [("0", "60"), ("90", "")], np.array([[0, 60], [90, np.inf]])
+    made = {Gate.given("gate", gate) for gate in gates}
+    assert [gate.periods for gate in made] == [((0, 60), (90, math.inf))]
+    digest = bf.replay(SAMPLE, backfill_while=gates[0]).as_dict()["backfill_while_sha256"]
+    assert digest == made.pop().digest != Gate.given("gate", [(0, 61), (90, math.inf)]).digest
+
+
+def test_a_result_states_for_how_long_the_gate_was_open():
+    log = bf.Workload("made", table([(10, 60, 60, 1), (10, 90, 90, 1)]), 4)
+    for gate, open_s in (([(0, 40), (80, None)], 50), ([(0, math.inf)], 90), ([(200, 300)], 0), ([], 0)):
+        result = bf.replay(log, backfill_while=gate)
+        assert result.as_dict()["gate"] == {"open_s": open_s, "span_s": 90}
+        assert f"gate         open for {open_s / 90:.2%} of 1 min 30 s" in result.as_text()
+    assert "gate" not in bf.replay(log).as_dict()
+    for name, given in (("backfill-while", [(101, 300)]), ("energy-budget", "9kWh@101..200,watts=1W")):
+        result = bf.replay(log, **{name.replace("-", "_"): given})
+        says = f"option {name} did nothing: it begins at 101 s, and the last job ended at 100 s"
+        assert result.as_dict()["warnings"] == [says]
 
 
 def test_a_saved_or_forked_replay_keeps_its_gate(tmp_path):

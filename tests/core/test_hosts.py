@@ -177,18 +177,22 @@ def test_with_pools_the_hosts_agree_on_every_start(written, every_host, chosen):
 
 def test_a_live_scheduler_says_what_no_job_takes_of_a_pool_and_what_is_more_than_there_is(written, caplog):
     jobs = with_amounts(random_table(8, n_jobs=9, size=12, span_s=67, wide=0), np.full((9, 1), 3))
-    starts_of_plugin(load_document(written(jobs, 12)), 12, policy="fcfs", pool="p0=2,p1=4")
-    assert "requests 3 of p0=2: rejected; further such jobs are only counted" in caplog.text
+    budget = {"energy-budget": "9kWh@0..9,watts=p2"}
+    starts_of_plugin(load_document(written(jobs, 12)), 12, policy="fcfs", pool="p0=2,p1=4", **budget)
+    assert "requests 3 of p0: rejected; further such jobs are only counted" in caplog.text
     assert "9 jobs were rejected: they request more p0 than there is" in caplog.text
-    assert "option pool did nothing: no job had a field p1 above 0; name another field, as p1=...@FIELD" in caplog.text
+    for option, field in (("pool", "p1"), ("energy-budget", "p2")):
+        assert f"option {option} did nothing: no job has a field {field} above 0; name another" in caplog.text
     assert "not modelled" not in caplog.text
 
 
-def test_a_live_scheduler_says_if_no_job_had_a_user(written, caplog):
-    jobs, says = random_table(8, n_jobs=9, size=12, span_s=67), "max-running did nothing: no job had a field `user_id`"
+def test_a_live_scheduler_says_if_no_job_had_a_user_or_no_date_came(written, caplog):
+    jobs, says = random_table(8, n_jobs=9, size=12, span_s=67), "max-running did nothing: no job has a user"
     for user, said in ((7, False), (-1, True)):
         path = written(dataclasses.replace(jobs, user=np.full(9, user)), 12)
-        starts_of_plugin(load_document(path), 12, policy="fcfs", **{"max-running": 1})
+        night = {"backfill-while": [(1_700_000_000, 1_700_003_600)]}
+        starts_of_plugin(load_document(path), 12, policy="fcfs", **{"max-running": 1}, **night)
+        assert "option backfill-while did nothing: it begins at 1,700,000,000 s, and the last job ended" in caplog.text
         assert (says in caplog.text) == said
 
 

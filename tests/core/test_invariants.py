@@ -141,7 +141,7 @@ def test_an_embedded_simulation_whose_machines_run_two_jobs_at_once_is_refused(m
         simulate(document(job("a", res=4), job("b", res=4)), decide)
 
 
-@pytest.mark.parametrize("limit", [{"max_running": 2}, {"pools": Pools.of("licences=2@1:user").pools}])
+@pytest.mark.parametrize("limit", [{"max_running": 2}, {"pools": Pools.of("pool", "licences=2@1:user")}])
 def test_a_replay_in_which_a_user_takes_more_than_there_is_of_a_pool_is_no_result(limit):
     jobs = replace(table([(0, 10, 10, 1)] * 4), user=np.array([5, 5, -1, 5]))
     run = EngineReplay(jobs, 4, Rules(FCFS, **limit))

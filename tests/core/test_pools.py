@@ -20,9 +20,11 @@ from batfill.model.policy import policy_named
 from batfill.model.pools import Pool, Pools
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.workloads.batsim_json import load_document
 from batfill.workloads.swf_log import FIELDS
 from command import batfill, json_result, refusal
 from oracle import assert_same, oracle
+from plugin import starts_of_plugin
 from small_runs import as_workload
 from strategies import pools_for_oracle, random_table, table, with_amounts
 
@@ -149,8 +151,12 @@ def test_windows_of_processors_are_those_of_a_pool_and_a_cap_in_watts(archive_lo
         ("power", "'power' is no pool; give NAME=AMOUNT"),
         ("power=250 horses", "'250 horses' is no amount: a number, and for a unit one of W, kW, MW, kB, MB, GB, TB"),
         ("power=2MWh", "energy is not a pool"),
-        ("power=250kW@2", "power: 250kW and 2 have different units"),
-        ("power=0W", "power: 0W is nothing"),
+        ("power=250kW@2", "power: '2' is no amount in W, kW, MW"),
+        ("power=0W", "power: '0W' is not a whole number of W from 1"),
+        ("licences=4@-1", "licences: '-1' is no amount"),
+        ("licences=4@.5", "licences: '.5' is no amount"),
+        ("licences=4@0", "licences: '0' is not a whole number of pieces from 1"),
+        ("licences=4@1W", "licences: '1W' is no amount without a unit"),
         ("power=0.5W", "'0.5W' is not a whole number of W"),
         ("power=1kW@1W,power=2kW@1W", "power is given twice"),
         ("procs=4", "procs are the machine's own"),
@@ -176,7 +182,7 @@ HEADER = "kind,begin,end,processors,announced,pool"
         (["announced,1,9,3kW,,power", "announced,8,10,3kW,,power"], "line 3: overlaps others (lines 2, 3): together"),
         (["failure,1,9,2kW,,power"], "line 2: only processors fail"),
         (["announced,1,9,two,,power"], "line 2: 'two' is no amount"),
-        (["announced,1,9,0kW,,power"], "line 2: 0 power are none"),
+        (["announced,1,9,0kW,,power"], "line 2: '0kW' is not a whole number of W from 1"),
         (["announced,1,,5kW,,power"], "jobs can never run"),
     ],
 )
@@ -194,7 +200,7 @@ def test_what_takes_no_pools_says_so():
         Agent({"pool": "power=5kW@100W", "plan": "kept", "depth": "all"})
     with pytest.raises(BatfillError, match="select compares policies with one reservation"):
         Agent({"pool": "power=5kW@100W", "select": "full"})
-    with pytest.raises(BatfillError, match="power is of each user, and no job has one"):
+    with pytest.raises(BatfillError, match="option pool: no job has a user"):
         bf.replay(bf.Workload("made", random_table(1, n_jobs=9, size=4, span_s=20), 4), pool="power=1W@1W:user")
     with pytest.raises(BatfillError, match="7 is no pool"):
         Options.of({"pool": 7})
@@ -218,16 +224,16 @@ def test_what_takes_no_pools_says_so():
     ],
 )
 def test_pools_are_stated_as_they_may_be_given(text, again):
-    assert (Pools.of(text).name, Pools.of(again).name) == (again, again)
+    assert (Pools.of("pool", text).name, Pools.of("pool", again).name) == (again, again)
 
 
 def test_jobs_state_what_they_take_in_resources_or_fields_and_others_take_nothing(tmp_path):
     content = as_workload(table([(0, 9, 9, 2), (0, 9, 9, 1), (0, 9, 9, 1)]))
     content["jobs"][0] |= {"resources": {"licences": 2, "power": -1}, "watts": 12.5}
-    content["jobs"][1] |= {"resources": "none", "watts": True}
+    content["jobs"][1] |= {"resources": "none", "watts": None}
     path = tmp_path / "made.json"
     path.write_text(json.dumps({"nb_res": 4, **content}))
-    pools = Pools.of("licences=2,power=1kW@watts,slots=4@2").pools
+    pools = Pools.of("pool", "licences=2,power=1kW@watts,slots=4@2")
     jobs = bf.read(path).jobs
     assert [pool.amounts(jobs).tolist() for pool in pools] == [[2, 0, 0], [13, 0, 0], [4, 2, 2]]
     known = {"licences": 2.0, "watts": 12.5}
@@ -237,6 +243,29 @@ def test_jobs_state_what_they_take_in_resources_or_fields_and_others_take_nothin
     said = batfill("replay", path).out
     assert "not modelled: the field resources of 2 jobs" in said
     assert "not modelled: the field watts of 2 jobs" in said
+
+
+@pytest.mark.parametrize("value", ["two", -1, True, [2], {}])
+def test_a_field_that_is_no_amount_is_refused_in_a_replay_and_its_job_rejected_under_batsim(value, tmp_path, caplog):
+    content = {"nb_res": 4, **as_workload(table([(0, 9, 9, 2), (0, 9, 9, 1), (0, 9, 9, 1)]))}
+    for job, amount in zip(content["jobs"], (1, value, 1e30), strict=True):
+        job["resources"] = {"licences": amount}
+    (tmp_path / "made.json").write_text(json.dumps(content))
+    says = refusal("replay", tmp_path / "made.json", "--pool", "licences=2")
+    assert says == "made.json: option pool: licences of job 000001 is no number >= 0; correct it"
+    document = load_document(tmp_path / "made.json")
+    assert len(starts_of_plugin(document, 4, pool="licences=2")) == 1
+    assert "requests no number >= 0 of licences: rejected" in caplog.text
+    assert "2 jobs were rejected: they request more licences than there is or no number of licences" in caplog.text
+
+
+def test_pools_with_the_names_of_other_rules_are_pools_as_any_other():
+    jobs = with_amounts(table([(0, 9, 9, 1), (0, 9, 9, 1)]), np.array([[1], [1]]))
+    rules = {"backfill_while": [(0, 9)], "energy_budget": "90J@0..9,watts=1W"}
+    for name in ("p0", "energy", "backfill-while", "power"):
+        calendar = Calendar.of([{"kind": "announced", "begin": 0, "end": 7, "processors": 1, "pool": name}])
+        given = {"pool": f"{name}=2@p0", "calendar": calendar, **rules}
+        assert bf.replay(bf.Workload("made", jobs, 4), **given).schedule.start_s.tolist() == [0, 7], name
 
 
 def test_more_than_any_capacity_is_rejected_however_much_it_is():
@@ -251,7 +280,7 @@ def test_memory_is_what_each_processor_of_a_log_requests(tmp_path):
     rows = [row | {"requested_memory_kb": 1_500_001}, row | {"job": 2}]
     path = tmp_path / "made.swf"
     path.write_text("; MaxProcs: 4\n" + "\n".join(" ".join(str(one[name]) for name in FIELDS) for one in rows))
-    assert Pools.of("memory=4GB").pools[0].amounts(bf.read(path).jobs).tolist() == [3_000_002, 0]
+    assert Pools.of("pool", "memory=4GB")[0].amounts(bf.read(path).jobs).tolist() == [3_000_002, 0]
     result = bf.replay(path, pool="memory=2GB")
     assert result.figures.rejected == 1
     assert "1 jobs want more (first: 1)" in result.as_text()

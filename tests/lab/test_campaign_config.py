@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("pydantic")
 
-from batfill_lab.campaigns.config import CampaignError, read_campaign
+from batfill_lab.campaigns.config import CampaignError, ReadCampaign, read_campaign
+from batfill_lab.campaigns.plan import traces_of
 
 LEAST = "workloads: [{file: log.swf}]\npolicies: [fcfs]\n"
 
@@ -80,6 +83,13 @@ def test_a_mistake_is_one_line_that_says_where(read, tmp_path, text, line):
         read(text if text.startswith(("- ", "policies", "workloads")) else LEAST + text)
     (said,) = refused.value.on_command_line.splitlines()
     assert said.startswith(f"{tmp_path / 'c.yaml'}:{line}")
+
+
+def test_dates_are_those_of_a_whole_log(read):
+    for dated in ("{backfill-while: [[0, 60]]}", "{energy-budget: '9kWh@0..1d,watts=1W'}"):
+        campaign = read(f"{LEAST}knowledge: [{dated}]\nwindows: {{days: 1}}\n")
+        with pytest.raises(CampaignError, match="its dates are those of a whole log, not of windows"):
+            list(traces_of(ReadCampaign(campaign, Path("c.yaml"), "", "")))
 
 
 def test_overdue_jobs_are_chosen_where_every_threshold_of_the_campaign_makes_some(read):

@@ -1078,7 +1078,7 @@ def test_a_cap_that_never_binds_costs_nothing_and_what_the_log_itself_used_is_sa
     jobs = read_workload(path).jobs
     starts = jobs.submit_s + 60
     used = max(jobs.procs[(starts <= at_s) & (starts + jobs.runtime_s > at_s)].sum() for at_s in starts)
-    amount = Pools.of(f"power={100 * used}W").pools[0].text.removeprefix("power=")
+    amount = Pools.of("pool", f"power={100 * used}W")[0].text.removeprefix("power=")
     leaves = "leaves fcfs's mean wait as it is. The log's own starts"
     assert said(found, "Cap") == f"power=1MW@100W {leaves} used up to {amount}."
     assert found.cost.longer.value == 0
@@ -1117,3 +1117,8 @@ def test_an_option_that_only_some_choices_take_is_given_to_those(light):
     assert [name for name, overdue, _, _ in taken if overdue] == ["first tries", "saf + 6 h"]
     assert [name for name, _, width, _ in taken if width] == ["first tries"]
     assert all(pool for *_, pool in taken)
+def test_what_if_with_a_gate_from_python_states_its_name():
+    sample, night = Path(__file__).parents[2] / "workloads" / "sample.json", [(0, 21_600)]
+    answer = what_if(sample, thresholds_s=[], small_first=False, backfill_while=night)
+    assert answer.as_dict()["outcomes"][0]["options"]["backfill-while"] == answer.as_dict()["backfill_while"] == "gate"
+    assert answer.outcomes[0].mean_wait_s == replay(sample, backfill_while=night).figures.mean_wait_s

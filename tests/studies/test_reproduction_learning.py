@@ -13,12 +13,12 @@ pytest.importorskip("pydantic")
 
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
-from batfill.online.selection import selection_and_site
 from batfill.replays.found import ReadingOptions
 from batfill.replays.replay import simulate
 from batfill.workloads import read_workload
 from batfill_lab.campaigns import clusters
 from batfill_lab.learning.fit import FUNCTIONS
+from batfill_lab.online.selection import selection_and_site
 from batfill_lab.search.periods import read_periods
 from batfill_lab.search.select import Samples, course
 from strategies import outliving, random_table

@@ -18,8 +18,8 @@ import pytest
 
 from batfill.cli import main
 from batfill.cli.app import app
-from batfill.cli.parameters import SITE
 from batfill.model.options import NAMES, OPTIONS, Options, of_arguments
+from batfill_site.cli.of_slurm import SITE
 from command import batfill
 from swf_text import row
 
@@ -157,7 +157,9 @@ def leaves(value):
     elif isinstance(value, slice):
         yield from (value.start, value.stop)
     elif dataclasses.is_dataclass(value):
-        yield from leaves([getattr(value, field.name) for field in dataclasses.fields(value)])
+        yield from leaves(
+            [getattr(value, "name", ""), *(getattr(value, field.name) for field in dataclasses.fields(value))]
+        )
     elif isinstance(value, (str, int, float, Path)) or value is None:
         yield value
 

@@ -136,6 +136,7 @@ def test_commands_import_nothing_heavy_before_they_are_called():
         "time",
         "click",
         "batfill",
+        "batfill_site",
     }
     for path in (ROOT / "schedulers").glob("batfill*/cli/*.py"):
         for node in ast.parse(path.read_text()).body:
@@ -259,8 +260,7 @@ ROOMS = {
     "simulator": "base model workloads batsim_files protocol",
     "runner": "base model workloads batsim_files simulator",
     "replays": "base engine model queue workloads learn batsim_files",
-    "online": "base engine model replays",
-    "live": "base engine model queue workloads learn batsim_files protocol online",
+    "live": "base engine model queue workloads learn batsim_files protocol",
     "cli": "base model workloads batsim_files simulator runner replays live",
     "scheduler": "base live protocol",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import socket
 
 import pytest
 
@@ -121,6 +122,29 @@ def experiment(log, folder, *choice):
     batcmd = f"${{BATSIM:-batsim}} -p {folder}/p.xml -w {folder}/w.json -e {folder}/out/x --no-sched"
     (folder / "d.yaml").write_text(f"batcmd: {batcmd}\noutput-dir: {folder}/out\nschedcmd: ''\n{LIMITS}")
     return folder / "d.yaml"
+
+
+def test_a_run_warns_of_what_its_scheduler_has_not_read_and_of_options_that_did_nothing(log, tmp_path):
+    path = experiment(log, tmp_path, *STATED)
+    workload = json.loads((tmp_path / "w.json").read_text())
+    for place, job in enumerate(workload["jobs"]):
+        job |= {"licences": 1 + place // 10, "gpus": 2}
+    (tmp_path / "w.json").write_text(json.dumps(workload))
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    schedcmd = f"batfill schedule --pool licences=1 --pool tokens=2 -s tcp://127.0.0.1:{port}"
+    text = path.read_text().replace("--no-sched", f"-s tcp://localhost:{port}")
+    path.write_text(text.replace("schedcmd: ''", f"schedcmd: {schedcmd}"))
+    done = batfill("run", path, "--simulator", "embedded")
+    assert done.status == 0, done.err
+    warned = json.loads((tmp_path / "out" / "run.json").read_text())["warnings"]
+    assert [line for line in warned if "requested time" not in line] == [
+        "not modelled: the field gpus of 60 jobs",
+        "50 jobs were rejected: they request more licences than there is",
+        "option pool did nothing: no job has a field tokens above 0; name another, or what a processor takes, or "
+        "leave it out",
+    ]
+    assert all(f"batfill: warning: {line}" in done.err for line in warned)
 
 
 # Refused unless it is stated what stands in

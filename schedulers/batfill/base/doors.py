@@ -8,6 +8,8 @@ from typing import Any
 DOORS = {
     "write_report": "batfill_pages.write",  # the page of `batfill run`
     "campaign_parts": "batfill_lab.campaigns.grids",  # a campaign's folder among the runs of a page
+    "Selection": "batfill_lab.online.selection",  # the option `select` of live schedulers
+    "PolicyChoice": "batfill_lab.online.live",
     "read_accounting": "batfill_site.accounting.systems",  # a batch system's accounting in the place of a log
     "import_log": "batfill_site.cli.accounting",  # commands of `batfill workload`
     "outages": "batfill_site.cli.accounting",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import cached_property
 from itertools import zip_longest
 from operator import index
@@ -71,6 +71,16 @@ def is_settled(array: NDArray[Any]) -> bool:
             return False
         holder = holder.base
     return True
+
+
+class AsDict:
+    """A dataclass as a dict."""
+
+    __slots__ = ()
+
+    def as_dict(self: Any) -> dict[str, Any]:
+        """As a dict by field, for JSON."""
+        return asdict(self)
 
 
 class ReadOnly:

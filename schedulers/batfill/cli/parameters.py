@@ -269,20 +269,38 @@ def milliseconds_of(name: str, value: Any) -> int:
     return -int(-number_of(name, value, 0, MOST_MS, rule) // 1)
 
 
-def link_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--bandwidth` and `--latency`, passed to the command as one mapping `links` of those that are given."""
+def collecting(into: str, options: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add these options, each with click's arguments, passed to the command as one mapping of those that are given.
 
-    @wraps(command)
-    def collected(**values: Any) -> Any:
-        given = {name: values.pop(name) for name in ("bandwidth", "latency")}
-        return command(**values, links={name: value for name, value in given.items() if value is not None})
+    `into`: the command's argument that takes it.
+    """
 
-    for name, text in (
-        ("latency", "Latency of every link of the platform, such as 50us. [default: 0us]"),
-        ("bandwidth", "Bandwidth of every link of the platform, such as 1.25GBps. [default: 1e21Bps]"),
-    ):
-        collected = click.option(f"--{name}", metavar=name.upper(), help=text)(collected)
-    return collected
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def collected(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in options}
+            return command(**values, **{into: {name: one for name, one in given.items() if one not in (None, ())}})
+
+        for name, how in options.items():
+            collected = click.option(f"--{name.replace('_', '-')}", **how)(collected)
+        return collected
+
+    return add
+
+
+link_options = collecting(
+    "links",
+    {
+        "latency": {
+            "metavar": "LATENCY",
+            "help": "Latency of every link of the platform, such as 50us. [default: 0us]",
+        },
+        "bandwidth": {
+            "metavar": "BANDWIDTH",
+            "help": "Bandwidth of every link of the platform, such as 1.25GBps. [default: 1e21Bps]",
+        },
+    },
+)
 
 
 def speed_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -388,55 +406,6 @@ def refuse_other_option(_: click.Context, parameter: click.Parameter, value: str
     """Refuse an option that only live schedulers take, with the reason."""
     if value is not None:
         refuse_other(option_name(parameter))
-
-
-SITE: dict[str, tuple[dict[str, Any], str]] = {
-    "timezone": ({}, "The cluster's time zone, of dates without one, as Europe/Paris [default: UTC]."),
-    "slurm_version": ({}, "Its version of Slurm, whose rules and defaults hold [default: 22.05]."),
-    "windows": (
-        {"type": FILE},
-        "Nodes that were reserved or down, as CSV: nodes,begin,end and, if known before, announced.",
-    ),
-    "sshare": ({"type": FILE}, "What `sshare -l` printed when the log begins: the usage before it."),
-    "accounts": (
-        {"type": FILE, "multiple": True},
-        "Shares and limits: what `sacctmgr dump` and `sacctmgr -P show qos` print. Repeatable.",
-    ),
-    "slurm_conf": ({"type": FILE}, "The site's slurm.conf: LOG is what `sacct -P` prints, and Slurm is modelled."),
-}
-
-
-def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add these options, passed to the command as one mapping `site` of those that are given."""
-
-    @wraps(command)
-    def collected(**values: Any) -> Any:
-        given = {name: values.pop(name) for name in SITE}
-        return command(**values, site={name: value for name, value in given.items() if value not in (None, ())})
-
-    for name, (how, text) in SITE.items():
-        collected = click.option(f"--{name.replace('_', '-')}", help=text, **how)(collected)
-    return collected
-
-
-RUNS = click.option("--runs", type=Whole(5, LARGEST), help="Runs of the model of the site's Slurm [default: 20].")
-
-
-def require_one_kind(site: Mapping[str, Any], own: set[str], both: set[str]) -> None:
-    """Refuse options of the other kind of question: about one pool, or about a site's Slurm.
-
-    Args:
-        site: what `site_options` collected.
-        own: the command's own parameters about a site's Slurm.
-        both: those of both kinds.
-    """
-    slurm, context = "slurm_conf" in site, click.get_current_context()
-    given = [param for param in context.command.params if param.name in context.meta[WORDS] and param.name not in both]
-    other = [named(param) for param in given if (param.name in {*SITE, *own}) != slurm]
-    if other and slurm:
-        raise BatfillError(f"{other[0]}: it belongs to one pool, and --slurm-conf has the site's Slurm; leave it out")
-    if other:
-        raise BatfillError(f"{other[0]}: it belongs to a site's Slurm; give its slurm.conf with --slurm-conf, too")
 
 
 def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[Command], Command]:  # noqa: A002

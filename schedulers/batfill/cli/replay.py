@@ -59,7 +59,7 @@ def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: b
     if out is not None:
         result.to_batsim(out)
     if as_json:  # the table shows them
-        warn(result.workload.warnings)
+        warn(result.warnings)
     print(result.as_json() if as_json else result.as_text())
 
 

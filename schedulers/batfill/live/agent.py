@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from batfill.base.doors import door
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.machines import intervals_text
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, windows_of
 from batfill.live.request import Registration
+from batfill.model.dates import unreached
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, LONGEST_S, SMALL
 from batfill.model.options import (
@@ -38,6 +40,7 @@ from batfill.model.options import (
     PRESETS,
     REJECT,
     UNLIMITED,
+    WARNINGS,
     Options,
     lapses,
     plans_machines,
@@ -53,8 +56,6 @@ if TYPE_CHECKING:
 
     from batfill.learn.events import KnowledgeByName
     from batfill.live.request import Request
-    from batfill.live.selection import PolicyChoice
-    from batfill.online.selection import Selection
     from batfill.protocol.decisions import Decision
 
 log = logging.getLogger("batfill")
@@ -67,21 +68,19 @@ class Agent:
     """EASY backfilling for a simulation: it decides when a replay does; lowest machine ids first."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """An agent with these options of `options.Options` and `online.selection.Selection`.
+        """An agent with these options of `options.Options` and of `select`.
 
         Raises:
             BatfillError: an option cannot be used.
         """
         # Selection and learning are imported only where they are used: a simulator may be waiting.
         self.given = dict(options)
-        self.selection: Selection | None = None
-        self.choice: PolicyChoice | None = None
+        self.selection: Any = None  # the settings of the option `select`,
+        self.choice: Any = None  # and what it chooses by, once the machines are known
         self.knowledge: KnowledgeByName | None = None
         plain = options
         if options.get("select") is not None:
-            from batfill.online.selection import Selection
-
-            self.selection, plain = Selection.taken_from(options)
+            self.selection, plain = door("Selection").taken_from(options)
         self.preset = plain.get("preset") or NO_PRESET
         if plans_machines(self.preset):  # of which `Options` know nothing
             given = {name: value for name, value in plain.items() if value is not None}
@@ -101,23 +100,21 @@ class Agent:
             from batfill.learn.predictor import make
 
             self.knowledge = KnowledgeByName(make(self.chosen, None, None))
+        self.chosen = self.chosen.in_seconds(None)
         if self.chosen.calendar is not None:  # what no machine changes: a simulator may be waiting when it is known
-            self.chosen.calendar.require_form(None, by_ids=self.margin_s is not None)
-        if self.chosen.backfill_while is not None:
-            self.chosen.backfill_while.on(None)
-        if self.chosen.energy_budget is not None:
-            self.chosen.energy_budget.on(None, self.chosen.pools)
-        state_options(self.stated())
+            self.chosen.calendar.require_form(by_ids=self.margin_s is not None)
+        state_options(self.stated(), more=False)
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
         self.say: Callable[[Decision], None]
         self.registration = Registration(False, False, False)
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
         self.odd_fields: set[str] = set()  # fields of the user's that were unusable in a job
+        self.pools, self.read = self.chosen.taken, READ_FIELDS | self.chosen.fields  # of jobs
         self.unread: Counter[str] = Counter()  # the jobs that have a field which nothing reads, by the field
         self.taken: set[str] = set()  # pools of which a job has taken something
-        self.has_classes = False  # whether a job has a class,
-        self.has_users = False  # or a user
+        self.has_classes = False  # whether a job has a class
+        self.end_s = math.inf  # when the last job has ended
         self.rejected = 0
         self.reasons: set[str] = set()  # what the rejected jobs request
         self.change_s = -math.inf  # the last date of the calendar for which a call was requested
@@ -143,9 +140,7 @@ class Agent:
                 "the lines of kind failure out"
             )
         if self.selection:
-            from batfill.live.selection import PolicyChoice
-
-            PolicyChoice.check(chosen)
+            door("PolicyChoice").check(chosen)
         if self.margin_s is not None:
             KeptPlan.check(chosen)
 
@@ -178,16 +173,10 @@ class Agent:
         self.machines = list(machines)
         if self.chosen.calendar is not None:
             ids = self.machines if self.margin_s is not None else None
-            self.chosen = replace(
-                self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None, ids, self.chosen.pools)
-            )
-        if self.chosen.energy_budget is not None:
-            self.chosen = replace(self.chosen, energy_budget=self.chosen.energy_budget.on(None, self.chosen.pools))
+            self.chosen.calendar.require_machine(len(self.machines), self.chosen.pools, ids)
         self.ledger = Ledger(len(self.machines))
         if self.selection:
-            from batfill.live.selection import PolicyChoice
-
-            self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
+            self.choice = door("PolicyChoice")(self.cluster, self.chosen, self.selection)
         if self.kills and not (registration.allowed and registration.reuses_profiles):
             raise BatfillError(
                 f"option kill: {self.chosen.kill} kills jobs and submits them again; "
@@ -196,8 +185,8 @@ class Agent:
 
     def note_fields(self, job: Mapping[str, Any]) -> None:
         """Count the fields of a job, as the simulator submits it for the first time, that nothing here reads."""
-        if not READ_FIELDS.issuperset(job):  # which is rare, and takes a third of the time of a difference
-            self.unread.update(unread_in(job) - self.chosen.fields)
+        if not self.read.issuperset(job):  # which is rare, and takes a third of the time of a difference
+            self.unread.update(unread_in(job) - self.read)
 
     def submitted(self, request: Request, now_s: float) -> None:
         """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run.
@@ -216,7 +205,6 @@ class Agent:
             self.cluster.requeue(name, now_s)
             return
         self.has_classes |= request.job_class is not None
-        self.has_users |= request.user >= 0
         impossible = self.impossible(request)
         if impossible is None:
             self.cluster.submit(request, self.judge(request))
@@ -252,13 +240,15 @@ class Agent:
         if procs > size:
             return f"{procs} of {size} machines", "more machines than there are"
         spare = {"": size - procs}
-        for pool in self.chosen.pools:
+        for _, pool in self.pools:
             amount = pool.amount(request.amounts, procs)
             if amount > 0 and (request.user >= 0 or not pool.of_user):
                 spare[pool.name] = pool.capacity - amount
                 self.taken.add(pool.name)
             if spare.get(pool.name, 0) < 0:
-                return f"{amount_text(amount, pool.base)} of {pool.text}", f"more {pool.name} than there is"
+                if request.amounts.get(pool.reads) == math.inf:
+                    return f"no number >= 0 of {pool.name}", f"no number of {pool.name}"
+                return f"{amount_text(int(amount), pool.base)} of {pool.name}", f"more {pool.name} than there is"
         if calendar and not calendar.has_gap(spare, request.request_s, request.submit_s):
             return f"{procs} of {size} machines, for which {calendar.name} has no gap", f"a gap in {calendar.name}"
         needs_walltime = self.cluster.plan is not None or self.live[UNLIMITED] == REJECT
@@ -296,6 +286,7 @@ class Agent:
         again = request.next_try() if killed and job in self.killed else None
         name = again.name if again is not None else None
         self.killed.discard(job)
+        self.end_s = now_s
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
@@ -329,24 +320,20 @@ class Agent:
         """
         self.done = True
         self.ledger.check(over=False)
-        for line in unread_lines(self.unread):
-            log.warning("%s", line)
+        warnings = [*unread_lines(self.unread)]
         if self.rejected:
-            log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
-        if self.chosen.max_running is not None and not self.has_users:
-            log.warning("option max-running did nothing: no job had a field `user_id`; choose a workload with users")
-        for pool in self.chosen.pools:
+            warnings.append(f"{self.rejected} jobs were rejected: they request {' or '.join(sorted(self.reasons))}")
+        for option, pool in self.pools:
             if pool.name not in self.taken:
-                log.warning(
-                    "option pool did nothing: no job%s had a field %s above 0; name another field, as %s=...@FIELD",
-                    " of a user" * pool.of_user,
-                    pool.field or pool.name,
-                    pool.name,
-                )
+                warnings.append(f"option {option} did nothing: {pool.unused}")
         if self.chosen.small == CLASS and not self.has_classes:
-            log.warning(
+            warnings.append(
                 "option small did nothing: no job had a field `class`; choose small all, or a workload with classes"
             )
+        warnings += unreached({name.replace("_", "-"): one for name, one in self.chosen.dated.items()}, self.end_s)
+        for line in warnings:
+            log.warning("%s", line)
+        state_options({WARNINGS: warnings})
 
     # The decision
 
@@ -386,7 +373,7 @@ class Agent:
                 self.kill(job)
             else:
                 self.start_jobs(now_s)
-        if self.cluster.queue.rules.has_dates:
+        if self.cluster.queue.rules.dated:
             change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
             # Behind a job without a walltime a reservation begins later than any date.
             if change_s < LONGEST_S and (change_s < self.change_s or self.change_s <= now_s):
@@ -459,10 +446,11 @@ def with_options(agent: Agent, text: str, where: str) -> tuple[Agent, bool | Non
     return whole, acknowledge
 
 
-def state_options(stated: dict[str, Any]) -> None:
-    """Write the options in force as JSON to the file named by `OPTIONS_FILE`, which `batfill run` reads."""
+def state_options(stated: dict[str, Any], *, more: bool = True) -> None:
+    """Write options in force as JSON to the file named by `OPTIONS_FILE`, for `batfill run`; `more`: add them."""
     if path := os.environ.get(OPTIONS_FILE):
         try:
-            Path(path).write_text(json.dumps(stated))
+            known = json.loads(Path(path).read_text()) if more else {}
+            Path(path).write_text(json.dumps(known | stated))
         except OSError as error:
             log.warning("%s: the options in force cannot be written: %s", path, error)

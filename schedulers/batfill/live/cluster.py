@@ -158,7 +158,7 @@ class Cluster:
         """Whether something has happened since the last decision, or a date of the calendar has come."""
         if self.changed or self.plan is not None:  # which has dates of its own
             return True
-        return self.queue.rules.has_dates and self.queue.next_change_s(math.inf) <= now_s
+        return bool(self.queue.rules.dated) and self.queue.next_change_s(math.inf) <= now_s
 
     def decide(self, now_s: float) -> list[Start]:
         """Run one pass; if machines are not planned, each started job gets the idle ones with the lowest ids."""
@@ -173,7 +173,7 @@ class Cluster:
                 self.queue.start_waiting(row, now_s)
         elif self.rows:
             self.queue.pay(now_s)
-            if self.queue.rules.has_dates:
+            if self.queue.rules.dated:
                 self.hold_windows(now_s)
             chosen = [(row, idle.take(placed[row].procs)) for row in self.queue.decide(now_s).tolist()]
         else:

@@ -66,7 +66,7 @@ class Conversation5(Conversation):
         if self.agent.kills:
             self.features = {"dynamic_registration": True, "profile_reuse": True}
             self.features |= {ACKNOWLEDGE: True} if acknowledge else {}
-        state_options({**self.agent.stated(), REQUESTED: list(self.features)})
+        state_options({REQUESTED: list(self.features)})
         log.info("Batsim 5 says %r at its start; features requested: %s", said, ", ".join(self.features) or "none")
         hello = {
             "batprotocol_version": PROTOCOL_VERSION,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.base.errors import BatfillError
 from batfill.model.calendar import spans_of
-from batfill.model.gate import GATE
 from batfill.model.options import ALL, NO_SMALL, PRESETS, REQUEST
 
 if TYPE_CHECKING:
@@ -177,7 +176,7 @@ class KeptPlan:
             ("depth", options.depth != ALL, "holds a place for every job that waits; choose depth all"),
             ("tested", options.tested != ALL, "places every job that waits; choose tested all"),
             ("max-running", options.max_running is not None, "holds a place for every job; choose max-running none"),
-            (GATE, options.backfill_while is not None, "backfills no job; choose backfill-while none"),
+            ("backfill-while", options.backfill_while is not None, "backfills no job; choose backfill-while none"),
             ("energy-budget", options.energy_budget is not None, "is of machines alone; choose energy-budget none"),
             ("pool", options.pool is not None, "is of machines alone; choose pool none"),
             ("policy", moves, "takes an order that stays as it is while jobs wait; choose another policy"),

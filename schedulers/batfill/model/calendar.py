@@ -9,23 +9,22 @@ Times are seconds of the log, or dates of its clock.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import any_length, csv_text, readable
+from batfill.base.files import csv_text
+from batfill.model.dates import Change, as_field, date_of, read_rows, require_one_form, second
 from batfill.model.pools import amount_of, amount_text, rejected, wanted
-from batfill.model.values import is_finite, number_or_text, of_numpy
+from batfill.model.values import finite
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,16 +44,6 @@ PROCS = re.compile(r"-?[0-9]{1,15}")
 SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")  # of machines
 
 
-class Change(NamedTuple):
-    """A date of a window, as the engine's CHANGE."""
-
-    at_s: float
-    pool: str  # by name; empty for processors
-    amount: int  # how much this frees
-    announced_s: float
-    fails: int
-
-
 class Window(NamedTuple):
     """Processors are unavailable from `begin` on, and available again at `end`. A date is aware of its zone."""
 
@@ -69,13 +58,18 @@ class Window(NamedTuple):
     base: str = ""  # that unit
 
     @property
+    def dates(self) -> tuple[Any, Any, Any]:
+        """Its dates."""
+        return self.begin, self.end, self.announced
+
+    @property
     def amount(self) -> str:
         """What it takes, with its unit."""
         return amount_text(self.processors, self.base)
 
     @property
     def changes(self) -> list[Change]:
-        """Its dates."""
+        """What happens at its dates."""
         fails, pool = self.kind == FAILURE, self.pool
         announced_s = self.begin if fails else -math.inf if self.announced is None else self.announced
         dates = [
@@ -98,6 +92,7 @@ class Calendar:
     windows: tuple[Window, ...]
     name: str = "calendar"
     digest: str = ""  # the sha256 of the file; of the file with these windows if there is none
+    remedy: ClassVar[str] = REMEDY
 
     def __post_init__(self) -> None:
         if len(self.windows) > MOST_WINDOWS:
@@ -105,26 +100,16 @@ class Calendar:
                 f"{self.name}: {len(self.windows):,} windows are too many, since each decision plans around all "
                 f"that are to come; give at most {MOST_WINDOWS:,}, or join windows"
             )
-        dated = {isinstance(date, datetime) for window in self.windows for date in self.dates_of(window)}
+        for place, window in zip(self.places, self.windows, strict=True):
+            require_one_form(place, window.dates)
+        require_one_form(self.name, [date for window in self.windows for date in window.dates])
         for window in self.windows:
-            self.check(window, mixed=len(dated) > 1)
+            self.check(window)
         if not self.digest:
             object.__setattr__(self, "digest", hashlib.sha256(self.as_csv().encode()).hexdigest())
 
-    @staticmethod
-    def dates_of(window: Window) -> list[Any]:
-        """The dates that are given."""
-        return [date for date in (window.begin, window.end, window.announced) if date not in (None, math.inf)]
-
-    def check(self, window: Window, *, mixed: bool) -> None:
-        """Refuse a window that cannot be; `mixed`: whether the calendar has dates as well as seconds."""
-        dates = self.dates_of(window)
-        if naive := [date for date in dates if isinstance(date, datetime) and date.tzinfo is None]:
-            raise self.wrong(
-                window, f"{naive[0].isoformat()} has no time zone; add one, as {naive[0].isoformat()}+01:00"
-            )
-        if mixed:
-            raise self.wrong(window, "seconds and dates are mixed in the calendar; give all in one form")
+    def check(self, window: Window) -> None:
+        """Refuse a window that cannot be."""
         if window.kind not in KINDS:
             raise self.wrong(window, f"kind {window.kind!r:.60} is none of {', '.join(KINDS)}")
         if window.processors < 1:
@@ -143,13 +128,18 @@ class Calendar:
         if not window.announced <= window.begin:
             raise self.wrong(window, f"announced at {window.announced}, after its begin at {window.begin}")
 
+    @property
+    def places(self) -> list[str]:
+        """Where each window is, for messages."""
+        numbered = enumerate(self.windows, 1)
+        return [f"{self.name}: {f'line {w.line}' if w.line else f'window {number}'}" for number, w in numbered]
+
     def wrong(self, window: Window, what: str) -> BatfillError:
         """The error that this is wrong with a window."""
-        where = f"line {window.line}" if window.line else f"window {self.windows.index(window) + 1}"
-        return BatfillError(f"{self.name}: {where}: {what}")
+        return BatfillError(f"{self.places[self.windows.index(window)]}: {what}")
 
     @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]], name: str = "calendar", digest: str = "") -> Calendar:
+    def of(cls, rows: Iterable[Mapping[str, Any]], name: str = "calendar", digest: str = "") -> Self:
         """The calendar of rows that have a file's columns; values are text, numbers or datetimes.
 
         Raises:
@@ -158,18 +148,20 @@ class Calendar:
         windows = []
         if not isinstance(rows, Iterable):
             raise BatfillError(f"{name}: {rows!r:.60} are not rows; give a dict for each window")
-        for number, row in enumerate(rows):
-            line = number + 2 if digest else 0
-            where = f"{name}: {f'line {line}' if digest else f'window {number + 1}'}"
+        for number, row in enumerate(rows, 1):
+            line = row.get("line", 0) if isinstance(row, Mapping) else 0
+            where = f"{name}: {f'line {line}' if line else f'window {number}'}"
             if not isinstance(row, Mapping):
                 raise BatfillError(f"{where}: {row!r:.60} is not a row; give a dict with {', '.join(NEEDED)}")
+            if other := [name for name in row if name not in (*COLUMNS, "line")]:
+                raise BatfillError(f"{where}: {other[0]!r:.60} is unknown; {cls.remedy}")
             machines = str(row.get("machines") or "").strip()
             if machines and row.get("processors") not in (None, ""):
                 raise BatfillError(f"{where}: has machines and processors; give one of them")
             if machines:
                 row = {**row, "processors": sum(last - first + 1 for first, last in spans_of(where, machines))}
             if lacking := [column for column in NEEDED if row.get(column) in (None, "") and column != "end"]:
-                raise BatfillError(f"{where}: has no {lacking[0]}; {REMEDY}")
+                raise BatfillError(f"{where}: has no {lacking[0]}; {cls.remedy}")
             begin, end, announced = (
                 date_of(where, column, row.get(column)) for column in ("begin", "end", "announced")
             )
@@ -191,27 +183,21 @@ class Calendar:
         Raises:
             BatfillError: it cannot be read, or a line is no window.
         """
-        with readable(path) as stream:
-            content = stream.read()
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise BatfillError(f"{path}: is not text; {REMEDY}") from None
-        reader = csv.DictReader(text.splitlines(), restkey="more")
-        with any_length():
-            named = [name.strip() for name in reader.fieldnames or ()]
-        if other := [name for name in named if name not in COLUMNS]:
-            raise BatfillError(f"{path}: line 1: column {other[0]!r:.60} is unknown; {REMEDY}")
-        if lacking := [
-            name for name in NEEDED if name not in named and not (name == "processors" and "machines" in named)
-        ]:
-            raise BatfillError(f"{path}: line 1: there is no column {lacking[0]}; {REMEDY}")
-        reader.fieldnames = named
-        with any_length():
-            rows = list(reader)
-        if long := [number for number, row in enumerate(rows, 2) if "more" in row]:
-            raise BatfillError(f"{path}: line {long[0]}: has more values than line 1 has names; {REMEDY}")
-        return cls.of(rows, str(path), hashlib.sha256(content).hexdigest())
+        rows, digest = read_rows(path, COLUMNS, NEEDED[:3], REMEDY)
+        return cls.of(rows, str(path), digest)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The windows as `of` takes them, for JSON."""
+        return [
+            {
+                **dict(zip(COLUMNS, (*window[:5], window.machines, window.pool), strict=True)),
+                "end": finite(window.end),
+                "processors": None if window.machines else window.amount,
+                "line": window.line,
+            }
+            for window in self.windows
+        ]
 
     def as_csv(self) -> str:
         """The windows as a file."""
@@ -224,17 +210,25 @@ class Calendar:
         rows = [[*row, window.pool] for row, window in zip(rows, self.windows, strict=True)]
         return csv_text([(*COLUMNS[:5], "pool"), *rows])
 
-    def require_form(self, clock: Clock | None, *, by_ids: bool) -> None:
-        """Refuse windows that fit no machine: dates without a clock, and machines that are not named, or must not be.
+    def on(self, clock: Clock | None) -> Self:
+        """The same in seconds of a log with this clock.
+
+        Raises:
+            BatfillError: there are dates and no clock.
+        """
+        made = []
+        for place, window in zip(self.places, self.windows, strict=True):
+            begin, end, announced = (second(place, date, clock) for date in window.dates)
+            made.append(window._replace(begin=begin, end=end, announced=announced))
+        return replace(self, windows=tuple(made))
+
+    def require_form(self, *, by_ids: bool) -> None:
+        """Refuse windows that name machines without being of a kept plan, or do not though they are.
 
         Raises:
             BatfillError: there is one.
         """
         for window in self.windows:
-            if clock is None and (dates := [date for date in self.dates_of(window) if isinstance(date, datetime)]):
-                raise self.wrong(
-                    window, f"{dates[0].isoformat()} is a date, and the workload has no clock; give seconds"
-                )
             if window.machines and not by_ids:
                 raise self.wrong(window, "names machines, and only processors are counted here; give their number")
             if by_ids and window.pool:
@@ -244,40 +238,32 @@ class Calendar:
             if by_ids and window.announced is not None:
                 raise self.wrong(window, "is announced at a date, and a kept plan knows all windows; leave that empty")
 
-    def on(
-        self, size: int, clock: Clock | None, ids: Iterable[int] | None = None, pools: Iterable[Pool] = ()
-    ) -> Calendar:
-        """The same in seconds of a log with this clock, on a machine of `size` processors, or on those with these ids.
+    def require_machine(self, size: int, pools: Iterable[Pool] = (), ids: Iterable[int] | None = None) -> None:
+        """Refuse windows in seconds that do not fit a machine with so many processors and these pools.
+
+        Args:
+            size: m.
+            pools: what jobs take beside processors.
+            ids: of the machines that compute, for a kept plan; None to count processors.
 
         Raises:
-            BatfillError: there are dates and no clock, no such pool, or more is unavailable at a time than there is.
+            BatfillError: there is no such pool or machine, or more is unavailable at a time than there is.
         """
-
-        def second(date: Any) -> Any:
-            return clock.second(date) if clock is not None and isinstance(date, datetime) else date
-
-        self.require_form(clock, by_ids=ids is not None)
+        self.require_form(by_ids=ids is not None)
         known = set(ids or ())
         for window in self.windows if ids is not None else ():
             named = {id_ for first, last in spans_of(self.name, window.machines) for id_ in range(first, last + 1)}
             if unknown := sorted(named - known):
                 raise self.wrong(window, f"machine {unknown[0]} is unknown; give ids of machines that compute")
-        windows = tuple(
-            window._replace(**{name: second(getattr(window, name)) for name in ("begin", "end", "announced")})
-            for window in self.windows
-        )
-        there, of_name = replace(self, windows=windows), {pool.name: pool for pool in pools}
-        for window in windows:
+        of_name = {pool.name: pool for pool in pools if not pool.of_user}
+        for window in self.windows:
             of = of_name.get(window.pool)
-            if window.pool and (of is None or of.of_user or of.base != window.base):
-                names = ", ".join(pool.text for pool in of_name.values() if not pool.of_user) or "none"
-                raise there.wrong(
-                    window, f"takes {window.amount} of {window.pool}, and the machine's pools are {names}"
-                )
-        there.require_room("", size, f"processors of a machine of {size}", "")
-        for pool in {window.pool: of_name[window.pool] for window in windows if window.pool}.values():
-            there.require_room(pool.name, pool.capacity, f"of {pool.text}", pool.base)
-        return there
+            if window.pool and (of is None or of.base != window.base):
+                names = ", ".join(pool.text for pool in of_name.values()) or "none"
+                raise self.wrong(window, f"takes {window.amount} of {window.pool}, and the machine's pools are {names}")
+        self.require_room("", size, f"processors of a machine of {size}", "")
+        for pool in of_name.values():
+            self.require_room(pool.name, pool.capacity, f"of {pool.text}", pool.base)
 
     def require_room(self, pool: str, most: int, of: str, base: str) -> None:
         """Refuse windows that together take more of a pool than its capacity, or more processors than there are.
@@ -320,9 +306,9 @@ class Calendar:
         at_s = np.array([date.at_s for date in changes], np.float64)
         return at_s, np.concatenate([[0], np.cumsum([-date.amount for date in changes], dtype=np.int64)])
 
-    def away_proc_s(self, from_s: float, until_s: float) -> float:
-        """The processor-seconds of the windows between two dates."""
-        at_s, away = self.away()
+    def away_proc_s(self, from_s: float, until_s: float, pool: str = "") -> float:
+        """The processor-seconds of the windows between two dates, or what is missing of a pool times its seconds."""
+        at_s, away = self.away(pool)
         return float((np.diff(np.clip(at_s, from_s, until_s), prepend=from_s, append=until_s) * away).sum())
 
     def has_gap(self, spare: Mapping[str, int], span_s: float, submit_s: float) -> bool:
@@ -375,27 +361,6 @@ def never_runs(source: str, calendar: str, jobs: JobTable, stuck: list[int]) -> 
     )
 
 
-def date_of(where: str, column: str, value: Any) -> Any:
-    """A date of a row: seconds, or a datetime; None if it is empty.
-
-    Raises:
-        BatfillError: it is neither.
-    """
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    if isinstance(value, datetime) and value == value:  # pandas' NaT is one
-        return value
-    try:
-        number = number_or_text(of_numpy(value))
-        return float(number) if is_finite(number) else datetime.fromisoformat(value.strip())
-    except (AttributeError, ValueError):
-        pass
-    raise BatfillError(
-        f"{where}: {column} {value!r:.60} is neither a number of seconds nor a date; give 86400, or "
-        "2026-03-01T08:00+01:00"
-    )
-
-
 def spans_of(where: str, text: str) -> tuple[tuple[int, int], ...]:
     """The machines in a text such as `0-3 8`, in order.
 
@@ -408,13 +373,6 @@ def spans_of(where: str, text: str) -> tuple[tuple[int, int], ...]:
     if None in found or not ordered:
         raise BatfillError(f"{where}: machines {text!r:.60} are not ids, each once; give them as `0-3 8`")
     return tuple(spans)
-
-
-def as_field(date: Any) -> str:
-    """A date as in a file."""
-    if date is None or date == math.inf:
-        return ""
-    return date.isoformat() if isinstance(date, datetime) else f"{date:.15g}"
 
 
 def calendar_of(name: str, value: Any) -> Calendar:

@@ -283,6 +283,7 @@ def are_amounts(values: NDArray[np.void]) -> NDArray[np.bool_]:
     return found
 
 
+UNREAD = "not modelled: the field"
 TIME, LIMIT = f"a number from 0 to {LONGEST_S:g}", f"a number > 0 and <= {LONGEST_S:g}"
 # The valid values of the columns of a job table that are not free: the name, what a value is, and the rule, for kernels
 # and for people.
@@ -504,7 +505,7 @@ class Workload(JobRows):
 
 def unread(field: str) -> str:
     """How a line begins that says that nothing reads a field of jobs."""
-    return f"not modelled: the field {field} of "
+    return f"{UNREAD} {field} of "
 
 
 def size_warnings(submit_s: NDArray[Any], runtime_s: NDArray[Any], procs: NDArray[Any], size: int) -> tuple[str, ...]:

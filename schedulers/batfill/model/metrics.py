@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.base.sums import mean_of
-from batfill.base.tables import label_html
+from batfill.base.tables import AsDict, label_html
 from batfill.base.words import duration
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def width_class(procs: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(AsDict):
     """The figures of one run. Means and maxima cover the jobs that ran; rejected ones are only counted."""
 
     jobs: int  # submitted, rejected ones included
@@ -219,13 +219,9 @@ class Summary:
     share_bsld_100: float
     share_bsld_above: float
 
-    def as_dict(self) -> dict[str, float]:
-        """As a dict by field, for JSON."""
-        return asdict(self)
-
     def _repr_html_(self) -> str:
         """The figures in words, for notebooks."""
-        return label_html(figure_rows(asdict(self), of_replay=True))
+        return label_html(figure_rows(self.as_dict(), of_replay=True))
 
 
 def summarize(

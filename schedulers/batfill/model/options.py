@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from batfill.model.energy import Budget
     from batfill.model.feedback import Feedback
     from batfill.model.gate import Gate
-    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.jobs import Clock, JobTable, Workload
     from batfill.model.policy import Policy
     from batfill.model.pools import Pool, Pools
     from batfill.model.rules import Rules
@@ -51,6 +51,7 @@ PLAN, UNLIMITED, REJECT = "plan", "unlimited", "reject"
 # File in which a scheduler started by `batfill run` writes the options in force.
 OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
 REQUESTED = "requested_features"  # in that file, under Batsim 5: the features that the scheduler's hello requested
+WARNINGS = "warnings"  # in that file, at the end: what the scheduler found odd, one line each
 
 OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
 OF_DIVIDED = Needs("small", SMALLS[1:], "no divider decides which jobs are small", EVERY)
@@ -242,49 +243,68 @@ class Options:
         """What a result states besides `as_dict`: the sha256 of files; see `policy.digests`."""
         from batfill.model.policy import digests
 
-        return digests([self.policy, self.backfill]) | self.calendar_digest
+        return digests([self.policy, self.backfill]) | self.file_digests
 
     @property
-    def calendar_digest(self) -> dict[str, str]:
-        """The sha256 of the files of the calendar and the gate; {} without any."""
-        files = {"calendar": self.calendar, "backfill-while": self.backfill_while}
-        return {f"{name.replace('-', '_')}_sha256": one.digest for name, one in files.items() if one is not None}
+    def dated(self) -> dict[str, Any]:
+        """The options in force that have dates, by argument: a calendar, a gate, an energy budget."""
+        return {name: one for name in DATED if (one := getattr(self, name)) is not None}
+
+    @property
+    def file_digests(self) -> dict[str, str]:
+        """The sha256 of the files with dates; {} without any."""
+        return {f"{name}_sha256": one.digest for name, one in self.dated.items() if hasattr(one, "digest")}
 
     def on(self, workload: Workload, jobs: JobTable) -> Options:
         """The same with all dates in seconds of these jobs of a workload, which must be able to run beside a calendar.
 
         Raises:
-            BatfillError: they are not, or the calendar or a gate does not fit the machine or the workload.
+            BatfillError: they are not, a date does not fit the machine or the workload, or no job has a field that an
+                option reads.
         """
-        self.require_amounts(jobs, workload.name)
-        gate, calendar = self.backfill_while, self.calendar
-        gate = None if gate is None else gate.on(workload.clock)
-        if calendar is not None:
+        made = self.in_seconds(workload.clock)
+        made.require_taken(jobs, workload.name)
+        if made.calendar is not None:
             assert workload.procs is not None
-            calendar = calendar.on(workload.procs, workload.clock, pools=self.pools)
-            calendar.require_possible(jobs, workload.procs, workload.name, self.pools)
-        budget = self.energy_budget
-        if budget is not None:
-            budget = budget.on(workload.clock, self.pools)
-            if len(jobs) and not budget.pool.amounts(jobs).any():
-                raise BatfillError(
-                    f"{workload.name}: option energy-budget: no job has a field {budget.field} above 0; name another, "
-                    "as watts=FIELD, or what a processor draws, as watts=100W"
-                )
-        return replace(self, calendar=calendar, backfill_while=gate, energy_budget=budget)
+            made.calendar.require_machine(workload.procs, made.pools)
+            made.calendar.require_possible(jobs, workload.procs, workload.name, made.pools)
+        return made
+
+    def in_seconds(self, clock: Clock | None) -> Options:
+        """The same with all dates in seconds of a log with this clock.
+
+        Raises:
+            BatfillError: there are dates and no clock, or a budget does not say what jobs draw.
+        """
+        made = replace(self, **{name: one.on(clock) for name, one in self.dated.items()})
+        if made.energy_budget is None:
+            return made
+        return replace(made, energy_budget=made.energy_budget.drawn_by(self.pools))
 
     # What the options mean together
 
     @property
     def pools(self) -> tuple[Pool, ...]:
         """What jobs take beside processors."""
-        return () if self.pool is None else self.pool.pools
+        return self.pool or ()
+
+    @property
+    def taken(self) -> list[tuple[str, Pool]]:
+        """All pools, each behind the option that it is of."""
+        from batfill.model.pools import RUNNING, Pool
+
+        limit = self.max_running
+        drawn = None if self.energy_budget is None else self.energy_budget.pool
+        return [
+            *([] if limit is None else [("max-running", Pool(RUNNING, int(limit), of_user=True))]),
+            *(("pool", pool) for pool in self.pools),
+            *([] if drawn is None else [("energy-budget", drawn)]),
+        ]
 
     @property
     def fields(self) -> set[str]:
         """The fields of jobs that pools read."""
-        read = {pool.field or pool.name for pool in self.pools if pool.each is None}
-        read |= {self.energy_budget.field} - {""} if self.energy_budget is not None else set()
+        read = {pool.reads for _, pool in self.taken if pool.reads}
         return read | {"resources"} if read else read
 
     @property
@@ -362,35 +382,18 @@ class Options:
         if self.small == FOREST:
             require("learn", "sklearn")
 
-    def require_users(self, jobs: JobTable, source: str) -> None:
-        """Refuse a limit of running jobs per user if no job has one.
-
-        Raises:
-            BatfillError: no job has a user.
-        """
-        if self.max_running is not None and len(jobs) and (jobs.user < 0).all():
-            raise BatfillError(
-                f"{source}: option max-running: no job has a user; leave it out, or take a log with users"
-            )
-
-    def require_amounts(self, jobs: JobTable, source: str) -> None:
-        """Refuse a pool of which no job takes anything.
+    def require_taken(self, jobs: JobTable, source: str) -> None:
+        """Refuse a pool of which no job takes anything, and fields that a pool reads and are no amounts.
 
         Raises:
             BatfillError: there is one.
         """
-        for pool in self.pools:
-            if len(jobs) and not pool.amounts(jobs).any():
-                field = pool.field or pool.name
-                raise BatfillError(
-                    f"{source}: option pool: {pool.name}: no job has a field {field} above 0; name another, as "
-                    f"{pool.name}=...@FIELD, or what a processor takes, as @1, or leave the pool out"
-                )
-            if len(jobs) and pool.of_user and (jobs.user < 0).all():
-                raise BatfillError(
-                    f"{source}: option pool: {pool.name} is of each user, and no job has one; leave :user out, or take "
-                    "a log with users"
-                )
+        for name, pool in self.taken if len(jobs) else ():
+            amounts = pool.amounts(jobs) * ((jobs.user >= 0) | (not pool.of_user))
+            if not amounts.any():
+                raise BatfillError(f"{source}: option {name}: {pool.unused}")
+            if (odd := pool.odd(jobs)) is not None:
+                raise BatfillError(f"{source}: option {name}: {pool.reads} of job {odd} is no number >= 0; correct it")
 
     def require_classes(self, jobs: JobTable, source: str) -> None:
         """Refuse classes of the workload if no job states its own.
@@ -413,6 +416,7 @@ OPTIONS = {
     for name in [each.name.removesuffix("_s").replace("_", "-")]
 }
 NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
+DATED = ("calendar", "backfill_while", "energy_budget")  # arguments with dates
 REPLAYED = ("feedback",)  # which live schedulers do not take,
 SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those that they do
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}

@@ -1,11 +1,11 @@
 """Pools: what jobs take beside processors, such as power or licences, and how much of it there is.
 
->>> power, licences = Pools.of("power=250kW@100W, licences=40:skip").pools
+>>> power, licences = Pools.of("pool", "power=250kW@100W, licences=40:skip")
 >>> power.capacity, power.each, licences.skips
 (250000, 100, True)
->>> Pools.of("licences=40W@2").name
+>>> Pools.of("pool", "licences=40W@2").name
 Traceback (most recent call last):
-batfill.base.errors.BatfillError: option pool: licences: 40W and 2 have different units; give both in one
+batfill.base.errors.BatfillError: option pool: licences: '2' is no amount in W, kW, MW
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 UNITS = {
     "": ("", 1), "W": ("W", 1), "kW": ("W", 10**3), "MW": ("W", 10**6),
     "kB": ("kB", 1), "MB": ("kB", 10**3), "GB": ("kB", 10**6), "TB": ("kB", 10**9),
+    "J": ("J", 1), "kJ": ("J", 10**3), "MJ": ("J", 10**6), "GJ": ("J", 10**9), "TJ": ("J", 10**12),
+    "Wh": ("J", 3600), "kWh": ("J", 3600 * 10**3), "MWh": ("J", 3600 * 10**6), "GWh": ("J", 3600 * 10**9),
 }  # fmt: skip
 STATED = {"": "", "W": "W", "kB": "GB"}
-RUNNING = "running jobs"  # the pool of each user behind `max-running`
+# Pools of the options `max-running`, of each user, and `energy-budget`, by names that no user can give.
+RUNNING, DRAWN = "running jobs", "watts drawn"
 MOST = 2**53  # an amount is exact up to here,
 TOO_MUCH = 2.0**54  # and this stands for any that is larger than every capacity
 POOL = re.compile(r"([A-Za-z_][\w./-]{0,39})=([^@:]+)(?:@([^:]+))?(?::(skip|user))?", re.ASCII)
@@ -51,55 +54,70 @@ class Pool:
     base: str = ""  # the unit
 
     @property
-    def text(self) -> str:
-        """As a user writes it."""
-        takes = "" if self.each is None else f"@{amount_text(self.each, self.base)}"
-        takes = f"@{self.field}" if self.field else takes
-        return f"{self.name}={amount_text(self.capacity, self.base)}{takes}{self.lacking}"
+    def takes(self) -> str:
+        """What a job takes, as a user writes it."""
+        return self.field if self.each is None else amount_text(self.each, self.base)
 
     @property
-    def lacking(self) -> str:
-        """The word for what becomes of a job that lacks it."""
-        return ":user" if self.of_user else ":skip" if self.skips else ""
+    def text(self) -> str:
+        """As a user writes it."""
+        takes = f"@{self.takes}" if self.takes else ""
+        lacking = ":user" if self.of_user else ":skip" if self.skips else ""
+        return f"{self.name}={amount_text(self.capacity, self.base)}{takes}{lacking}"
 
     @property
     def reserves(self) -> bool:
         """Whether a job that lacks it gets a reservation."""
         return not (self.skips or self.of_user)
 
+    @property
+    def reads(self) -> str:
+        """The field of jobs that it reads; empty for none."""
+        return "" if self.each is not None or self.name == RUNNING else self.field or self.name
+
+    @property
+    def unused(self) -> str:
+        """The words for a pool of which no job takes anything."""
+        if not self.reads:
+            return "no job has a user; leave it out, or take a workload with users"
+        of = " of a user" * self.of_user
+        return f"no job{of} has a field {self.reads} above 0; name another, or what a processor takes, or leave it out"
+
     def amounts(self, jobs: JobTable) -> NDArray[np.int64]:
         """What each job takes, (n_jobs,)."""
-        if self.name == RUNNING:
-            return np.ones(len(jobs), np.int64)
+        amounts: NDArray[np.int64] = self.amount({self.reads: self.stated(jobs)}, jobs.procs)
+        return amounts
+
+    def stated(self, jobs: JobTable) -> Any:
+        """What the jobs state in the field that it reads, (n_jobs,), nan for those that do not; or nan if none does."""
+        known = jobs.amounts
+        return np.nan if known is None or self.reads not in (known.dtype.names or ()) else known[self.reads]
+
+    def odd(self, jobs: JobTable) -> str | None:
+        """The id of the first job that states no amount where it should, as `amounts_of` notes it; None without any."""
+        odd = np.isinf(self.stated(jobs))
+        return str(jobs.ids[np.argmax(odd)]) if odd.any() else None
+
+    def amount(self, known: Mapping[str, Any], procs: Any) -> Any:
+        """What jobs of so many processors take that state these amounts by name: a number, or an array like `procs`."""
+        taken = whole(known.get(self.reads, 0.0), self.base) if self.reads else 1.0
         if self.each is not None:
-            amounts: NDArray[np.float64] = np.minimum(float(self.each) * jobs.procs, TOO_MUCH)
-        else:
-            known = stated(jobs, self.field or self.name)
-            amounts = np.zeros(len(jobs)) if known is None else whole(known, self.base)
-        return amounts.astype(np.int64)
-
-    def amount(self, known: Mapping[str, float], procs: int) -> int:
-        """What a job of so many processors takes that states these amounts by name."""
-        if self.name == RUNNING:
-            return 1
-        if self.each is not None:
-            return self.each * procs
-        return int(whole(known.get(self.field or self.name, 0.0), self.base))
+            taken = np.minimum(float(self.each) * procs, TOO_MUCH)
+        return np.broadcast_to(taken, np.shape(procs)).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Pools:
+class Pools(tuple[Pool, ...]):
     """The pools that a user has named, as the option `pool`."""
 
-    pools: tuple[Pool, ...]
+    __slots__ = ()
 
     @property
     def name(self) -> str:
         """As a user writes them."""
-        return ",".join(pool.text for pool in self.pools)
+        return ",".join(pool.text for pool in self)
 
     @classmethod
-    def of(cls, value: Any, option: str = "pool") -> Pools:
+    def of(cls, option: str, value: Any) -> Pools:
         """The pools that a text names, or several.
 
         Raises:
@@ -107,13 +125,10 @@ class Pools:
         """
         if isinstance(value, Pools):
             return value
-        given: list[Any] = [value]
-        if isinstance(value, Iterable) and not isinstance(value, str):
-            given = list(value)
+        given = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
         if not given or not all(isinstance(one, str) for one in given):
             raise BatfillError(f"option {option}: {value!r:.60} is no pool; {FORM}")
-        words = [word.strip() for one in given for word in one.split(",")]
-        pools = tuple(pool_of(option, word) for word in words)
+        pools = [pool_of(option, word.strip()) for one in given for word in one.split(",")]
         names = [pool.name for pool in pools]
         if twice := [name for name in names if names.count(name) > 1]:
             raise BatfillError(f"option {option}: {twice[0]} is given twice; give each pool once")
@@ -134,15 +149,32 @@ def pool_of(option: str, text: str) -> Pool:
         raise BatfillError(f"option {option}: {name} are the machine's own; --procs says how many there are")
     where = f"option {option}: {name}"
     capacity, base = amount_of(where, there)
-    each, field = None, takes or ""
-    if field[:1].isdigit():
-        each, other = amount_of(where, field)
-        if other != base:
-            raise BatfillError(f"{where}: {there} and {field} have different units; give both in one")
-        field = ""
-    if capacity == 0:
-        raise BatfillError(f"{where}: {there} is nothing; give what there is, or leave the pool out")
+    if base == "J":
+        raise BatfillError(f"{where}: energy is not a pool, since jobs do not give it back; give an --energy-budget")
+    each, field = takes_of(where, takes or "", base)
     return Pool(name, capacity, each, field, skips=lacking == "skip", of_user=lacking == "user", base=base)
+
+
+def takes_of(where: str, text: str, base: str) -> tuple[int | None, str]:
+    """What a job takes: for each processor, or None, and else the field that says it.
+
+    Raises:
+        BatfillError: the text is neither an amount with this base unit nor a name.
+    """
+    return (None, text) if not text or text[0].isalpha() or text[0] == "_" else (amount_in(where, text, base), "")
+
+
+def amount_in(where: str, text: str, base: str) -> int:
+    """An amount above 0 in whole base units.
+
+    Raises:
+        BatfillError: it is none, or has another base unit.
+    """
+    amount, found = amount_of(where, text)
+    if found != base:
+        units = ", ".join(unit for unit, (of, _) in UNITS.items() if of == base and unit)
+        raise BatfillError(f"{where}: {text!r:.60} is no amount {f'in {units}' if units else 'without a unit'}")
+    return amount
 
 
 def amount_of(where: str, text: str) -> tuple[int, str]:
@@ -154,12 +186,11 @@ def amount_of(where: str, text: str) -> tuple[int, str]:
     found = AMOUNT.fullmatch(text.strip())
     if found is None or found[2] not in UNITS:
         known = ", ".join(unit for unit in UNITS if unit)
-        hint = "; energy is not a pool, since jobs do not give it back" if found and found[2].endswith("Wh") else ""
-        raise BatfillError(f"{where}: {text!r:.60} is no amount: a number, and for a unit one of {known}{hint}")
+        raise BatfillError(f"{where}: {text!r:.60} is no amount: a number, and for a unit one of {known}")
     base, scale = UNITS[found[2]]
     amount = round(float(found[1]) * scale, 6)
-    if amount > MOST or amount != int(amount):
-        raise BatfillError(f"{where}: {text!r:.60} is not a whole number of {base or 'pieces'} up to {MOST:,}")
+    if not 1 <= amount <= MOST or amount != int(amount):
+        raise BatfillError(f"{where}: {text!r:.60} is not a whole number of {base or 'pieces'} from 1 to {MOST:,}")
     return int(amount), base
 
 
@@ -175,15 +206,6 @@ def whole(known: Any, base: str) -> Any:
     """What jobs state, in whole base units, a part counting as one; nan is nothing."""
     amounts = np.ceil(np.round(np.nan_to_num(known, posinf=TOO_MUCH) * UNITS[STATED[base]][1], 3))
     return np.minimum(amounts, TOO_MUCH)
-
-
-def stated(jobs: JobTable, field: str) -> NDArray[np.float64] | None:
-    """What jobs state in a field, (n_jobs,), nan for those that do not; None if none does."""
-    known = jobs.amounts
-    if known is None or field not in (known.dtype.names or ()):
-        return None
-    values: NDArray[np.float64] = known[field]
-    return values
 
 
 def wanted(pools: Iterable[Pool], jobs: JobTable) -> NDArray[np.int64]:

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from keyword import iskeyword
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import BatfillError
@@ -32,7 +34,6 @@ from batfill.model.values import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from batfill.model.calendar import Calendar
     from batfill.model.policy import Policy
 
 SAME = "same"
@@ -154,39 +155,13 @@ def policy_of(name: str, value: Any) -> Policy:
     return value if isinstance(value, Policy) else policy_named(text_of(name, value))
 
 
-def calendar_file(name: str, value: Any) -> Calendar:
-    """The calendar in this file, or the calendar itself."""
-    from batfill.model.calendar import calendar_of
+def lazily(module: str, function: str) -> Callable[[str, Any], Any]:
+    """The check of an option's name and value by a function of batfill.model, whose module is imported when it runs."""
 
-    return calendar_of(name, value)
+    def check(name: str, value: Any) -> Any:
+        return attrgetter(function)(import_module(f"batfill.model.{module}"))(name, value)
 
-
-def gate_in(name: str, value: Any) -> Any:
-    """The gate in this file, or of these periods, or the gate itself."""
-    from batfill.model.gate import Gate
-
-    return Gate.of(name, value)
-
-
-def budget_in(name: str, value: Any) -> Any:
-    """The energy budget that a text names, or the budget itself."""
-    from batfill.model.energy import Budget
-
-    return Budget.of(name, value)
-
-
-def pools_in(name: str, value: Any) -> Any:
-    """The pools that a text names, or the pools themselves."""
-    from batfill.model.pools import Pools
-
-    return Pools.of(value, name)
-
-
-def feedback_in(name: str, value: Any) -> Any:
-    """The feedback that a text names, or the feedback itself."""
-    from batfill.model.feedback import feedback_of
-
-    return feedback_of(name, value)
+    return check
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,24 +278,27 @@ BACKFILL = Kind(policy_of, "`same`, or a policy", "policy", ORDER)
 DEPTH = Kind(partial(count_of, example=1), "a whole number, or `all`", "number", OR_ALL)
 MOST = Kind(partial(count_of, least=1, word=OFF, example=40), "a whole number > 0, or `none`", "number", OR_NONE)
 TESTED = Kind(partial(count_of, least=1), "a whole number > 0, or `all`", "number", OR_ALL)
-CALENDAR = Kind(calendar_file, "a CSV file", "file", "Calendar | str | Path")
+CALENDAR = Kind(lazily("calendar", "calendar_of"), "a CSV file", "file", "Calendar | str | Path")
 GATE = Kind(
-    gate_in,
+    lazily("gate", "Gate.given"),
     "a CSV file of periods; or of intensities, with `:` and the highest",
     "file",
     "Gate | str | Path | list[tuple[float, float]]",
 )
 BUDGET = Kind(
-    budget_in, "`AMOUNT@BEGIN..END`, with `,watts=`, `,idle=` and `,head-holds` behind it", "budget", "Budget | str"
+    lazily("energy", "Budget.of"),
+    "`AMOUNT@BEGIN..END`, with `,watts=`, `,idle=` and `,head-holds` behind it",
+    "budget",
+    "Budget | str",
 )
 POOLS = Kind(
-    pools_in,
+    lazily("pools", "Pools.of"),
     "`NAME=AMOUNT`, with `@` and a field, or what a processor takes; several with commas",
     "pool",
     "Pools | str | list[str]",
 )
 FEEDBACK = Kind(
-    feedback_in,
+    lazily("feedback", "feedback_of"),
     "`none`, `log`, `after:` and a duration, or `sessions`; the last two also with `:fcfs`",
     "which",
     "Feedback | str",

@@ -12,7 +12,8 @@ from batfill.engine.records import QueueRules
 from batfill.model.pools import RUNNING, Pool, in_order
 
 if TYPE_CHECKING:
-    from batfill.model.calendar import Calendar, Change
+    from batfill.model.calendar import Calendar
+    from batfill.model.dates import Change
     from batfill.model.energy import Budget
     from batfill.model.gate import Gate
     from batfill.model.policy import Policy
@@ -62,18 +63,18 @@ class Rules(QueueRules):
     @property
     def planned(self) -> bool:
         """Whether a plan of all processors says which jobs start, and not the reservation of the head alone."""
-        return self.depth != 1 or self.tested != EVERY_JOB or self.has_dates or bool(self.all_pools)
+        return self.depth != 1 or self.tested != EVERY_JOB or bool(self.dated) or bool(self.all_pools)
 
     @property
-    def has_dates(self) -> bool:
-        """Whether decisions are made at dates of a calendar, a gate or a budget, too."""
-        return any(given is not None for given in (self.calendar, self.backfill_while, self.energy_budget))
+    def dated(self) -> list[Calendar | Budget]:
+        """What has dates at which decisions are made, too: a calendar, a gate, an energy budget."""
+        dated = (self.calendar, self.backfill_while, self.energy_budget)
+        return [given for given in dated if given is not None]
 
     @property
     def changes(self) -> list[Change]:
-        """The dates of the calendar, the gate and the budget, in order."""
-        dated = (self.calendar, self.backfill_while, self.energy_budget)
-        dates = [one for given in dated if given is not None for one in given.changes]
+        """All these dates, in order."""
+        dates = [one for given in self.dated for one in given.changes]
         return sorted(dates, key=lambda date: (date.at_s, date.amount < 0, date.fails))
 
     @property
@@ -82,7 +83,7 @@ class Rules(QueueRules):
 
         What jobs draw of a budget is the last of those that reserve.
         """
-        drawn = () if self.energy_budget is None else (self.energy_budget.pool,)
+        drawn = () if self.energy_budget is None or self.energy_budget.pool is None else (self.energy_budget.pool,)
         limit = (Pool(RUNNING, self.max_running, of_user=True),) if self.limits_users else ()
         return in_order((*limit, *self.pools, *drawn))
 

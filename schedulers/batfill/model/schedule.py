@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.base.tables import ReadOnly, same_values
+from batfill.base.tables import AsDict, ReadOnly, same_values
 from batfill.base.words import duration, instant
 from batfill.model.calendar import NO_WINDOWS, Calendar
+from batfill.model.dates import unreached
 from batfill.model.energy import Budget
+from batfill.model.gate import GATE, Gate
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import DAY_S, JobTable
 from batfill.model.metrics import TAU_S, Summary, summarize
@@ -41,7 +43,7 @@ LATER_TRY = re.compile(r"(.+)#([0-9]{1,9})")  # a name made by `try_name`
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class Away(AsDict):
     """What a calendar has taken in a run."""
 
     away_proc_s: float  # processor-seconds of the windows
@@ -53,10 +55,6 @@ class Away:
     def free_proc_s(self) -> float:
         """The processor-seconds of the windows in which no job ran."""
         return self.away_proc_s - self.overrun_proc_s
-
-    def as_dict(self) -> dict[str, float]:
-        """As a dict by field, for JSON."""
-        return asdict(self)
 
     def as_text(self) -> str:
         """One line."""
@@ -70,7 +68,7 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class Use(AsDict):
     """How much of a pool was in use in a run."""
 
     name: str
@@ -82,10 +80,6 @@ class Use:
     refused: int  # jobs that want more than the capacity, which are rejected,
     first_refused: str  # and the id of the first; empty if there is none
 
-    def as_dict(self) -> dict[str, Any]:
-        """As a dict by field, for JSON."""
-        return asdict(self)
-
     def as_text(self) -> str:
         """One line."""
         most, capacity = (amount_text(amount, self.unit) for amount in (self.most, self.capacity))
@@ -95,16 +89,16 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(AsDict):
     """What a run drew of an energy budget."""
 
     budget_j: int
     drawn_j: float  # in the period, that of idle machines included
     above_s: float  # how long more was drawn than had become available
 
-    def as_dict(self) -> dict[str, float]:
-        """As a dict by field, for JSON."""
-        return {**asdict(self), "share": self.drawn_j / self.budget_j}
+    def as_dict(self) -> dict[str, Any]:
+        """As a dict by field, for JSON, with the share of the budget."""
+        return {**AsDict.as_dict(self), "share": self.drawn_j / self.budget_j}
 
     def as_text(self) -> str:
         """One line."""
@@ -113,17 +107,25 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class Open(AsDict):
+    """How long a gate let jobs be backfilled in a run."""
+
+    open_s: float
+    span_s: float  # from the first submission to the last end
+
+    def as_text(self) -> str:
+        """One line."""
+        return f"open for {self.open_s / self.span_s if self.span_s else 0:.2%} of {duration(self.span_s)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Closed(AsDict):
     """How a scheduler has moved a log whose users react."""
 
     moved: int  # jobs submitted at another date than in the log
     last_submit_s: float  # the last submission,
     last_end_s: float  # and the last end, in seconds since the workload's origin
     jobs_a_day: float  # jobs that ran, over the makespan
-
-    def as_dict(self) -> dict[str, float]:
-        """As a dict by field, for JSON."""
-        return asdict(self)
 
     def as_text(self) -> str:
         """One line."""
@@ -149,6 +151,7 @@ class Schedule(ReadOnly):
     pools: tuple[Pool, ...] = ()  # what jobs take beside processors,
     wants: NDArray[np.int64] | None = None  # (n_jobs, n_pools)  and how much; None without pools
     budget: Budget | None = None  # of energy, in seconds
+    gate: Gate | None = None  # on backfilling, in seconds
 
     def __eq__(self, other: object) -> bool:
         """Whether the other schedule starts equal jobs at the same instants in the same order, and kills the same."""
@@ -169,6 +172,34 @@ class Schedule(ReadOnly):
         """From the submission to the start of the final try; nan before that start."""
         return self.start_s - self.submit_s
 
+    def limits(self) -> list[tuple[str, Any]]:
+        """What came of each rule beside the order in this run, behind its name; each has `as_dict` and `as_text`."""
+        found = [
+            ("calendar", None if self.calendar is None else self.away()),
+            *(("pool", use) for use in self.uses()),
+            ("energy", self.drawn()),
+            ("gate", self.opened()),
+            ("feedback", self.closed()),
+        ]
+        return [(name, one) for name, one in found if one is not None]
+
+    def unreached(self) -> list[str]:
+        """As `dates.unreached`, of this run."""
+        dated = {"calendar": self.calendar, "backfill-while": self.gate, "energy-budget": self.budget}
+        return unreached(dated, self.span()[1])
+
+    def opened(self) -> Open | None:
+        """How long the gate was open; None without one."""
+        if self.gate is None:
+            return None
+        from_s, until_s = self.span()
+        return Open(abs(self.gate.away_proc_s(from_s, until_s, GATE)), until_s - from_s)
+
+    def span(self) -> tuple[float, float]:
+        """The first submission and the last end of the jobs that have ended; zeros without any."""
+        ran = self.ended
+        return (float(self.submit_s[ran].min()), float(self.end_s[ran].max())) if ran.any() else (0.0, 0.0)
+
     def closed(self) -> Closed | None:
         """What a closed replay should be compared in beside the waits; None for an open one."""
         if self.closed_submit_s is None:
@@ -176,10 +207,11 @@ class Schedule(ReadOnly):
         ran, came = self.ended, np.isfinite(self.submit_s)
         if not ran.any():
             return Closed(0, 0.0, 0.0, 0.0)
-        span_s = float(self.end_s[ran].max() - self.submit_s[ran].min())
+        from_s, until_s = self.span()
+        span_s = until_s - from_s
         moved = int((self.submit_s != self.jobs.submit_s)[came].sum())
         a_day = float(ran.sum()) / (span_s / DAY_S) if span_s > 0 else 0.0
-        return Closed(moved, float(self.submit_s[came].max()), float(self.end_s[ran].max()), a_day)
+        return Closed(moved, float(self.submit_s[came].max()), until_s, a_day)
 
     @property
     def ended(self) -> NDArray[np.bool_]:
@@ -246,10 +278,10 @@ class Schedule(ReadOnly):
     def away(self) -> Away:
         """What the calendar has taken, from the first submission to the last end of the jobs that have ended."""
         assert self.calendar is not None
-        ran, failed = self.ended, self.kills[self.kills["failed"] != 0]
-        if not ran.any():
+        failed = self.kills[self.kills["failed"] != 0]
+        if not self.ended.any():
             return Away(0.0, 0.0, len(failed), 0.0)
-        from_s, until_s = float(self.submit_s[ran].min()), float(self.end_s[ran].max())
+        from_s, until_s = self.span()
         away_proc_s = self.calendar.away_proc_s(from_s, until_s)
         dates, available = self.available()
         lasts_s = np.diff(np.clip(dates, from_s, until_s), append=until_s)
@@ -276,12 +308,11 @@ class Schedule(ReadOnly):
         ran = self.ended
         at_s, away = (self.calendar or NO_WINDOWS).away(pool)
         at_s = at_s.clip(max=self.end_s[ran].max(initial=0.0))  # later ones are of no account
-        whole, killed = amounts[ran], amounts[self.kills["row"]]
-        dates = np.concatenate([at_s, self.start_s[ran], self.end_s[ran], self.kills["start_s"], self.kills["end_s"]])
+        dates, steps = self.steps(ran, amounts)
+        dates, idle = np.concatenate([at_s, dates]), np.zeros(len(at_s), np.int64)
         in_order = np.argsort(dates, kind="stable")
-        idle = np.zeros(len(at_s), np.int64)
-        used = np.cumsum(np.concatenate([idle, whole, -whole, killed, -killed])[in_order])
-        taken = np.cumsum(np.concatenate([np.diff(away), np.zeros(len(dates) - len(at_s), np.int64)])[in_order])
+        used = np.cumsum(np.concatenate([idle, steps])[in_order])
+        taken = np.cumsum(np.concatenate([np.diff(away), 0 * steps])[in_order])
         return dates[in_order], used, taken
 
     def amounts_stated(self) -> dict[str, NDArray[np.float64]]:
@@ -290,19 +321,23 @@ class Schedule(ReadOnly):
         fields = {pool.field or pool.name for pool in read if pool.each is None}
         return {name: values for name in sorted(fields) if (values := stated(self.jobs, name)) is not None}
 
+    def steps(self, of: NDArray[np.bool_], amounts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """When tries of these jobs start and end, and by how much each date changes what they use, in no order."""
+        whole, killed, kills = amounts[of], amounts[self.kills["row"]], self.kills
+        dates = np.concatenate([self.start_s[of], self.end_s[of], kills["start_s"], kills["end_s"]])
+        return dates, np.concatenate([whole, -whole, killed, -killed])
+
     def drawn(self) -> Drawn | None:
         """What was drawn of the energy budget until its end, or the last instant processed; None without one."""
         if self.budget is None:
             return None
+        assert self.budget.pool is not None
         budget, watts = self.budget, self.budget.pool.amounts(self.jobs)
-        started = ~np.isnan(self.start_s)
-        begins = np.concatenate([self.start_s[started], self.kills["start_s"]])
-        ends = np.concatenate([self.end_s[started], self.kills["end_s"]])
-        each = np.concatenate([watts[started], watts[self.kills["row"]]])
+        dates, steps = self.steps(~np.isnan(self.start_s), watts)
         until_s = max(min(budget.end, self.until_s), budget.begin)
-        dates = np.concatenate([[budget.begin, until_s], begins, ends]).clip(budget.begin, until_s)
+        dates = np.concatenate([[budget.begin, until_s], dates]).clip(budget.begin, until_s)
         in_order = np.argsort(dates, kind="stable")
-        drawn_w = budget.idle_w + np.cumsum(np.concatenate([[0, 0], each, -each])[in_order])
+        drawn_w = budget.idle_w + np.cumsum(np.concatenate([[0, 0], steps])[in_order])
         lasts_s = np.diff(dates[in_order], append=until_s)
         gains = (budget.rate_w - drawn_w) * lasts_s
         after = np.cumsum(gains)
@@ -316,10 +351,10 @@ class Schedule(ReadOnly):
 
     def uses(self) -> list[Use]:
         """How the pools of the machine were used, from the first submission to the last end of jobs that have ended."""
-        found, ran = [], self.ended
-        if self.wants is None or not ran.any():
-            return []
-        from_s, until_s = float(self.submit_s[ran].min()), float(self.end_s[ran].max())
+        found: list[Use] = []
+        if self.wants is None or not self.ended.any():
+            return found
+        from_s, until_s = self.span()
         for pool, amounts in zip(self.pools, self.wants.T, strict=True):
             if pool.of_user:
                 continue

@@ -311,6 +311,7 @@ class EngineReplay:
             pools=self.pools,
             wants=self.wants if self.pools else None,
             budget=self.queue.rules.energy_budget,
+            gate=self.queue.rules.backfill_while,
         )
 
 

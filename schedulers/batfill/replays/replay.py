@@ -46,7 +46,6 @@ def simulate(
 ) -> tuple[Schedule, Learned | None]:
     """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
     assert workload.procs is not None
-    options.require_users(jobs, workload.name)
     options = options.on(workload, jobs)
     if options.learns:
         from batfill.replays.learning import replay_learning
@@ -197,5 +196,5 @@ def replay_many(
     stated = {name: value for name, value in chosen[0].as_dict().items() if name != "policy"}
     of_log: dict[str, Any] = {"workload": workload.name, "workload_sha256": workload.digest}
     of_log |= {"overrun": workload.overrun, "unrequested": workload.unrequested}
-    of_log |= digests([*(one.policy for one in chosen), chosen[0].backfill]) | chosen[0].calendar_digest
+    of_log |= digests([*(one.policy for one in chosen), chosen[0].backfill]) | chosen[0].file_digests
     return data_frame(rows, **of_log, procs=size, tau_s=tau_s, options=stated).set_index("policy")

@@ -102,17 +102,14 @@ class Result(ReadOnly, KeptRows):
             **self.figures.as_dict(),
             **(self.learned.as_dict() if self.learned else {}),
             **self.who_pays(),
-            **({} if self.schedule.calendar is None else {"calendar": self.of_calendar()}),
-            **({"pools": [use.as_dict() for use in uses]} if (uses := self.schedule.uses()) else {}),
-            **({} if (drawn := self.schedule.drawn()) is None else {"energy": drawn.as_dict()}),
-            **({} if (closed := self.schedule.closed()) is None else {"feedback": closed.as_dict()}),
+            **self.limits(),
             **({} if self.ended else {"until_s": self.schedule.until_s, "not_ended": self.not_ended}),
             "read_s": self.read_s,
             "simulate_s": self.simulate_s,
             "workload": self.workload.name,
             "workload_sha256": self.workload.digest,
             "workload_notes": list(self.workload.notes),
-            "warnings": list(self.workload.warnings),
+            "warnings": self.warnings,
             "procs": self.size,
             "tau_s": self.tau_s,
             "options": self.stated(),
@@ -122,11 +119,23 @@ class Result(ReadOnly, KeptRows):
             "version": __version__,
         }
 
-    def of_calendar(self) -> dict[str, Any]:
-        """What the calendar took, and its windows: when they begin and end, None for never, and how wide they are."""
-        assert self.schedule.calendar is not None
-        windows = [(w.begin, finite(w.end), w.processors) for w in self.schedule.calendar.windows if not w.pool]
-        return {**self.schedule.away().as_dict(), "windows": windows}
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons to doubt the figures, one line each."""
+        return [*self.workload.warnings, *(self.schedule.unreached() if self.ended else ())]
+
+    def limits(self) -> dict[str, Any]:
+        """`Schedule.limits` for JSON; a calendar's windows as their begins, their ends, None for never, and widths."""
+        found: dict[str, Any] = {}
+        for name, one in self.schedule.limits():
+            if name == "pool":
+                found.setdefault("pools", []).append(one.as_dict())
+            else:
+                found[name] = one.as_dict()
+        if self.schedule.calendar is not None:
+            windows = self.schedule.calendar.windows
+            found["calendar"]["windows"] = [(w.begin, finite(w.end), w.processors) for w in windows if not w.pool]
+        return found
 
     def who_pays(
         self, base: Result | None = None, small_below_s: float | NDArray[np.float64] | None = None
@@ -213,7 +222,6 @@ class Result(ReadOnly, KeptRows):
     def rows(self) -> list[tuple[str, str]]:
         """The figures, and the log, machine and options they are for, as rows of (label, text)."""
         reading = "" if self.read_s is None else f"{took(self.read_s)} reading, "
-        closed = self.schedule.closed()
         running = ""
         if not self.ended:
             until = instant(self.schedule.until_s)
@@ -227,12 +235,9 @@ class Result(ReadOnly, KeptRows):
             *([("knowledge", self.learned.as_text())] if self.learned else []),
             *([("not ended", running)] if running else []),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
-            *([] if self.schedule.calendar is None else [("calendar", self.schedule.away().as_text())]),
-            *(("pool", use.as_text()) for use in self.schedule.uses()),
-            *([] if (drawn := self.schedule.drawn()) is None else [("energy", drawn.as_text())]),
-            *([] if closed is None else [("feedback", closed.as_text())]),
+            *((name, one.as_text()) for name, one in self.schedule.limits()),
             ("time", f"{reading}{took(self.simulate_s)} simulating ({ENGINE} {__version__})"),
-            *(("warning", warning) for warning in self.workload.warnings),
+            *(("warning", warning) for warning in self.warnings),
             *(("note", note) for note in self.workload.notes),
         ]
 
@@ -305,8 +310,8 @@ class Result(ReadOnly, KeptRows):
         return about | self.digests()
 
     def digests(self) -> dict[str, Any]:
-        """The sha256 of the files of policies and the calendar."""
-        return digests(self.policies()) | self.options.calendar_digest
+        """The sha256 of the files of policies and of those with dates."""
+        return digests(self.policies()) | self.options.file_digests
 
     def plot(
         self, kind: Plot = "waits", axes: Axes | None = None, *, from_s: float = 0.0, until_s: float = math.inf

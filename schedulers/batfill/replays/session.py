@@ -32,7 +32,7 @@ from batfill.model.jobs import Clock, JobTable, Overrun, Workload, checked_size
 from batfill.model.metrics import TAU_S, Summary
 from batfill.model.options import REQUEST, Options, arguments_of, of_arguments
 from batfill.model.policy import Policy
-from batfill.model.values import finite, is_finite, one_of, seconds_of, speed_given, tau_of, unrequested_of
+from batfill.model.values import is_finite, one_of, seconds_of, speed_given, tau_of, unrequested_of
 from batfill.replays.engine_replay import EngineReplay, follows_of
 from batfill.replays.replay import options_of
 from batfill.replays.result import Result, until_of
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Unrequested
     from batfill.replays.plots import Plot
 
-SAVED_FORMAT = "batfill replay 24"
+SAVED_FORMAT = "batfill replay 25"
+FILES = {"calendar": Calendar.of, "backfill_while": Gate.of}  # arguments whose rows are saved, and what reads them
 # The columns of a job table in a file, with their types. A value for each job; those that may be None may be missing.
 OF_JOBS = {
     "ids": "U",
@@ -105,8 +106,8 @@ class Replay(JobRows):
                 "or small all with a duration as divider"
             )
         self.workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
+        self.workload = self.workload.with_read(self.options.fields)
         self.options.require_classes(self.workload.jobs, self.workload.name)
-        self.options.require_users(self.workload.jobs, self.workload.name)
         self.changes: tuple[tuple[float, Options], ...] = ()
         self.forked_s: float | None = None  # where a fork left its original
         self.simulate_s = 0.0
@@ -169,8 +170,7 @@ class Replay(JobRows):
         """Follow other rules from the next decision on: these fields of the options are changed."""
         self.changes = (*self.changes, (self.now_s, self.options))
         self.options = replace(self.options, **values)
-        undated = replace(self.options, calendar=None, backfill_while=None, energy_budget=None)  # which stay
-        self.engine.change_rules(undated.rules)
+        self.engine.change_rules(self.options.rules)
 
     # What there is to see
 
@@ -259,7 +259,7 @@ class Replay(JobRows):
     def save(self, path: str | Path) -> None:
         """Write the run's state, including its workload, to one file (NumPy's .npz; contains no code)."""
         workload, rules = self.workload, self.engine.queue.rules
-        calendar, gate = rules.calendar, rules.backfill_while
+        files = {name: one for name in FILES if (one := getattr(rules, name)) is not None}
         options = [*(options for _, options in self.changes), self.options]
         dates = [*(until_s for until_s, _ in self.engine.past), self.engine.until_s]
         about = {
@@ -274,8 +274,7 @@ class Replay(JobRows):
             "tau_s": self.tau_s,
             "simulate_s": self.simulate_s,
             "forked_s": self.forked_s,
-            "calendar": calendar and calendar_as_dict(calendar),
-            "gate": gate and gate_as_dict(gate),
+            "files": {name: {"rows": one.rows, "name": one.name, "digest": one.digest} for name, one in files.items()},
             "steps": [[until_s, one.as_dict()] for until_s, one in zip(dates, options, strict=True)],
             "found": digest_of(self.engine),
         }
@@ -300,10 +299,7 @@ class Replay(JobRows):
         own = {policy.name: policy for policy in policies}
         jobs, about = read_run(path)
         try:
-            given = {
-                "calendar": None if about["calendar"] is None else calendar_of(**about["calendar"]),
-                "backfill-while": None if about["gate"] is None else gate_of(**about["gate"]),
-            }
+            given = {name: FILES[name](**about["files"][name]) for name in about["files"]}
             (until_s, first), *later = (
                 (end_of(until_s), {**stated, **{name: own.get(stated[name], stated[name]) for name in ORDERS}})
                 for until_s, stated in about["steps"]
@@ -319,13 +315,13 @@ class Replay(JobRows):
                 unrequested=cast("Unrequested", unrequested_of("unrequested", about["unrequested"])),
                 speed=None if about["speed"] is None else speed_given("speed", about["speed"]),
             )
-            options = arguments_of({**first, **given})
+            options = {**arguments_of(first), **given}
             run = cls(workload, tau_s=about["tau_s"], **cast("Any", options))
             run.engine.advance(until_s)
             for until_s, stated in later:
                 if not until_s >= run.engine.until_s:
                     raise ValueError("a step's date")
-                changed = Options.of({**stated, **given})
+                changed = options_of(None, {**arguments_of(stated), **given})
                 run._change(**{name: getattr(changed, name) for name in CHANGEABLE})
                 run.engine.advance(until_s)
             run.simulate_s = seconds_of("simulate_s", about["simulate_s"])
@@ -344,46 +340,6 @@ class Replay(JobRows):
 def digest_of(run: EngineReplay) -> str:
     """The sha256 of what the replay has found so far, hexadecimal."""
     return sha256(b"".join(array.tobytes() for array in (run.start_s, run.tries, run.kills))).hexdigest()
-
-
-def gate_as_dict(gate: Gate) -> dict[str, Any]:
-    """A gate in seconds as JSON, which `gate_of` reads."""
-    return {
-        "periods": [[begin, finite(end)] for begin, end in gate.periods],
-        "name": gate.name,
-        "digest": gate.digest,
-    }
-
-
-def gate_of(periods: Any, name: Any, digest: Any) -> Gate:
-    """The gate of these values.
-
-    Raises:
-        BatfillError, TypeError, ValueError: they are none.
-    """
-    read = ((float(begin), math.inf if end is None else float(end)) for begin, end in periods)
-    return Gate(tuple(read), str(name), str(digest))
-
-
-def calendar_as_dict(calendar: Calendar) -> dict[str, Any]:
-    """A calendar in seconds as JSON, which `calendar_of` reads."""
-    windows = [
-        {**window._asdict(), "end": finite(window.end), "processors": window.amount} for window in calendar.windows
-    ]
-    return {"windows": windows, "name": calendar.name, "digest": calendar.digest}
-
-
-def calendar_of(windows: Any, name: Any, digest: Any) -> Calendar:
-    """The calendar of these values.
-
-    Raises:
-        BatfillError: a window is impossible.
-    """
-    made = Calendar.of(windows, str(name)).windows
-    lines = [each["line"] for each in windows]
-    return Calendar(
-        tuple(window._replace(line=line) for window, line in zip(made, lines, strict=True)), str(name), str(digest)
-    )
 
 
 def end_of(until_s: Any) -> float:

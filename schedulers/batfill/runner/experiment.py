@@ -28,8 +28,8 @@ from batfill.batsim_files.results import (
     remove_results,
     written_by_run,
 )
-from batfill.model.jobs import raised_warning, request_warning, stand_in
-from batfill.model.options import REQUESTED
+from batfill.model.jobs import UNREAD, raised_warning, request_warning, stand_in
+from batfill.model.options import REQUESTED, WARNINGS
 from batfill.runner.batcmd import (
     behind_the_word,
     callers_batsim,
@@ -193,7 +193,9 @@ def run_in_folder(
     try:
         ends = run_pair(setting, lifeline, context, lookout)
         translation = Translation.reported(setting.scratch / TRANSLATION)
-        options, requested = stated_options(setting.options_file)
+        options, requested, warnings = stated_options(setting.options_file)
+        if warnings is not None:  # the scheduler knows which fields it has read
+            said.warnings[:] = [*(line for line in said.warnings if not line.startswith(UNREAD)), *warnings]
         setting.notes.extend(translation.notes)
         if translation.features:
             setting.notes.append(translation.requested(requested))
@@ -226,13 +228,13 @@ def run_in_folder(
     return SimulationOutcome(0, "", figures, tuple(setting.notes), jobs_csv, results, tuple(said.warnings))
 
 
-def stated_options(path: Path) -> tuple[dict[str, Any] | None, list[str] | None]:
-    """The options in force and the features requested of Batsim 5, as the scheduler has stated them; None if not."""
+def stated_options(path: Path) -> tuple[dict[str, Any] | None, list[str] | None, list[str] | None]:
+    """The scheduler's options in force, the features requested of Batsim 5, and its warnings, as it stated them."""
     try:
         stated: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return None, None
-    return stated, stated.pop(REQUESTED, None)
+        return None, None, None
+    return stated, stated.pop(REQUESTED, None), stated.pop(WARNINGS, None)
 
 
 def expected_jobs(setting: Setting, command: SimulatorCommand) -> Expected:

@@ -36,7 +36,7 @@ from batfill.model.jobs import (
     table_in_order,
     unread,
 )
-from batfill.model.pools import MOST
+from batfill.model.pools import TOO_MUCH
 from batfill.model.values import speed_given, unrequested_of
 from batfill.workloads.batsim5_json import (
     NEW_TYPES,
@@ -688,22 +688,22 @@ def unread_lines(found: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def amounts_of(job: Mapping[str, Any]) -> dict[str, float]:
-    """The amounts that a job states, by name: its further fields that are numbers >= 0, and what `resources` has."""
+    """The amounts that a job states, by name: its further fields, and what `resources` has; inf for what is none."""
     if READ_FIELDS.issuperset(job):
         return {}
     given = job.get(RESOURCES)
     further = {name: job[name] for name in job.keys() - READ_FIELDS} | (given if isinstance(given, dict) else {})
     return {
-        name: float(value)
+        name: float(min(value, TOO_MUCH)) if type(value) in (int, float) and value >= 0 else inf
         for name, value in further.items()
-        if name and type(value) in (int, float) and 0 <= value <= MOST
+        if name and value is not None
     }
 
 
 def amounts_in(jobs: Iterable[Mapping[str, Any]]) -> NDArray[np.void] | None:
     """The same of all jobs, float64 fields (n_jobs,), nan where a job has none; None without any."""
     found = [amounts_of(job) for job in jobs]
-    names = sorted({name for one in found for name in one})
+    names = sorted({name for one in found for name, value in one.items() if value < inf})
     if not names:
         return None
     records = np.full(len(found), nan, [(name, "f8") for name in names])

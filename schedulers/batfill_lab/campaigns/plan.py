@@ -14,7 +14,7 @@ from batfill.base.kernels import digest_of
 from batfill.base.version import __version__
 from batfill.engine.sources import FILES
 from batfill.model import policy
-from batfill.model.options import Options
+from batfill.model.options import DATED, OPTIONS, Options
 from batfill_lab.campaigns.config import CampaignError, seeded
 from batfill_lab.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, read_source, warnings_by_log
 from batfill_lab.campaigns.work import Run
@@ -53,7 +53,7 @@ class Plan:
 
     def warnings(self) -> dict[str, tuple[str, ...]]:
         """See `warnings_by_log`."""
-        return warnings_by_log(planned.trace for planned in self.runs)
+        return warnings_by_log((planned.trace, Options.of(planned.run.given).fields) for planned in self.runs)
 
     def left(self, finished: Iterable[str]) -> list[Planned]:
         """The runs that are not finished."""
@@ -94,9 +94,11 @@ def traces_of(read: ReadCampaign) -> Iterator[Trace]:
     """Every log, or every resampling of it."""
     campaign = read.campaign
     for section in campaign.workloads:
-        if section.calendar is not None and (campaign.windows or campaign.resamplings):
+        dated = [] if section.calendar is None else ["calendar"]
+        dated += [name for choice in campaign.choices for name in choice if OPTIONS[name].argument in DATED]
+        if dated and (campaign.windows or campaign.resamplings):
             raise CampaignError(
-                f"{read.path}: calendar: its dates are those of a whole log, not of windows or resamplings; drop one"
+                f"{read.path}: {dated[0]}: its dates are those of a whole log, not of windows or resamplings; drop one"
             )
         calendar = None if section.calendar is None else str((read.path.parent / section.calendar).resolve())
         path = (read.path.parent / section.file).resolve()

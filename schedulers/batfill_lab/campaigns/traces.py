@@ -151,12 +151,18 @@ def whole_workload(source: TraceFile) -> Workload:
     return workload
 
 
-def warnings_by_log(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
-    """`Workload.warnings` of the whole log of each trace, by path; logs without warnings are left out."""
-    found = {}
-    uncut = {trace.source: trace.windows is None and trace.resamplings is None for trace in traces}
+def warnings_by_log(traces: Iterable[tuple[Trace, set[str]]]) -> dict[str, tuple[str, ...]]:
+    """`Workload.warnings` of the whole log of each trace, by path; logs without warnings are left out.
+
+    `traces`: each with the fields of its jobs that a run reads.
+    """
+    found, uncut, fields = {}, {}, dict[TraceFile, set[str]]()
+    for trace, read in traces:
+        uncut[trace.source] = trace.windows is None and trace.resamplings is None
+        fields.setdefault(trace.source, set()).update(read)
     for source, whole in uncut.items():
         workload = whole_workload(source) if whole else read_source(source).workload(read_source(source).log)
+        workload = workload.with_read(fields[source])
         if workload.warnings:
             found[source.path] = workload.warnings
     return found

@@ -14,11 +14,11 @@ from batfill.model.metrics import long_waits
 from batfill.model.policy import POLICIES, Policy
 from batfill.model.rows import SAME
 from batfill.model.schedule import Schedule
-from batfill.online.selection import select_online, selection_and_site
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.found import Found, ReadingOptions, document
 from batfill.replays.many import in_threads
 from batfill.workloads.times import resample
+from batfill_lab.online.selection import select_online, selection_and_site
 from batfill_lab.search.judged import WAITS, Seeded, comparison_cells, judged
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.jobs import JobTable, Workload
-    from batfill.online.choosers import Method
-    from batfill.online.feedback import Site
-    from batfill.online.selection import Selection
     from batfill.workloads.formats import Source
+    from batfill_lab.online.choosers import Method
+    from batfill_lab.online.feedback import Site
+    from batfill_lab.online.selection import Selection
 
 
 @dataclass(frozen=True, slots=True, eq=False)

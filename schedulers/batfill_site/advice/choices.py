@@ -10,6 +10,7 @@ from batfill.base.errors import BatfillError
 from batfill.model.jobs import HOUR_S
 from batfill.model.option_texts import policy_words
 from batfill.model.options import (
+    DATED,
     OPTIONS,
     REPLAYED,
     SHARED_BY_CHOICES,
@@ -101,7 +102,7 @@ def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[st
 def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
 
-    Values are as in results, but for a calendar that is in no file.
+    Values are as in results, but for those with dates, which may be in no file.
 
     Raises:
         BatfillError: an argument is unknown, or is not one of these options.
@@ -113,7 +114,7 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
             f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
         )
     checked = {name: OPTIONS[name].check(name, value) for name, value in given.items() if value is not None}
-    return {name: given[name] if name == "calendar" else plain_value(value) for name, value in checked.items()}
+    return {n: value if OPTIONS[n].argument in DATED else plain_value(value) for n, value in checked.items()}
 
 
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -154,7 +154,7 @@ class Cost(NamedTuple):
     @property
     def name(self) -> str:
         """What fcfs is without, in a word or two."""
-        pools = Pools.of(self.limits["pool"]).pools if "pool" in self.limits else ()
+        pools = Pools.of("pool", self.limits["pool"]) if "pool" in self.limits else ()
         if len(pools) == len(self.limits) == 1 and len(pools[0].name) < 15:
             return pools[0].name
         return {"energy-budget": "the budget", "backfill-while": "the gate"}.get("".join(self.limits), "caps")

@@ -16,10 +16,10 @@ from batfill.base.sums import mean_of
 from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import duration
-from batfill.model.calendar import Calendar
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, who_pays, width_bins
 from batfill.model.options import OPTIONS, Options
 from batfill.model.pools import Pools, rejected, wanted
+from batfill.model.rows import plain_value
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
 from batfill.replays.replay import simulate
@@ -420,8 +420,8 @@ class WhatIf(Keyed):
 
 
 def stated(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with a calendar by its name, as results have them."""
-    return {name: value.name if isinstance(value, Calendar) else value for name, value in options.items()}
+    """The options with a calendar or a gate by its name, as results have them."""
+    return {name: plain_value(value) if hasattr(value, "name") else value for name, value in options.items()}
 
 
 def what_if(
@@ -470,8 +470,9 @@ def what_if(
     read = read_once(log, **how.reading)
     workload, jobs, size = how.jobs(read)
     limits, fitting = {name: shared[name] for name in LIMITING if shared.get(name)}, jobs
+    workload = workload.with_read(Options.of(tried[0].options).fields)
     if shared.get("pool"):  # whatever the order, the same jobs run
-        pools = Pools.of(shared["pool"]).pools
+        pools = Pools.of("pool", shared["pool"])
         jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
         if not len(jobs):
             raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")

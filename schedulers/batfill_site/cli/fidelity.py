@@ -12,14 +12,12 @@ from batfill.cli.parameters import (
     JSON,
     OVERRUN,
     PROCS,
-    RUNS,
     UNREQUESTED,
     command,
     out_option,
-    require_one_kind,
     seed_option,
-    site_options,
 )
+from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,19 +15,17 @@ from batfill.cli.parameters import (
     PART,
     POSITIVE_SECONDS,
     PROCS,
-    RUNS,
     SHARE,
     TAU,
     UNREQUESTED,
     Choice,
     command,
     out_option,
-    require_one_kind,
     scheduler_options,
     seed_option,
-    site_options,
 )
 from batfill.model.options import NAMES, SHARED_BY_CHOICES, SHARED_BY_TRIES, arguments_of
+from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
 
 if TYPE_CHECKING:
     from pathlib import Path

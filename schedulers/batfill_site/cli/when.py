@@ -16,13 +16,12 @@ from batfill.cli.parameters import (
     WHOLE,
     command,
     out_option,
-    require_one_kind,
     scheduler_options,
     seed_option,
-    site_options,
 )
 from batfill.model.options import OPTIONS, SCHEDULING, arguments_of
 from batfill.model.rows import PREDICTIONS
+from batfill_site.cli.of_slurm import require_one_kind, site_options
 
 if TYPE_CHECKING:
     from pathlib import Path

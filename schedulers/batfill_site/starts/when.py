@@ -214,7 +214,7 @@ def when(
         raise BatfillError("option calendar: its dates count from a log's begin, and a site's state has none")
     site = read_state(state, at=at, procs=procs)
     chosen.require_classes(site.jobs, site.name)
-    chosen.require_users(site.jobs, site.name)
+    chosen.require_taken(site.jobs, site.name)
     return when_at_site(site, job, chosen, forks, seed)
 
 

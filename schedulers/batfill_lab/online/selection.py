@@ -19,16 +19,16 @@ from batfill.model.options import METHODS, SELECTION, Options
 from batfill.model.policy import PURE, Policy, names_in, policy_named
 from batfill.model.schedule import Schedule
 from batfill.model.values import as_word, finite, number_or_text, one_of, text_of
-from batfill.online.choosers import Method, chooser
-from batfill.online.feedback import Noise, Past, Site, period_costs
 from batfill.replays.engine_replay import EngineReplay
+from batfill_lab.online.choosers import Method, chooser
+from batfill_lab.online.feedback import Noise, Past, Site, period_costs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from batfill.online.choosers import Chooser
+    from batfill_lab.online.choosers import Chooser
 
 log = logging.getLogger("batfill")
 

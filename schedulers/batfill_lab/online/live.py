@@ -12,14 +12,14 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import UNKNOWN, JobTable
 from batfill.model.options import NO_SMALL, PROCESSORS
-from batfill.online.feedback import Past, Site
-from batfill.online.selection import BEFORE_S
+from batfill_lab.online.feedback import Past, Site
+from batfill_lab.online.selection import BEFORE_S
 
 if TYPE_CHECKING:
     from batfill.live.cluster import Cluster
     from batfill.live.request import Request
     from batfill.model.options import Options
-    from batfill.online.selection import Selection
+    from batfill_lab.online.selection import Selection
 
 log = logging.getLogger("batfill")
 
@@ -63,8 +63,8 @@ class PolicyChoice:
             )
         if options.rules.planned:
             raise BatfillError(
-                "options depth, tested, max-running, calendar, backfill-while, pool: select compares policies with one "
-                "reservation, of all jobs, without windows, gates and pools; leave one out"
+                "options depth, tested, max-running, calendar, backfill-while, pool, energy-budget: select compares "
+                "policies with one reservation, of all jobs, without windows, gates and pools; leave one out"
             )
         if options.small != NO_SMALL or options.learns:
             raise BatfillError("option select: its replays support neither small nor predict; leave one out")

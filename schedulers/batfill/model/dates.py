@@ -1,0 +1,129 @@
+"""Dates that a user gives, in seconds of a log or of its clock, and the CSV files that have them."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.base.errors import BatfillError
+from batfill.base.files import any_length, readable
+from batfill.model.values import is_finite, number_or_text, of_numpy
+
+if TYPE_CHECKING:
+    from batfill.model.jobs import Clock
+
+
+class Change(NamedTuple):
+    """A date at which something changes, as the engine's CHANGE."""
+
+    at_s: float
+    pool: str  # by name; empty for processors
+    amount: int  # how much this frees
+    announced_s: float
+    fails: int
+
+
+def date_of(where: str, column: str, value: Any) -> Any:
+    """A date of a row: seconds, or a datetime; None if it is empty.
+
+    Raises:
+        BatfillError: it is neither.
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if isinstance(value, datetime) and value == value:  # pandas' NaT is one
+        return value
+    try:
+        number = number_or_text(of_numpy(value))
+        return float(number) if is_finite(number) else datetime.fromisoformat(value.strip())
+    except (AttributeError, ValueError):
+        pass
+    raise BatfillError(
+        f"{where}: {column} {value!r:.60} is neither a number of seconds nor a date; give 86400, or "
+        "2026-03-01T08:00+01:00"
+    )
+
+
+def as_field(date: Any) -> str:
+    """A date as in a file."""
+    if date is None or date == inf:
+        return ""
+    return date.isoformat() if isinstance(date, datetime) else f"{date:.15g}"
+
+
+def require_one_form(where: str, dates: Iterable[Any]) -> None:
+    """Refuse dates without a time zone, and seconds beside dates; None and infinity are neither.
+
+    Raises:
+        BatfillError: there are some.
+    """
+    known = [date for date in dates if date not in (None, inf)]
+    if naive := [date for date in known if isinstance(date, datetime) and date.tzinfo is None]:
+        text = naive[0].isoformat()
+        raise BatfillError(f"{where}: {text} has no time zone; add one, as {text}+01:00")
+    if len({isinstance(date, datetime) for date in known}) > 1:
+        raise BatfillError(f"{where}: seconds and dates are mixed; give all in one form")
+
+
+def second(where: str, date: Any, clock: Clock | None) -> Any:
+    """A date in seconds of a log with this clock; what is no date of a clock stays.
+
+    Raises:
+        BatfillError: it is one, and the log has none.
+    """
+    if not isinstance(date, datetime):
+        return date
+    if clock is None:
+        raise BatfillError(f"{where}: {date.isoformat()} is a date, and the workload has no clock; give seconds")
+    return clock.second(date)
+
+
+def unreached(dated: Mapping[str, Any], end_s: float) -> list[str]:
+    """A line for each option whose dates, in seconds, all lie behind the last end, perhaps those of another clock.
+
+    `dated`: what each option has, None for nothing.
+    """
+    begins_s = {name: min((date.at_s for date in one.changes), default=0.0) for name, one in dated.items() if one}
+    return [
+        f"option {name} did nothing: it begins at {begin_s:,.0f} s, and the last job ended at {end_s:,.0f} s"
+        for name, begin_s in begins_s.items()
+        if begin_s > end_s
+    ]
+
+
+def read_rows(path: Path, known: Sequence[str], needed: Sequence[str], remedy: str) -> tuple[list[dict[str, Any]], str]:
+    """The rows of a CSV file, as text by the names in line 1 and with their `line`, and the file's sha256.
+
+    Args:
+        path: the file.
+        known: the columns that it may have,
+        needed: and those that it must have.
+        remedy: ends the messages.
+
+    Raises:
+        BatfillError: it cannot be read, or has other columns.
+    """
+    with readable(path) as stream:
+        content = stream.read()
+    try:
+        reader = csv.DictReader(content.decode("utf-8-sig").splitlines(), restkey="more")
+        with any_length():
+            named = [name.strip() for name in reader.fieldnames or ()]
+            reader.fieldnames = named
+            rows = [{**row, "line": reader.line_num} for row in reader]
+    except (UnicodeDecodeError, csv.Error):
+        raise BatfillError(f"{path}: is not text; {remedy}") from None
+    if other := [name for name in named if name not in known]:
+        raise BatfillError(f"{path}: line 1: column {other[0]!r:.60} is unknown; {remedy}")
+    if lacking := [name for name in needed if name not in named]:
+        raise BatfillError(f"{path}: line 1: there is no column {lacking[0]}; {remedy}")
+    for row in rows:
+        if "more" in row or None in row.values():
+            fewer = "fewer" if None in row.values() else "more"
+            raise BatfillError(f"{path}: line {row['line']}: has {fewer} values than line 1 has names; {remedy}")
+    return rows, hashlib.sha256(content).hexdigest()

@@ -1,0 +1,54 @@
+"""Options about a site's own Slurm, which several commands share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from batfill.base.errors import LARGEST, BatfillError
+from batfill.cli.app import named
+from batfill.cli.parameters import FILE, WORDS, Whole, collecting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SITE: dict[str, dict[str, Any]] = {
+    "timezone": {"help": "The cluster's time zone, of dates without one, as Europe/Paris [default: UTC]."},
+    "slurm_version": {"help": "Its version of Slurm, whose rules and defaults hold [default: 22.05]."},
+    "windows": {
+        "type": FILE,
+        "help": "Nodes that were reserved or down, as CSV: nodes,begin,end and, if known before, announced.",
+    },
+    "sshare": {"type": FILE, "help": "What `sshare -l` printed when the log begins: the usage before it."},
+    "accounts": {
+        "type": FILE,
+        "multiple": True,
+        "help": "Shares and limits: what `sacctmgr dump` and `sacctmgr -P show qos` print. Repeatable.",
+    },
+    "slurm_conf": {
+        "type": FILE,
+        "help": "The site's slurm.conf: LOG is what `sacct -P` prints, and Slurm is modelled.",
+    },
+}
+
+
+site_options = collecting("site", SITE)
+RUNS = click.option("--runs", type=Whole(5, LARGEST), help="Runs of the model of the site's Slurm [default: 20].")
+
+
+def require_one_kind(site: Mapping[str, Any], own: set[str], both: set[str]) -> None:
+    """Refuse options of the other kind of question: about one pool, or about a site's Slurm.
+
+    Args:
+        site: what `site_options` collected.
+        own: the command's own parameters about a site's Slurm.
+        both: those of both kinds.
+    """
+    slurm, context = "slurm_conf" in site, click.get_current_context()
+    given = [param for param in context.command.params if param.name in context.meta[WORDS] and param.name not in both]
+    other = [named(param) for param in given if (param.name in {*SITE, *own}) != slurm]
+    if other and slurm:
+        raise BatfillError(f"{other[0]}: it belongs to one pool, and --slurm-conf has the site's Slurm; leave it out")
+    if other:
+        raise BatfillError(f"{other[0]}: it belongs to a site's Slurm; give its slurm.conf with --slurm-conf, too")
