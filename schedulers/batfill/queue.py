@@ -556,7 +556,7 @@ class Queue:
                 lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
         stated["moves"], stated["threshold_s"] = policy.motion, rules.threshold_s
         stated["backfill_same"], stated["backfill_moves"] = backfill is None, (backfill or policy).motion
-        one = (self.rules.depth, self.rules.tested) == (1, EVERY_JOB) and not self.rules.has_dates
+        one = (self.rules.depth, self.rules.tested) == (1, EVERY_JOB) and not self.rules.dated
         walks = backfill is None and not policy.moves and not self.rules.spares
         stated["planned"] = not one or not (walks or all(pool.reserves for pool in self.rules.all_pools))
         stated["dated"] = DATED if backfill is not None and backfill.dated else policy.dated

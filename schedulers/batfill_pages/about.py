@@ -84,7 +84,7 @@ class About:
     def budget(self) -> Budget | None:
         """The energy budget, in seconds of the log."""
         text = self.given.get("energy-budget")
-        return Budget.of("energy-budget", text).on(self.clock, self.pools) if text else None
+        return Budget.of("energy-budget", text).on(self.clock).drawn_by(self.pools) if text else None
 
     def windows_of(self, pool: str = "") -> list[tuple[float, float | None, int]]:
         """The windows of a pool, or of processors, that are known: begin, end and amount."""
@@ -228,7 +228,7 @@ def limits_in(stated: Mapping[str, Any]) -> dict[str, Any]:
         if calendar.digest == stated["calendar_sha256"]:
             found["windows"] = tuple((float(w.begin), finite(w.end), w.processors, w.pool) for w in calendar.windows)
     with suppress(*DAMAGE):
-        gate = Gate.of("backfill-while", stated["backfill-while"])
+        gate = Gate.given("backfill-while", stated["backfill-while"])
         if gate.digest == stated["backfill_while_sha256"]:
             found["open"] = tuple((float(begin), finite(end)) for begin, end in gate.periods)
     return found

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.words import duration, percent, things
-from batfill.model.energy import JOULES
 from batfill.model.pools import UNITS
 from batfill_pages.steps import Steps
 
@@ -93,7 +92,7 @@ def energy_panel(use: EnergyUse, edges_s: NDArray[np.float64]) -> dict[str, Any]
 def scales(base: str) -> dict[int, str]:
     """The units of a pool's base, or watt-hours for "J", each by how many of the base it is."""
     if base == "J":
-        return {scale: unit for unit, scale in JOULES.items() if unit.endswith("Wh")}
+        return {scale: unit for unit, (_, scale) in UNITS.items() if unit.endswith("Wh")}
     return {scale: unit for unit, (of, scale) in UNITS.items() if of == base}
 
 

@@ -52,7 +52,7 @@ def amounts_of(run: ReportedRun, pool: Pool) -> NDArray[np.float64] | None:
         return pool.each * run.procs.astype(np.float64)
     texts, place = np.unique(run.facts.takes.astype(str), return_inverse=True)
     stated = [{name: float(value) for name, value in parse_qsl(text)} for text in texts.tolist()]
-    if not any((pool.field or pool.name) in one for one in stated):
+    if not any(pool.reads in one for one in stated):
         return None
     return np.array([pool.amount(one, 0) for one in stated], np.float64)[place]
 
@@ -89,7 +89,7 @@ def pools_used(run: ReportedRun) -> list[PoolUse]:
 def energy_used(run: ReportedRun) -> EnergyUse | None:
     """What was drawn of the run's budget; None without one, or if it is not known what jobs draw."""
     budget, tries = run.about.budget, tries_of(run)
-    watts = None if budget is None else amounts_of(run, budget.pool)
+    watts = None if budget is None or budget.pool is None else amounts_of(run, budget.pool)
     if budget is None or watts is None:
         return None
     begin_s, end_s = budget.begin, budget.end

@@ -18,7 +18,7 @@ from batfill.model.gate import GATE, Gate
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import DAY_S, JobTable
 from batfill.model.metrics import TAU_S, Summary, summarize
-from batfill.model.pools import Pool, amount_text, rejected, stated
+from batfill.model.pools import Pool, amount_text, rejected
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
@@ -317,9 +317,9 @@ class Schedule(ReadOnly):
 
     def amounts_stated(self) -> dict[str, NDArray[np.float64]]:
         """What jobs state in the fields that pools and the budget read, by field, (n_jobs,); nan for nothing."""
-        read = [*self.pools, *([self.budget.pool] if self.budget else [])]
-        fields = {pool.field or pool.name for pool in read if pool.each is None}
-        return {name: values for name in sorted(fields) if (values := stated(self.jobs, name)) is not None}
+        read = [*self.pools, *([self.budget.pool] if self.budget and self.budget.pool else [])]
+        by_field = {pool.reads: pool.stated(self.jobs) for pool in read if pool.reads}
+        return {name: values for name, values in sorted(by_field.items()) if np.ndim(values)}
 
     def steps(self, of: NDArray[np.bool_], amounts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """When tries of these jobs start and end, and by how much each date changes what they use, in no order."""
