@@ -364,6 +364,7 @@ def test_windows_are_read_and_delay_jobs(tmp_path):
         ("nodes,begin,end\ncb01,cb02,1,2", "line 2: it is no window; .*a list of nodes in double quotes"),
         ("nodes,begin,end\nx9,1,2", "line 2: slurm.conf has no node x9; correct its name"),
         ("nodes,begin,end\ncb01,2,1", "line 2: its end, 1, is not after its begin, 2; correct them"),
+        ("nodes,begin,end\ncb01,2, ", "line 2: its end,  , is not after its begin, 2; correct them"),
         ("nodes,begin,end\ncb01,soon,1", "line 2: begin 'soon' is neither a number of seconds nor a date"),
         ("nodes,begin,end\ncb[1,1,2", "line 2: 'cb.1' is no list of nodes"),
     ],

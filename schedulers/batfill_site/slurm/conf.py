@@ -247,7 +247,7 @@ def window(where: str, row: dict[Any, Any], site: Site) -> Window:
     if unknown := [name for name in nodes if name not in site.place]:
         raise WorkloadError(f"{where}: slurm.conf has no node {unknown[0]}; correct its name")
     begin_s, end_s, announced_s = (unix_s(date_of(where, name, row.get(name))) for name in DATES)
-    if not begin_s < end_s:
+    if not begin_s < end_s < math.inf:
         raise WorkloadError(f"{where}: its end, {row['end']}, is not after its begin, {row['begin']}; correct them")
     return Window(nodes, begin_s, end_s, announced_s)
 
