@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.words import in_a_row
-from batfill.model.pools import Pools, amount_text
+from batfill.model.pools import amount_text
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_site.accounting.outages import most_held
 
@@ -153,9 +153,10 @@ class Cost(NamedTuple):
     @property
     def name(self) -> str:
         """What fcfs is without, in a word or two."""
-        pools = Pools.of(self.limits["pool"]).pools if "pool" in self.limits else ()
-        if len(pools) == len(self.limits) == 1 and len(pools[0].name) < 15:
-            return pools[0].name
+        pool, *others = self.limits.get("pool", "").split(",")
+        name = pool.partition("=")[0]
+        if list(self.limits) == ["pool"] and not others and len(name) < 15:
+            return name
         return {"energy-budget": "the budget", "backfill-while": "the gate"}.get("".join(self.limits), "caps")
 
     @property

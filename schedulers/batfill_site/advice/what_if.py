@@ -533,7 +533,7 @@ def what_if(
         checks=checks,
         logged=logged,
         logged_bsld=logged_bsld,
-        cost=cost_of(limits, fitting, schedules[0], unlimited, tau_s, seed) if limits else None,
+        cost=cost_of(stated(limits), fitting, schedules[0], unlimited, tau_s, seed) if limits else None,
     )
     reaction = None if answer.undecided else reaction_of(answer, jobs, tau_s)
     return answer if reaction is None else replace(answer, reaction=reaction)
