@@ -75,6 +75,14 @@ def test_parts_of_a_workload_and_what_is_written_of_it_in_python_keep_them(made,
     assert set().union(*(to_bytes(amounts_by_run_time(part)) for part in parts)) == before
 
 
+def test_what_is_no_amount_is_none_in_a_batsim_workload_either(tmp_path):
+    columns = {"submit_s": [0, 1], "runtime_s": [5, 6], "walltime_s": [9, 9], "procs": [1, 1]}
+    jobs = bf.job_table("odd", **columns, amounts={"x": [np.inf, 2], "memory": [np.inf, 3]})
+    out = bf.write(bf.Workload("odd", jobs, procs=4), tmp_path / "odd.json")
+    taken = [job["resources"] for job in json.loads(out.read_text())["jobs"]]
+    assert taken == [{"x": "no amount"}, {"memory": 3, "x": 2}]
+
+
 def test_tables_of_a_workload_have_them_as_columns_and_are_read_with_them(made, tmp_path):
     log, table = bf.read(made), tmp_path / "log.csv"
     log.to_csv(table)

@@ -13,7 +13,7 @@ from batfill.base import version
 from batfill.base.errors import BatfillError
 from batfill.base.words import duration, percent
 from batfill.model.policy import policy_named
-from batfill.model.pools import Pools
+from batfill.model.pools import amount_text
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.replay import replay
@@ -1078,7 +1078,7 @@ def test_a_cap_that_never_binds_costs_nothing_and_what_the_log_itself_used_is_sa
     jobs = read_workload(path).jobs
     starts = jobs.submit_s + 60
     used = max(jobs.procs[(starts <= at_s) & (starts + jobs.runtime_s > at_s)].sum() for at_s in starts)
-    amount = Pools.of("pool", f"power={100 * used}W")[0].text.removeprefix("power=")
+    amount = amount_text(100 * int(used), "W")
     leaves = "leaves fcfs's mean wait as it is. The log's own starts"
     assert said(found, "Cap") == f"power=1MW@100W {leaves} used up to {amount}."
     assert found.cost.longer.value == 0

@@ -788,7 +788,7 @@ def job_objects(columns: Mapping[str, Any], profiles: dict[str, dict[str, Any]])
             job[EXPECTED_FIELD] = short_number(request_s)
         if assumed_s < request_s:
             job[ASSUMED_FIELD] = short_number(assumed_s)
-        if taken and (known := {of: short_number(x) for of, x in zip(named, taken, strict=True) if x == x}):
+        if taken and (known := {of: amount_shown(x) for of, x in zip(named, taken, strict=True) if x == x}):
             job[RESOURCES] = known
         yield job
 
@@ -838,6 +838,11 @@ def write_members(
             file.write(f"{',' * (place > 0)}\n{encode(name)}: {encode(profile)}".encode())
         file.write(b"\n}}\n")
     return n_jobs
+
+
+def amount_shown(amount: float) -> float | str:
+    """The amount as `amounts_of` reads it; what is none stays none."""
+    return short_number(amount) if amount < inf else "no amount"
 
 
 def short_number(seconds: float) -> float:

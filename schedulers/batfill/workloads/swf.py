@@ -187,7 +187,8 @@ def with_amounts(log: SwfLog, amounts: Mapping[str, NDArray[np.float64]]) -> Swf
     others = {name: column for name, column in amounts.items() if name != MEMORY}
     if MEMORY in amounts:
         gb, procs = amounts[MEMORY], log.needed_procs
-        log["requested_memory_kb"][:] = np.where((gb > 0) & (procs > 0), gb * 1e6 / np.maximum(procs, 1), -1)
+        known = (gb > 0) & (gb < np.inf) & (procs > 0)
+        log["requested_memory_kb"][:] = np.where(known, gb * 1e6 / np.maximum(procs, 1), -1)
     return replace(log, amounts=records_of("the log", len(log), others) if others else None)
 
 

@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.words import in_a_row
-from batfill.model.pools import Pools, amount_text
+from batfill.model.pools import amount_text
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_site.accounting.outages import most_held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from numpy.typing import NDArray
 
     from batfill.model.jobs import JobTable
-    from batfill.model.pools import Pool
     from batfill.model.schedule import Schedule
     from batfill_pages.stats import Paired
 
 
-LIMITS = ("pool", "energy-budget", "backfill-while")  # shared options without which fcfs is replayed, too
+LIMITING = ("pool", "energy-budget", "backfill-while")  # shared options without which fcfs is replayed, too
 
 
 class Changed(NamedTuple):
@@ -154,9 +153,10 @@ class Cost(NamedTuple):
     @property
     def name(self) -> str:
         """What fcfs is without, in a word or two."""
-        pools = Pools.of("pool", self.limits["pool"]) if "pool" in self.limits else ()
-        if len(pools) == len(self.limits) == 1 and len(pools[0].name) < 15:
-            return pools[0].name
+        pool, *others = self.limits.get("pool", "").split(",")
+        name = pool.partition("=")[0]
+        if list(self.limits) == ["pool"] and not others and len(name) < 15:
+            return name
         return {"energy-budget": "the budget", "backfill-while": "the gate"}.get("".join(self.limits), "caps")
 
     @property
@@ -169,12 +169,12 @@ class Cost(NamedTuple):
         return {**self._asdict(), "longer": self.longer.as_dict(), "payers": self.payers.as_dict()}
 
 
-def used_in_log(pools: Iterable[Pool], jobs: JobTable) -> dict[str, str]:
-    """Of each pool of the machine the most that these jobs used at once in their log; {} if a wait is unknown."""
+def used_in_log(schedule: Schedule, jobs: JobTable) -> dict[str, str]:
+    """Of each pool of a schedule's machine the most that jobs used at once in the log; {} if a wait is unknown."""
     if jobs.waited_s is None or np.isnan(jobs.waited_s).any():
         return {}
     start_s = jobs.submit_s + jobs.waited_s
-    taken = {pool: pool.amounts(jobs) for pool in pools if not pool.of_user}
+    taken = {pool: pool.amounts(jobs) for pool in schedule.pools if not pool.of_user}
     most = {pool: most_held(start_s, start_s + jobs.runtime_s, each) for pool, each in taken.items()}
     return {pool.name: amount_text(amount, pool.base) for pool, amount in most.items()}
 

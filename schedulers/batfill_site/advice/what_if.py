@@ -40,8 +40,7 @@ from batfill_site.advice.choices import (
     planned,
     shared_of,
 )
-from batfill_site.advice.payers import LIMITS as LIMITING
-from batfill_site.advice.payers import Cost, Payers, used_in_log
+from batfill_site.advice.payers import LIMITING, Cost, Payers, used_in_log
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.config.systems import SYSTEMS
 from batfill_site.fidelity import fidelity_of
@@ -575,7 +574,7 @@ def cost_of(
     both = of_jobs(("without", "under"), under.jobs.submit_s, bounded_slowdown(waits, runs, tau_s), waits)
     (longer,) = both.paired([waits[1] - waits[0]], seed)
     figures = mean_of(waits[0]), float(waits[0].max()), mean_of(both.bsld[0])
-    left_out, used = len(jobs) - len(under.jobs), used_in_log(under.pools, jobs)
+    left_out, used = len(jobs) - len(under.jobs), used_in_log(under, jobs)
     return Cost(limits, *figures, longer, Payers.of(under, without), left_out, used)
 
 
