@@ -100,7 +100,7 @@ def random_switches(draw, names):
 def random_window(draw, names):
     begin_s = BEGAN + draw.upto(4000) + draw.one(0.0, 0.5)
     announced_s = begin_s - draw.one(-100.0, 0.0, 700.0, 5000.0)
-    return Window(tuple(draw.some(names, 1)), begin_s, begin_s + draw.upto(2000), announced_s)
+    return Window(tuple(draw.some(names, 1)), begin_s, begin_s + max(draw.upto(2000), 1), announced_s)
 
 
 def random_settings(draw):
