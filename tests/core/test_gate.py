@@ -83,6 +83,7 @@ def test_dates_are_those_of_the_logs_clock(tmp_path):
         ("begin,end\n1,2026-03-01T08:00+01:00\n", "", "seconds and dates are mixed"),
         ("begin,end\n2026-03-01T08:00,2026-03-01T09:00\n", "", "has no time zone"),
         ("begin,end\nsoon,9\n", "", "line 2: begin 'soon' is neither"),
+        ("begin,end\n0,3\n\n5\n", "", "line 4: has too few values, and no end"),
         ("begin,end\n,9\n", "", "line 2: has no begin; give a CSV file with the columns begin,end"),
         ("begin,end\n1\n", "", "line 2: "),
         ("begin,end\n1,2\n", ":300", "line 1: column 'end' is unknown"),

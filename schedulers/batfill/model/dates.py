@@ -123,7 +123,8 @@ def read_rows(path: Path, known: Sequence[str], needed: Sequence[str], remedy: s
     if lacking := [name for name in needed if name not in named]:
         raise BatfillError(f"{path}: line 1: there is no column {lacking[0]}; {remedy}")
     for row in rows:
-        if "more" in row or None in row.values():
-            fewer = "fewer" if None in row.values() else "more"
-            raise BatfillError(f"{path}: line {row['line']}: has {fewer} values than line 1 has names; {remedy}")
+        if "more" in row:
+            raise BatfillError(f"{path}: line {row['line']}: has more values than line 1 has names; {remedy}")
+        if short := [name for name in needed if row[name] is None]:
+            raise BatfillError(f"{path}: line {row['line']}: has too few values, and no {short[0]}; {remedy}")
     return rows, hashlib.sha256(content).hexdigest()
