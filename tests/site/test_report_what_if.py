@@ -1117,6 +1117,8 @@ def test_an_option_that_only_some_choices_take_is_given_to_those(light):
     assert [name for name, overdue, _, _ in taken if overdue] == ["first tries", "saf + 6 h"]
     assert [name for name, _, width, _ in taken if width] == ["first tries"]
     assert all(pool for *_, pool in taken)
+
+
 def test_what_if_with_a_gate_from_python_states_its_name():
     sample, night = Path(__file__).parents[2] / "workloads" / "sample.json", [(0, 21_600)]
     answer = what_if(sample, thresholds_s=[], small_first=False, backfill_while=night)
