@@ -109,22 +109,13 @@ def energy_used(run: ReportedRun) -> EnergyUse | None:
 
 
 def measured_w(jobs_csv: Path) -> Steps | None:
-    """The watts that Batsim measured: those of all hosts, or, if there is no such file, those of jobs; None if none."""
+    """The watts of all hosts that Batsim measured, from the run's other file; None if it is not there, or damaged."""
     stem = str(jobs_csv).removesuffix(JOBS_CSV_5)
-    with suppress(*NO_NUMBERS), Path(f"{stem}consumed_energy.csv").open(newline="") as stream:
+    with suppress(OSError, ValueError, KeyError, TypeError, csv.Error), Path(f"{stem}consumed_energy.csv").open(newline="") as stream:
         rows = [(0.0, "NA"), *((float(row["time"]), row["epower"]) for row in csv.DictReader(stream))]
         spans = [(begin, end, float(watts)) for (begin, _), (end, watts) in pairwise(rows) if watts != "NA"]
         return Steps.of(*np.array(spans).T)
-    with suppress(*NO_NUMBERS), jobs_csv.open(newline="") as stream:
-        tries = (row for row in csv.DictReader(stream) if float(row["consumed_energy"] or 0))
-        if float((first := next(tries))["consumed_energy"]) > 0:
-            names = ("starting_time", "execution_time", "consumed_energy")
-            begin_s, lasts_s, joules = np.array([[float(row[name]) for name in names] for row in (first, *tries)]).T
-            return Steps.of(begin_s, begin_s + lasts_s, joules / lasts_s)
     return None
-
-
-NO_NUMBERS = (OSError, ValueError, KeyError, TypeError, StopIteration, csv.Error)  # of a file without any, or damaged
 
 
 class Uses(NamedTuple):

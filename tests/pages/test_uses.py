@@ -185,11 +185,6 @@ def test_a_recorded_run_shows_its_pools_and_the_energy_that_was_measured(tmp_pat
         last = list(csv.DictReader(file))[-1]
     assert uses.measured_w.total(float(last["time"])) == pytest.approx(float(last["energy"]), rel=1e-4)
     assert dict(in_words(uses)).keys() == {"power", "power measured", "backfilling"}
-    (tmp_path / "out_consumed_energy.csv").unlink()  # what jobs drew is in the other file
-    with run.path.open() as file:
-        joules = sum(float(row["consumed_energy"]) for row in csv.DictReader(file))
-    watts = measured_w(run.path)
-    assert watts.total(watts.at_s[-1]) == pytest.approx(joules)
     (tmp_path / "cap.csv").write_text("kind,begin,end,processors,announced,pool\n")  # no longer what the run had
     (run,) = find_runs([tmp_path])
     assert uses_of(run).pools[0].there is None
