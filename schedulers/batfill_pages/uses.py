@@ -110,8 +110,8 @@ def energy_used(run: ReportedRun) -> EnergyUse | None:
 
 def measured_w(jobs_csv: Path) -> Steps | None:
     """The watts of all hosts that Batsim measured, from the run's other file; None if it is not there, or damaged."""
-    stem = str(jobs_csv).removesuffix(JOBS_CSV_5)
-    with suppress(OSError, ValueError, KeyError, TypeError, csv.Error), Path(f"{stem}consumed_energy.csv").open(newline="") as stream:
+    path = Path(f"{str(jobs_csv).removesuffix(JOBS_CSV_5)}consumed_energy.csv")
+    with suppress(OSError, ValueError, KeyError, TypeError, csv.Error), path.open(newline="") as stream:
         rows = [(0.0, "NA"), *((float(row["time"]), row["epower"]) for row in csv.DictReader(stream))]
         spans = [(begin, end, float(watts)) for (begin, _), (end, watts) in pairwise(rows) if watts != "NA"]
         return Steps.of(*np.array(spans).T)
