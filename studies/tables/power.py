@@ -45,12 +45,8 @@ NONE, KNOWN, UNKNOWN, ROUGH, WORST = "none", "announced", "not announced", "with
 CAP, BUDGET, HOLDS = "constant cap", "budget", "head-holds"
 TAKES = {KNOWN: "watts", UNKNOWN: "watts", ROUGH: "estimate", WORST: f"{MOST_W}W"}  # of the pool
 # The shares, the rules, which of them are compared, and of which is told what was drawn
-CAPPED = (
-    CAPS,
-    (NONE, *TAKES),
-    ((KNOWN, NONE), *((rule, KNOWN) for rule in TAKES if rule != KNOWN)),
-    (NONE, UNKNOWN, ROUGH),
-)
+BESIDE_KNOWN = ((KNOWN, NONE), (UNKNOWN, KNOWN), (ROUGH, KNOWN), (WORST, KNOWN))
+CAPPED = CAPS, (NONE, *TAKES), BESIDE_KNOWN, (NONE, UNKNOWN, ROUGH)
 BUDGETED = BUDGETS, (NONE, CAP, BUDGET, HOLDS), ((CAP, BUDGET), (HOLDS, BUDGET), (BUDGET, NONE)), (CAP, BUDGET, HOLDS)
 MONTH_S, EVERY_S = 30 * DAY_S, 60 * DAY_S
 SHOWN = ("KTH-SP2", "SDSC-SP2", "CTC-SP2", "HPC2N")
@@ -189,10 +185,8 @@ def tables(found, name, shares, rules, pairs, drawing):
     for log, of_logs in [*((log, [each]) for log, each in found.items()), ("all", list(found.values()))]:
         cells = iter(map(ratio, compared(of_logs, keys)))
         ratios += [(log, f"{share:.0%}", *(next(cells) for _ in pairs)) for share in shares]
-    heads = rules, ("left out", *drawing), map(" over ".join, pairs)
-    return "\n\n".join(
-        markdown(("log", "share", *head), rows) for head, rows in zip(heads, (waits, drawn, ratios), strict=True)
-    )
+    heads = (rules, waits), (("left out", *drawing), drawn), (map(" over ".join, pairs), ratios)
+    return "\n\n".join(markdown(("log", "share", *head), rows) for head, rows in heads)
 
 
 def compared(of_logs, keys):
@@ -222,8 +216,8 @@ def csv_rows(tasks, done):
     yield "log", "hours", "seed", "scheduler", "share", "rule", *Told._fields
     for task, found in zip(tasks, done, strict=True):
         for key, one in found.items():
-            told_of = one._replace(left_out=one.left_out[0], waits_s=float(one.waits_s.sum()))
-            yield task.variant.log, task.hours or "budgets", task.seed, *key, *told_of
+            one = one._replace(left_out=one.left_out[0], waits_s=float(one.waits_s.sum()))
+            yield task.variant.log, task.hours or "budgets", task.seed, *key, *one
 
 
 def main(words):
