@@ -1,6 +1,6 @@
 """What power caps and energy budgets cost: the tables of docs/results/power.md.
 
-`python -m studies.tables.power [LOG...] [--seeds 2] [--jobs 2] [--csv replays.csv] > power.md`; without a LOG, the logs
+`python -m studies.tables.power [LOG...] [--seeds 3] [--jobs 2] [--csv replays.csv] > power.md`; without a LOG, the logs
 of `SHOWN` in $BATFILL_TRACES or the cache of `batfill workload fetch`.
 
 The watts are a model. An idle processor draws 100 W, and a job raises each of its processors by 25 to 100 W. Each seed
@@ -222,7 +222,7 @@ def csv_rows(tasks, done):
 
 def main(words):
     """Print the tables."""
-    given = parser_of(__doc__, logs="four logs", of="log", seeds=2).parse_args(words)
+    given = parser_of(__doc__, logs="four logs", of="log", seeds=3).parse_args(words)
     logs = by_name(given.logs or [path for path in logs_at_hand() if LOGS[path.name] in SHOWN])
     variants, tried = [Variant(log, path) for log, path in logs.items()], (*HOURS, "")
     tasks = [Task(one, seed, hours) for hours in tried for one in variants for seed in range(given.seeds)]
