@@ -1,6 +1,6 @@
 """What power caps and energy budgets cost: the tables of docs/results/power.md.
 
-`python -m studies.tables.power [LOG...] [--seeds 2] [--jobs 2] [--csv replays.csv] > power.md`; without a LOG, the logs
+`python -m studies.tables.power [LOG...] [--seeds 3] [--jobs 2] [--csv replays.csv] > power.md`; without a LOG, the logs
 of `SHOWN` in $BATFILL_TRACES or the cache of `batfill workload fetch`.
 
 The watts are a model. An idle processor draws 100 W, and a job raises each of its processors by 25 to 100 W. Each seed
@@ -45,12 +45,8 @@ NONE, KNOWN, UNKNOWN, ROUGH, WORST = "none", "announced", "not announced", "with
 CAP, BUDGET, HOLDS = "constant cap", "budget", "head-holds"
 TAKES = {KNOWN: "watts", UNKNOWN: "watts", ROUGH: "estimate", WORST: f"{MOST_W}W"}  # of the pool
 # The shares, the rules, which of them are compared, and of which is told what was drawn
-CAPPED = (
-    CAPS,
-    (NONE, *TAKES),
-    ((KNOWN, NONE), *((rule, KNOWN) for rule in TAKES if rule != KNOWN)),
-    (NONE, UNKNOWN, ROUGH),
-)
+BESIDE_KNOWN = ((KNOWN, NONE), (UNKNOWN, KNOWN), (ROUGH, KNOWN), (WORST, KNOWN))
+CAPPED = CAPS, (NONE, *TAKES), BESIDE_KNOWN, (NONE, UNKNOWN, ROUGH)
 BUDGETED = BUDGETS, (NONE, CAP, BUDGET, HOLDS), ((CAP, BUDGET), (HOLDS, BUDGET), (BUDGET, NONE)), (CAP, BUDGET, HOLDS)
 MONTH_S, EVERY_S = 30 * DAY_S, 60 * DAY_S
 SHOWN = ("KTH-SP2", "SDSC-SP2", "CTC-SP2", "HPC2N")
@@ -189,10 +185,8 @@ def tables(found, name, shares, rules, pairs, drawing):
     for log, of_logs in [*((log, [each]) for log, each in found.items()), ("all", list(found.values()))]:
         cells = iter(map(ratio, compared(of_logs, keys)))
         ratios += [(log, f"{share:.0%}", *(next(cells) for _ in pairs)) for share in shares]
-    heads = rules, ("left out", *drawing), map(" over ".join, pairs)
-    return "\n\n".join(
-        markdown(("log", "share", *head), rows) for head, rows in zip(heads, (waits, drawn, ratios), strict=True)
-    )
+    heads = (rules, waits), (("left out", *drawing), drawn), (map(" over ".join, pairs), ratios)
+    return "\n\n".join(markdown(("log", "share", *head), rows) for head, rows in heads)
 
 
 def compared(of_logs, keys):
@@ -222,13 +216,13 @@ def csv_rows(tasks, done):
     yield "log", "hours", "seed", "scheduler", "share", "rule", *Told._fields
     for task, found in zip(tasks, done, strict=True):
         for key, one in found.items():
-            told_of = one._replace(left_out=one.left_out[0], waits_s=float(one.waits_s.sum()))
-            yield task.variant.log, task.hours or "budgets", task.seed, *key, *told_of
+            one = one._replace(left_out=one.left_out[0], waits_s=float(one.waits_s.sum()))
+            yield task.variant.log, task.hours or "budgets", task.seed, *key, *one
 
 
 def main(words):
     """Print the tables."""
-    given = parser_of(__doc__, logs="four logs", of="log", seeds=2).parse_args(words)
+    given = parser_of(__doc__, logs="four logs", of="log", seeds=3).parse_args(words)
     logs = by_name(given.logs or [path for path in logs_at_hand() if LOGS[path.name] in SHOWN])
     variants, tried = [Variant(log, path) for log, path in logs.items()], (*HOURS, "")
     tasks = [Task(one, seed, hours) for hours in tried for one in variants for seed in range(given.seeds)]
