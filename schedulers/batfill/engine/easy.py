@@ -6,9 +6,10 @@ candidates from a heap, or, in a queue whose keys move, searches for each by bou
 job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
-previous pass; the state kept between passes only saves work (`arrivals.py`). `plan.py` makes the pass
-with more or fewer reservations than one, a number of jobs to test, a calendar, or further pools than processors, and
-`pass_by_key` that beside a kept reservation, which depends on the decision in which the job became the head.
+previous pass; the state kept between passes only saves work (`arrivals.py`). Pools other than processors are a test
+more of a job that has enough of those. `plan.py` makes the pass with more or fewer reservations than one, a number of
+jobs to test, dates of a calendar, or pools that skip where the pass is no walk, and `pass_by_key` that beside a kept
+reservation, which depends on the decision in which the job became the head.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The pass by a plan of all pools: with any number of reservations but one, with changes, or with further pools.
+"""The pass by a plan of all pools: with any number of reservations but one, with dates, or with some pools that skip.
 
-Five things keep it short, and change no start:
+Six things keep it short, and change no start:
 
 - A pass ends with the last job that could still start, which the bounds of blocks find from behind. `falls`, the dates
   at which the least number of processors free from now on falls, say who can start now.
@@ -9,6 +9,7 @@ Five things keep it short, and change no start:
 - A reservation from `horizon_s` on, when all who could start now would have ended, is noted only, and entered before
   another job that may run into it.
 - A job at least as wide and as long as one before it begins no earlier, if processors are all that it takes.
+- Of a calendar it holds what a job that starts now could reach, and more only once a reservation needs it.
 
 Whatever else changes a waiting or running job, or the machine, calls `running.unsettle`, which drops the plan: its
 steps, its falls and its reservations, whose numbers are fields of the queue's state.

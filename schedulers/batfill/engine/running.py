@@ -201,15 +201,9 @@ def lacks(queue, step, row):
 @kernel
 def may_start_behind(now_s, queue, row, procs, expected_s, free, shadow_s, extra):
     """As `may_backfill`, of a job with all that it wants; `free` and `extra` are of processors."""
-    if not may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
+    if not may_backfill(now_s, procs, expected_s, free, shadow_s, extra) or lacks_now(queue, row):
         return False
-    return len(queue.wants) == 0 or not lacks_behind(queue, row, now_s + expected_s > shadow_s)
-
-
-@outlined
-def lacks_behind(queue, row, late):
-    """Whether a job lacks now something of a pool but processors, or if it is late, at the head's reservation."""
-    return lacks_now(queue, row) or (late and lacks(queue, np.uint64(0), row))
+    return now_s + expected_s <= shadow_s or not lacks(queue, np.uint64(0), row)
 
 
 @kernel
