@@ -65,6 +65,8 @@ def easy_pass(now_s, queue, started):
     elif state.free > 0 and state.waiting > 0:
         if queue.rules[0].planned:
             n, ahead = plan_pass(now_s, queue, started)
+        elif state.free < state.fewest and not skips_some(queue):
+            settle_without_starts(now_s, queue)
         elif is_walk(queue):
             n, ahead = pass_in_order(now_s, queue, started)
         else:
@@ -110,6 +112,16 @@ def settle(queue):
 
 
 @kernel
+def settle_without_starts(now_s, queue):
+    """Record that no waiting job fits: the head's reservation is made when a job arrives that does."""
+    state = queue.state[0]
+    if not queue.rules[0].moves:
+        find_head(now_s, queue)
+    state.ahead, state.extra = 0, UNRESERVED
+    settle(queue)
+
+
+@kernel
 def is_closed(now_s, queue, block, width, exact):
     """Whether the bounds of a block rule out backfilling any of its jobs; `width` is that of the idle processors.
 
@@ -150,12 +162,12 @@ def pass_in_order(now_s, queue, started):
             gone = False
             if n > before:
                 gone = settle_block(blocks, section, place, n - before)
+                if state.free < state.fewest and (state.ahead != NO_HEAD or not skips_some(queue)):
+                    settle(queue)
+                    return n, n if state.ahead == NO_HEAD else state.ahead
                 if several:
                     width = width_of(state.free)
-            if state.free < state.fewest and (state.ahead != NO_HEAD or not skips_some(queue)):
-                settle(queue)
-                return n, n if state.ahead == NO_HEAD else state.ahead
-            if n == before and bounded and blocks.nodes[block].state != EXACT:
+            elif bounded and blocks.nodes[block].state != EXACT:
                 summarize(blocks, block)
             if not gone:
                 place += 1
@@ -267,8 +279,7 @@ def backfill_behind_head(now_s, queue, started, ahead):
     n = ahead
     state.ahead = ahead
     reserve(now_s, queue)
-    late = now_s + state.shortest_s > state.shadow_s
-    if state.free < state.fewest or (state.fewest > state.extra and late):
+    if state.fewest > state.extra and now_s + state.shortest_s > state.shadow_s:
         settle(queue)
         return n
     if queue.rules[0].moves and queue.rules[0].backfill_same:
