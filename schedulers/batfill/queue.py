@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from batfill.engine import blocks, easy, ends, loop, running, waiting
-from batfill.engine.loop import DONE, TO_KEY, Events, Given, Scratch
+from batfill.engine.loop import DONE, TO_KEY, Events, Given
 from batfill.engine.records import (
     AWAY,
     CANDIDATE,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.engine.records import QueueArrays
+    from batfill.engine.violations import Marks
     from batfill.model.rules import Rules
 
 Part = TypeVar("Part", bound=NamedTuple)
@@ -232,7 +233,7 @@ class Queue:
         start_s: NDArray[np.float64],
         given: Given,
         events: Events,
-        scratch: Scratch,
+        scratch: Marks,
     ) -> bool:
         """Replay all jobs under each policy, as `engine.loop.advance_each`; returns whether every replay is sound."""
         return bool(loop.advance_each(moves, weights, lines, start_s, given, self.size, self.arrays, events, scratch))

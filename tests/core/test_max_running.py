@@ -19,7 +19,7 @@ from batfill.queue import Queue, users_by_number
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.replay import replay
 from batfill.replays.session import Replay
-from strategies import random_table, workloads
+from strategies import random_table, table, workloads
 from sweeps import examples
 
 USERS = (-1, 3, 3, 7, 0)  # a user below 0 is unknown
@@ -46,6 +46,14 @@ def test_jobs_submitted_one_by_one_are_counted_by_user_however_many_come():
     queue.finish(rows[0])
     assert queue.decide(6.0).tolist() == [rows[1]]
     assert not Queue(4, Rules(policy_named("fcfs"))).is_held(0)
+
+
+def test_a_narrow_job_is_backfilled_once_enough_is_idle_although_a_decision_before_found_too_little():
+    # Of 10 processors 4 and 2 are idle from 100 on, 2 from 10 on and 2 from 20 on; 10 and, behind them, 4 are wanted.
+    rows = [(0, 100, 100, 4), (0, 100, 100, 2), (0, 10, 10, 2), (0, 20, 20, 2), (1, 9, 9, 10), (2, 5, 5, 4)]
+    run = EngineReplay(of_users(table(rows), [3] * 6), 10, Rules(policy_named("fcfs"), max_running=9))
+    run.advance()
+    assert run.start_s.tolist() == [0, 0, 0, 0, 100, 20]
 
 
 def test_users_are_numbered_from_one_and_unknown_ones_have_none():

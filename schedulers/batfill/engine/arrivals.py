@@ -12,11 +12,10 @@ Without this shortcut the replay of KTH-SP2 takes a quarter longer under fcfs, a
 from __future__ import annotations
 
 from batfill.base.kernels import kernel
-from batfill.engine.easy import reserve
 from batfill.engine.keys import head_with, section_of
 from batfill.engine.plan import judge_behind
 from batfill.engine.records import BACKFILLS, LAST_S, NOBODY, OVERDUE, STARTS, UNDECIDED, UNRESERVED, WAITS
-from batfill.engine.running import charge, is_held, lacks_now, may_start_behind, skips_some, start
+from batfill.engine.running import charge, is_held, lacks_now, may_start_behind, reserve, skips_some, start
 from batfill.engine.waiting import enqueue, goes_before, in_backlog, stands_back
 
 

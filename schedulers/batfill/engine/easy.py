@@ -6,9 +6,10 @@ candidates from a heap, or, in a queue whose keys move, searches for each by bou
 job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
-previous pass; the state kept between passes only saves work (`arrivals.py`). `plan.py` makes the pass
-with more or fewer reservations than one, a number of jobs to test, a calendar, or further pools than processors, and
-`pass_beside_kept` where the head keeps its reservation: that one depends on the decision in which it became the head.
+previous pass; the state kept between passes only saves work (`arrivals.py`). Pools other than processors are a test
+more of a job that has enough of those. `plan.py` makes the pass with more or fewer reservations than one, a number of
+jobs to test, dates of a calendar, or pools that skip where the pass is no walk, and `pass_by_key` that beside a kept
+reservation, which depends on the decision in which the job became the head.
 """
 
 from __future__ import annotations
@@ -21,17 +22,7 @@ from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
 from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
 from batfill.engine.plan import ended_if_planned, plan_pass
-from batfill.engine.records import (
-    GOES_ON,
-    LAST_S,
-    NEVER_S,
-    NO_HEAD,
-    NOBODY,
-    OVERDUE,
-    UNRESERVED,
-    Decided,
-    QueueArrays,
-)
+from batfill.engine.records import GOES_ON, LAST_S, NEVER_S, NO_HEAD, NOBODY, OVERDUE, UNRESERVED, Decided, QueueArrays
 from batfill.engine.running import (
     charge,
     correct,
@@ -43,8 +34,7 @@ from batfill.engine.running import (
     may_start_behind,
     occupy,
     outlast,
-    reservation,
-    reserve_all,
+    reserve,
     skips_some,
     start,
 )
@@ -71,7 +61,7 @@ def easy_pass(now_s, queue, started):
     state, n, ahead = queue.state[0], np.int64(0), np.int64(0)
     state.wake_s = np.inf
     if queue.rules[0].keeps:
-        n, ahead = pass_beside_kept(now_s, queue, started)
+        n, ahead = pass_by_key(now_s, queue, started)
     elif state.free > 0 and state.waiting > 0:
         if queue.rules[0].planned:
             n, ahead = plan_pass(now_s, queue, started)
@@ -104,22 +94,6 @@ def decide(now_s, queue, decided):
 
 
 @kernel
-def reserve(now_s, queue):
-    """Make the reservation of the head, unless it keeps one."""
-    state = queue.state[0]
-    if len(queue.wants) > 0:
-        reserve_all(now_s, queue, state.head)
-        return
-    if not queue.rules[0].keeps:
-        state.shadow_s, state.extra = reservation(queue.jobs[state.head].procs, queue)
-        return
-    if state.kept_for != state.head + ONE or state.kept_s == NEVER_S:  # which says that machines are unavailable
-        state.kept_s, _ = reservation(queue.jobs[state.head].procs, queue)
-        state.kept_for = state.head + ONE
-    state.shadow_s, state.extra = state.kept_s, 0
-
-
-@kernel
 def settle(queue):
     """Record at the end of a pass whether no waiting job can start before a job ends, for `arrivals.py`."""
     state = queue.state[0]
@@ -148,18 +122,13 @@ def settle_without_starts(now_s, queue):
 
 
 @kernel
-def is_closed(now_s, blocks, block, free, width, shadow_s, extra):
-    """Whether the bounds of a block rule out backfilling any of its jobs; `width` is that of `free`."""
-    if blocks.nodes[block].state != EXACT:
-        summarize(blocks, block)
-    return not may_backfill(now_s, blocks.nodes[block].procs, blocks.shortest_s[block, width], free, shadow_s, extra)
+def is_closed(now_s, queue, block, width, exact):
+    """Whether the bounds of a block rule out backfilling any of its jobs; `width` is that of the idle processors.
 
-
-@kernel
-def is_passed(now_s, queue, block, width):
-    """Whether `pass_in_order` may pass over a block behind the head: by its bounds no job may start."""
+    `exact`: whether bounds that jobs have left are computed again, too.
+    """
     state, blocks = queue.state[0], queue.blocks
-    if blocks.nodes[block].state == NONE:
+    if blocks.nodes[block].state == NONE or (exact and blocks.nodes[block].state != EXACT):
         summarize(blocks, block)
     # What a job may hold past the shadow time; without a reservation q <= free is the only test.
     extra = state.free if state.extra == UNRESERVED else state.extra
@@ -172,7 +141,7 @@ def pass_in_order(now_s, queue, started):
     """Run the pass as one walk from the head, if queue and backfill share one fixed order."""
     blocks, state = queue.blocks, queue.state[0]
     state.ahead, state.extra, state.shadow_s = NO_HEAD, UNRESERVED, NEVER_S
-    n, width, skips = np.int64(0), 0, skips_some(queue)
+    n, width = np.int64(0), 0
     fewest = NONE_WAITS[0]
     for section in range(len(blocks.sections)):
         if blocks.sections[section].jobs == 0:
@@ -184,7 +153,7 @@ def pass_in_order(now_s, queue, started):
         while place < blocks.sections[section].blocks:
             block = blocks.order[section, place]
             bounded = several and state.ahead != NO_HEAD
-            if bounded and is_passed(now_s, queue, block, width):
+            if bounded and is_closed(now_s, queue, block, width, False):
                 fewest = min(fewest, blocks.nodes[block].procs)
                 place += 1
                 continue
@@ -193,7 +162,7 @@ def pass_in_order(now_s, queue, started):
             gone = False
             if n > before:
                 gone = settle_block(blocks, section, place, n - before)
-                if state.free < state.fewest and (state.ahead != NO_HEAD or not skips):
+                if state.free < state.fewest and (state.ahead != NO_HEAD or not skips_some(queue)):
                     settle(queue)
                     return n, n if state.ahead == NO_HEAD else state.ahead
                 if several:
@@ -202,7 +171,7 @@ def pass_in_order(now_s, queue, started):
                 summarize(blocks, block)
             if not gone:
                 place += 1
-    if state.free >= state.fewest:  # else a pass with pools that skip has only found the head
+    if state.free >= state.fewest:  # else it has stopped early
         state.fewest = fewest
     settle(queue)
     return n, n if state.ahead == NO_HEAD else state.ahead
@@ -284,24 +253,16 @@ def next_narrow(blocks, slot, end, free, fewest):
 
 @outlined
 def pass_by_key(now_s, queue, started):
-    """Run the pass if keys move with time, or the backfill order is a separate one."""
-    state = queue.state[0]
-    ahead = start_heads(now_s, queue, started)
-    if state.waiting == 0 or state.free == 0:
-        return ahead, ahead
-    return backfill_behind_head(now_s, queue, started, ahead), ahead
+    """Run the pass if keys move with time, the backfill order is a separate one, or the head keeps its reservation.
 
-
-@outlined
-def pass_beside_kept(now_s, queue, started):
-    """Run the pass if the head keeps its reservation, which it gets as soon as it is the head: also if nothing is idle.
-
-    What must end by then is backfilled, and nothing on extra processors.
+    It gets the latter as soon as it is the head, also if nothing is idle: what must end by then is backfilled, and
+    nothing on extra processors.
     """
-    state = queue.state[0]
+    state, keeps = queue.state[0], queue.rules[0].keeps
     ahead = start_heads(now_s, queue, started)
     if state.waiting == 0:
         state.kept_for = 0
+    if state.waiting == 0 or (state.free <= 0 and not keeps):
         return ahead, ahead
     if state.free <= 0:
         find_head(now_s, queue)
@@ -397,7 +358,7 @@ def gather_candidates(now_s, queue, which):
             block = blocks.order[section, place]
             if which == FIRST and n > 0 and (by_age or lower_bound(now_s, blocks, block) > lowest):
                 continue
-            if several and is_closed(now_s, blocks, block, free, width, shadow_s, extra):
+            if several and is_closed(now_s, queue, block, width, True):
                 fewest = min(fewest, blocks.nodes[block].procs)
                 shortest_s = min(shortest_s, blocks.shortest_s[block, -1])
                 continue

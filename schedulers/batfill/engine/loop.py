@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.base.kernels import F8, I4, I8, U1, U4, Array, entry, kernel, outlined, record
+from batfill.base.kernels import F8, I8, U1, U4, Array, entry, kernel, outlined, record
 from batfill.engine.arrivals import arrives
 from batfill.engine.easy import easy_pass, ended_if_needed, settle
 from batfill.engine.ends import ONE, clear_ends, enter, leave, leave_next, next_end, next_end_s
@@ -33,7 +33,7 @@ from batfill.engine.records import (
     QueueArrays,
 )
 from batfill.engine.running import correct, finish, free_all, pay, unsettle
-from batfill.engine.violations import Ran, first_violation
+from batfill.engine.violations import Marks, Ran, first_violation
 from batfill.engine.waiting import bring_forward, demote, planned_s, requeue, spare, take_back
 
 if TYPE_CHECKING:
@@ -88,16 +88,6 @@ class Given(NamedTuple):
     killable: NDArray[np.uint8]
     submit_s: NDArray[np.float64]  # as in the job table, for the check of the invariants,
     procs: NDArray[np.int64]  # as the next
-
-
-@record(I4, I8, F8, F8)
-class Scratch(NamedTuple):
-    """Memory for the check of the invariants."""
-
-    marks: NDArray[np.int32]  # these as in `violations.Marks`
-    used: NDArray[np.int64]
-    dates_s: NDArray[np.float64]
-    end_s: NDArray[np.float64]  # (n_jobs,)
 
 
 AT_START = np.zeros(1, QUEUE)
@@ -430,7 +420,7 @@ def advance(until_s, size, queue, events):
         clock.stage = OVER
 
 
-@entry(float, int, Given, Array(U4, read=True), Array(F8, read=True), Events, Scratch, gives=(int, int, float))
+@entry(float, int, Given, Array(U4, read=True), Array(F8, read=True), Events, Marks, gives=(int, int, float))
 @outlined
 def violation(until_s, size, given, owner, start_s, events, scratch):
     """A violation of an invariant by a replay, as `violations.first_violation` returns it.
@@ -458,7 +448,7 @@ def violation(until_s, size, given, owner, start_s, events, scratch):
     return first_violation(size, until_s, ran, scratch)
 
 
-@entry(U1, Array(F8, 2), Array(LINE, 2), Array(F8, 2), Given, int, QueueArrays, Events, Scratch, gives=int)
+@entry(U1, Array(F8, 2), Array(LINE, 2), Array(F8, 2), Given, int, QueueArrays, Events, Marks, gives=int)
 @kernel
 def advance_each(moves, weights, lines, start_s, given, size, queue, events, scratch):
     """Replay the whole workload under each policy; returns whether every replay is sound.

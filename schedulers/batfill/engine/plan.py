@@ -1,6 +1,6 @@
-"""The pass by a plan of all pools: with any number of reservations but one, with changes, or with further pools.
+"""The pass by a plan of all pools: with any number of reservations but one, with dates, or with some pools that skip.
 
-Five things keep it short, and change no start:
+Six things keep it short, and change no start:
 
 - A pass ends with the last job that could still start, which the bounds of blocks find from behind. `falls`, the dates
   at which the least number of processors free from now on falls, say who can start now.
@@ -9,6 +9,7 @@ Five things keep it short, and change no start:
 - A reservation from `horizon_s` on, when all who could start now would have ended, is noted only, and entered before
   another job that may run into it.
 - A job at least as wide and as long as one before it begins no earlier, if processors are all that it takes.
+- Of a calendar it holds what a job that starts now could reach, and more only once a reservation needs it.
 
 Whatever else changes a waiting or running job, or the machine, calls `running.unsettle`, which drops the plan: its
 steps, its falls and its reservations, whose numbers are fields of the queue's state.
@@ -70,7 +71,8 @@ def plan_pass(now_s, queue, started):
         state.settled = 1
         return n, n
     unsettle(queue)
-    plan_running(now_s, queue, longest_end(now_s, queue, waiting))
+    dated = len(queue.changes) > 0 and queue.rules[0].energy == 0
+    plan_running(now_s, queue, last_end(now_s, queue, np.int64(0), waiting - 1) if dated else np.inf)
     state.reached = state.head
     state.noted, state.noted_s, state.horizon_s = 0, np.inf, np.inf
     for width in range(len(queue.far)):
@@ -78,15 +80,6 @@ def plan_pass(now_s, queue, started):
     if limited:
         find_falls(queue)
     return plan_jobs(now_s, queue, started, n, NO_HEAD if limited else n, waiting)
-
-
-@kernel
-def longest_end(now_s, queue, waiting):
-    """When the longest of the jobs that are lined up would end if it started now; inf if the plan is to be whole."""
-    longest_s = 0.0
-    for place in range(waiting):
-        longest_s = max(longest_s, queue.lined[place].expected_s)
-    return now_s + longest_s if len(queue.changes) > 0 and queue.rules[0].energy == 0 else np.inf
 
 
 @outlined
@@ -303,7 +296,8 @@ def may_start(now_s, queue, row, expected_s):
     while not lacks(queue, step, row):
         step += ONE
         if step == steps or queue.plan[step].at_s >= end_s:
-            return queue.rules[0].energy == 0 or affords(queue, now_s, planned_span(expected_s), row)
+            watts = drawn_by(queue, row)
+            return watts == 0 or affordable_s(queue, now_s, planned_span(expected_s), watts) == now_s
     return False
 
 
@@ -373,7 +367,6 @@ def find_falls(queue):
 def ended_if_planned(now_s, queue, row):
     """As `easy.ended_if_needed`: with or without the try, does a job start, or is a reservation earlier without it?"""
     plan, lined, noted, rules = queue.plan, queue.lined, queue.noted, queue.rules[0]
-    draws = rules.energy > 0 and queue.wants[row, rules.energy - ONE] > 0
     procs = finish(queue, row)  # which drops the plan, and with it the far jobs that are noted
     waiting = line_up_to(now_s, queue, np.int64(-1), rules.depth)
     plan_running(now_s, queue, np.inf)
@@ -399,7 +392,7 @@ def ended_if_planned(now_s, queue, row):
         for pool in range(rules.reserving):
             short = short or (queue.wants[row, pool] > 0 and queue.more[early, pool] < 0)
         delays = delays or (short and plan[early].at_s < end_s)
-    delays = delays or (draws and affordable_s(queue, now_s, FOREVER_S, np.int64(0)) > now_s)
+    delays = delays or (drawn_by(queue, row) > 0 and affordable_s(queue, now_s, FOREVER_S, np.int64(0)) > now_s)
     while same < depth and not delays:
         job = lined[same]
         span_s = planned_span(job.expected_s)
@@ -525,21 +518,21 @@ def earliest(queue, step, row, procs, span_s, from_s):
 
 
 @kernel
+def drawn_by(queue, row):
+    """The watts that a job draws of a budget."""
+    return queue.wants[row, queue.rules[0].energy - ONE] if queue.rules[0].energy > 0 else np.int64(0)
+
+
+@kernel
 def earliest_paid(queue, step, row, procs, span_s):
-    """As `earliest`; with a budget, from the present on, and the joules suffice, too."""
-    if queue.rules[0].energy > 0 and queue.wants[row, queue.rules[0].energy - ONE] > 0:
-        return earliest_affordable(queue, row, procs, span_s)
-    return earliest(queue, step, row, procs, span_s, -np.inf)
-
-
-@outlined
-def earliest_affordable(queue, row, procs, span_s):
-    """The first step from which what a job wants stays free, and the joules suffice, and its end: see `earliest`.
+    """As `earliest`; of a job that draws of a budget, the first step at all from which the joules suffice, too.
 
     It may be a new one, from a whole second inside another.
     """
-    plan, watts = queue.plan, queue.wants[row, queue.rules[0].energy - ONE]
-    step, from_s = ZERO, -np.inf
+    watts, from_s = drawn_by(queue, row), -np.inf
+    if watts == 0:
+        return earliest(queue, step, row, procs, span_s, from_s)
+    plan, step = queue.plan, ZERO
     while True:
         step, end = earliest(queue, step, row, procs, span_s, from_s)
         at_s = max(plan[step].at_s, from_s)
@@ -589,13 +582,6 @@ def affordable_s(queue, start_s, span_s, watts):
             return bound_s
         balance += gain * (then_s - at_s)
         at_s = then_s
-
-
-@kernel
-def affords(queue, start_s, span_s, row):
-    """Whether the joules suffice for a job from a date on."""
-    watts = queue.wants[row, queue.rules[0].energy - ONE]
-    return watts == 0 or affordable_s(queue, start_s, span_s, watts) == start_s
 
 
 @kernel

@@ -144,6 +144,22 @@ def reservation(need, queue):
     return min(shadow_s, NEVER_S), max(free - need, np.int64(0))
 
 
+@kernel
+def reserve(now_s, queue):
+    """Make the reservation of the head, unless it keeps one."""
+    state = queue.state[0]
+    if len(queue.wants) > 0:
+        reserve_all(now_s, queue, state.head)
+        return
+    if not queue.rules[0].keeps:
+        state.shadow_s, state.extra = reservation(queue.jobs[state.head].procs, queue)
+        return
+    if state.kept_for != state.head + ONE or state.kept_s == NEVER_S:  # which says that machines are unavailable
+        state.kept_s, _ = reservation(queue.jobs[state.head].procs, queue)
+        state.kept_for = state.head + ONE
+    state.shadow_s, state.extra = state.kept_s, 0
+
+
 @outlined
 def reserve_all(now_s, queue, row):
     """As `reservation`, if there are further pools: `queue.more[0]` receives what is spare of those that reserve.
@@ -185,30 +201,22 @@ def lacks(queue, step, row):
 @kernel
 def may_start_behind(now_s, queue, row, procs, expected_s, free, shadow_s, extra):
     """As `may_backfill`, of a job with all that it wants; `free` and `extra` are of processors."""
-    if not may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
+    if not may_backfill(now_s, procs, expected_s, free, shadow_s, extra) or lacks_now(queue, row):
         return False
-    return len(queue.wants) == 0 or not lacks_behind(queue, row, now_s + expected_s > shadow_s)
-
-
-@outlined
-def lacks_behind(queue, row, late):
-    """Whether a job lacks now something of a pool but processors, or if it is late, at the head's reservation."""
-    return lacks_now(queue, row) or (late and lacks(queue, np.uint64(0), row))
+    return now_s + expected_s <= shadow_s or not lacks(queue, np.uint64(0), row)
 
 
 @kernel
 def charge(now_s, queue, row, procs, expected_s, shadow_s, extra):
-    """As `charged`, with what is spare of other pools."""
-    if len(queue.wants) > 0 and now_s + expected_s > shadow_s:
-        charge_more(queue, row)
-    return charged(now_s, procs, expected_s, shadow_s, extra)
+    """What is spare at the shadow time once a backfilled job has started, which may outlast it: of processors.
 
-
-@outlined
-def charge_more(queue, row):
-    """Take what a job wants of what is spare at the head's reservation of the pools but processors."""
+    What is spare of other pools is changed in place.
+    """
+    if now_s + expected_s <= shadow_s:
+        return extra
     for pool in range(queue.rules[0].reserving):
         queue.more[0, pool] -= queue.wants[row, pool]
+    return extra - procs
 
 
 @kernel
@@ -218,12 +226,6 @@ def may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
     Given a block's smallest q and the smallest `expected_s` of its jobs that fit: whether any may be backfilled.
     """
     return procs <= free and (now_s + expected_s <= shadow_s or procs <= extra)
-
-
-@kernel
-def charged(now_s, procs, expected_s, shadow_s, extra):
-    """The processors spare at the shadow time once a backfilled job has started, which may outlast it."""
-    return extra - procs if now_s + expected_s > shadow_s else extra
 
 
 @entry(float, float, float, int, float, float, gives=(float, int), brief=True)

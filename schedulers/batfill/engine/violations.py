@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.kernels import outlined
+from batfill.base.kernels import F8, I4, I8, outlined, record
 
 # What is wrong with a job, by the number that `first_violation` returns; 0 is for nothing.
 WRONG = (
@@ -40,12 +40,14 @@ class Ran(NamedTuple):
     kill_end_s: Any  # float64 (n_kills,), and when they were killed
 
 
+@record(I4, I8, F8, F8)
 class Marks(NamedTuple):
     """Memory for the check."""
 
     marks: Any  # int32 (n_jobs,), zeros, and with kills (4 n_jobs + n_kills,)
     used: Any  # int64 (n_owners,), zeros: what is taken of each owner's pool
     dates_s: Any  # float64 (n_ended + 1,)
+    end_s: Any  # float64 (n_jobs,), unless the caller knows the ends
 
 
 @outlined
@@ -61,7 +63,7 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
         size: the machine's processors, or the capacity of a pool.
         until_s: the last instant processed; inf if the run is over, and every job must have ended.
         ran: Ran.
-        scratch: has the fields of Marks; changed.
+        scratch: Marks; changed.
     """
     submit_s, procs, start_s, end_s, ends = ran.submit_s, ran.procs, ran.start_s, ran.end_s, ran.ends
     marks, used, dates_s = scratch.marks, scratch.used, scratch.dates_s
@@ -128,4 +130,5 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
 def marks_for(n_jobs: int, n_kills: int, n_ends: int) -> Marks:
     """Room to check a run with this many jobs, kills and ends."""
     n_marks = 4 * n_jobs + n_kills if n_kills else n_jobs
-    return Marks(np.zeros(n_marks, np.int32), np.zeros(n_jobs + 1, np.int64), np.empty(n_ends + 1))
+    marks, used = np.zeros(n_marks, np.int32), np.zeros(n_jobs + 1, np.int64)
+    return Marks(marks, used, np.empty(n_ends + 1), np.empty(n_jobs))

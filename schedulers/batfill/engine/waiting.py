@@ -349,10 +349,8 @@ def hold_head(now_s, queue):
 @outlined
 def demote(queue, row):
     """Move a job killed at the divider to the large jobs."""
-    queue.jobs[row].start_s = np.nan
-    queue.tries[row].kill_after_s = np.inf
-    queue.tries[row].corrections = 0
-    set_class(queue, row, 0, 0, queue.tries[row].whole_expected_s)
+    queue.jobs[row].small = 0
+    take_back(queue, row)
 
 
 @kernel

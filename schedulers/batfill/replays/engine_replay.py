@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from batfill.base.errors import BatfillError
 from batfill.engine import ends, loop
-from batfill.engine.loop import CLOCK, KILL, Events, Given, Scratch
+from batfill.engine.loop import CLOCK, KILL, Events, Given
 from batfill.engine.records import FOLLOW, LINE, NOBODY, STARTED, STEP, as_records, new_records
-from batfill.engine.violations import marks_for
+from batfill.engine.violations import Marks, marks_for
 from batfill.model.calendar import NO_WINDOWS, never_runs
 from batfill.model.invariants import InternalError, require_sound
 from batfill.model.jobs import SMALL, JobTable, checked_size
@@ -283,10 +283,9 @@ class EngineReplay:
                 f"job {self.table.ids[rows[np.argmax(wrong)]]} is not submitted when the one it follows is over"
             )
 
-    def scratch(self) -> Scratch:
+    def scratch(self) -> Marks:
         """Memory for `check`."""
-        n_jobs = len(self.table)
-        return Scratch(*marks_for(n_jobs, len(self.events.kills), len(self.events.over)), np.empty(n_jobs))
+        return marks_for(len(self.table), len(self.events.kills), len(self.events.over))
 
     def schedule(self) -> Schedule:
         """The schedule so far.

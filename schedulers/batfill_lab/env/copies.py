@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.kernels import F4, F8, I1, I8, U1, Array, ManyOf, entry, kernel, outlined, record
-from batfill.engine.easy import backfill_behind_head, easy_pass, reserve
+from batfill.engine.easy import backfill_behind_head, easy_pass
 from batfill.engine.keys import section_of, set_aged_key, set_mixed_key
 from batfill.engine.loop import REACHED, TO_DECIDE, Events, Given, advance, record_start, reset
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED
 from batfill.engine.records import AWAY, JOB, QueueArrays
-from batfill.engine.running import charged, may_backfill
+from batfill.engine.running import charge, may_backfill, reserve
 from batfill.engine.waiting import dequeue, enqueue_at, start_heads, start_waiting
 from batfill_lab.env.seeing import Sight, first_waiting, note_logs, see_all
 
@@ -309,7 +309,7 @@ def carry_out(queue, events, rows, copy, kind, action, values, mask):
             return ADVANCES
         if kind == BACKFILL:
             job = queue.jobs[row]
-            state.extra = charged(now_s, job.procs, job.expected_s, state.shadow_s, state.extra)
+            state.extra = charge(now_s, queue, row, job.procs, job.expected_s, state.shadow_s, state.extra)
         start_one(queue, events, row, kind == BACKFILL)
         left -= 1
         if kind != PRIORITIES:
