@@ -1,6 +1,6 @@
 """The published energy budgets of Dutot et al. 2017 as their program keeps them, and what its four faults do.
 
-The rules are those of `easyEnergyBudget` in pybatsim 3.2, said again, with processors that are counted. It is EASY with
+The rules are those of easyEnergyBudget in pybatsim 3.2, said again, with processors that are counted. It is EASY with
 a further test. A job's need is the joules above the budget's rate that the machine would draw in the period while the
 job runs its request, if all that runs now went on until then.
 
