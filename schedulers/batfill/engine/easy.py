@@ -207,7 +207,7 @@ def pass_through_block(now_s, queue, block, started, n, fewest):
         if slot == end:
             break
         row, procs, expected_s = blocks.slots[slot].row, blocks.slots[slot].procs, blocks.slots[slot].expected_s
-        starts = not is_held(queue, row)
+        starts = not (further and is_held(queue, row))
         if starts and ahead == NO_HEAD:
             if procs > free or lacks_now(queue, row):
                 ahead, state.head, starts = n, row, False
