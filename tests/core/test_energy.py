@@ -12,14 +12,17 @@ import pytest
 import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
+from batfill.live.conversation4 import Conversation4
 from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.energy import Budget
 from batfill.model.policy import policy_named
 from batfill.model.pools import Pool, wanted
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.workloads.batsim_json import BatsimDocument
 from command import batfill, json_result, refusal
 from oracle import Oracle, assert_same, oracle
+from small_runs import as_workload, machines, starts_under
 from strategies import (
     WATTS,
     budget_for_oracle,
@@ -30,6 +33,7 @@ from strategies import (
     with_amounts,
     with_watts,
 )
+from through5 import Through5
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 
@@ -153,6 +157,30 @@ def test_if_all_runs_as_expected_no_more_is_drawn_than_there_is():
         drawn = replay_jobs(jobs, 9, Rules(policy_named("saf"), energy_budget=given)).drawn()
         assert drawn.above_s == 0
         assert 0.5 < drawn.drawn_j / drawn.budget_j <= 1
+
+
+@pytest.mark.parametrize("host", [Conversation4, lambda agent: Through5(agent, "")], ids=["4", "5"])
+def test_a_scheduler_under_batsim_makes_the_decisions_of_a_replay_at_all_dates(host):
+    paper = table([(0, 30, 100, 4), (1, 30, 100, 4), (2, 30, 100, 1), (3, 30, 300, 2), (50, 30, 50, 1)])
+    # The first reservation moves to a later date than that for which a call was requested.
+    assert_starts_are_the_replays(host, paper, 4, Budget.of("energy-budget", "100kJ@0..1000,watts=100W"))
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        jobs = random_table(seed, n_jobs=30, size=5, span_s=400, longest=90, unlimited=0)
+        begin, lasts = int(rng.integers(0, 300)), int(rng.integers(100, 3000))
+        given = budget(int(rng.integers(3, 12)), begin, begin + lasts, holds=seed % 3 == 0)
+        assert_starts_are_the_replays(host, jobs, 5, replace(given, pool=Pool("watts", 2**53, 3)))
+
+
+def assert_starts_are_the_replays(host, jobs, size, given):
+    jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0), procs=np.minimum(jobs.procs, size))
+    expected = replay_jobs(jobs, size, Rules(policy_named("fcfs"), energy_budget=given)).start_s
+    document = BatsimDocument(Path("w.json"), 4, *as_workload(jobs).values(), "")
+    agent = Agent({"policy": "fcfs", "energy-budget": given})
+    found = starts_under(host(agent).answer, document, machines(size))
+    assert {name.removeprefix("w0!"): start_s for name, start_s in found.items()} == dict(
+        zip(jobs.ids.tolist(), expected.tolist(), strict=True)
+    )
 
 
 # The option

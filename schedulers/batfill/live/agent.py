@@ -354,6 +354,9 @@ class Agent:
         if not waits and (self.due or self.cluster.lacks_decision(now_s)):
             self.decide_now(now_s)
 
+        if self.cluster.queue.rules.dated:
+            self.ask_for_change(now_s)
+
         if self.knowledge is not None and not self.all_submitted:
             self.knowledge.at(now_s)
 
@@ -373,12 +376,15 @@ class Agent:
                 self.kill(job)
             else:
                 self.start_jobs(now_s)
-        if self.cluster.queue.rules.dated:
-            change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
-            # Behind a job without a walltime a reservation begins later than any date.
-            if change_s < LONGEST_S and (change_s < self.change_s or self.change_s <= now_s):
-                self.change_s = change_s
-                self.say(CallAt(change_s))
+
+    def ask_for_change(self, now_s: float) -> None:
+        """Ask for a call at the next date with a decision, unless one comes earlier: that one asks again."""
+        change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
+        # Behind a job without a walltime a reservation begins later than any date. A call may come to nothing, because
+        # the reservation that it was for begins later now.
+        if now_s < change_s < LONGEST_S and (change_s < self.change_s or self.change_s <= now_s):
+            self.change_s = change_s
+            self.say(CallAt(change_s))
 
     def start_jobs(self, now_s: float) -> None:
         """Run a pass, start its jobs, and ask for a call at their dividers, or where a kept plan needs one."""
