@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest, file_bytes, loaded_json
 from batfill.base.version import ENGINE
+from batfill.base.words import in_a_row
 from batfill.batsim_files.results import RUN_JSON, JobFacts, facts_of
 from batfill.model.calendar import Calendar
 from batfill.model.energy import Budget
@@ -85,6 +86,13 @@ class About:
         """The energy budget, in seconds of the log."""
         text = self.given.get("energy-budget")
         return Budget.of("energy-budget", text).on(self.clock).drawn_by(self.pools) if text else None
+
+    @property
+    def limits(self) -> str:
+        """What may keep a job out beside processors, in words; "" for nothing."""
+        gate = ["the gate on backfilling"] if self.given.get("backfill-while") else []
+        budget = ["the energy budget"] if self.given.get("energy-budget") else []
+        return in_a_row([*(f"the pool {pool.name}" for pool in self.pools), *budget, *gate])
 
     def windows_of(self, pool: str = "") -> list[tuple[float, float | None, int]]:
         """The windows of a pool, or of processors, that are known: begin, end and amount."""

@@ -101,6 +101,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
         "clock": run.about.clock.as_dict() if run.about.clock else None,
         "file": prefix_of(run.path).name,
         "easy": run.about.plain_easy,
+        "limits": run.about.limits,
         **begun,
         **span,
         **({"away": away, "service": in_service(run)} if (away := run.about.windows_of()) else {}),

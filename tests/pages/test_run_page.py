@@ -226,6 +226,7 @@ def test_idle_processors_that_are_out_of_service_let_nobody_in_and_only_plain_ea
         ("plain", (), f"For 1 min 38 s of its wait enough processors were idle{cause}"),
         ("depth", ("--depth", "all"), "For 1 min 38 s of its wait enough processors were idle."),
         ("windows", ("--calendar", windows), "For 48 s of its wait enough processors were idle."),
+        ("pool", ("--pool", "power=4W@1W"), "processors were idle; the pool power may have kept it out."),
     ):
         result("replay", log, *options, "--out", tmp_path / name)
         assert words in reasons(tmp_path / f"{name}_jobs.csv")["3"]

@@ -4,7 +4,7 @@ const CLASS_BOUNDS = [1, 10, 100];
 
 class Run {
   constructor(head, columns, ids) {
-    Object.assign(this, { name: head.name, file: head.file, easy: head.easy, size: head.size, away: head.away, service: head.service, panels: head.panels, tau: head.tau, waits: head.waits, states: head.states, ids, ...columns });
+    Object.assign(this, { name: head.name, file: head.file, easy: head.easy, limits: head.limits, size: head.size, away: head.away, service: head.service, panels: head.panels, tau: head.tau, waits: head.waits, states: head.states, ids, ...columns });
     this.clock = new Clock(head.clock);
     this.length = this.submit.length;
     const n = this.length;
