@@ -112,6 +112,10 @@ def tries_of(run: ReportedRun) -> Tries:
     """
     ran = run.state != REFUSED
     end_s = run.start_s + run.runtime_s
+    # Files round dates to microseconds: a try that ends when another starts ends then.
+    starts_s = np.append(np.unique(run.start_s[ran]), np.inf)
+    next_s = starts_s[np.searchsorted(starts_s[:-1], end_s - 2e-6)]
+    end_s = np.where(next_s - end_s < 2e-6, next_s, end_s)
     since_s = np.where(run.attempt > 0, np.roll(end_s, 1), run.submit_s)
     return Tries(since_s[ran], run.start_s[ran], end_s[ran], run.procs[ran], run.facts.user[ran])
 

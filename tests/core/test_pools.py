@@ -307,3 +307,14 @@ def test_a_result_states_the_use_of_each_pool_and_a_saved_replay_keeps_them(tmp_
     run.save(tmp_path / "run.npz")
     for going_on in (run.fork(), bf.Replay.load(tmp_path / "run.npz")):
         assert going_on.run().result() == result
+
+
+def test_a_window_that_is_announced_before_the_first_job_leaves_the_shares_as_they_are():
+    jobs = table([(1000 + 10 * k, 100, 100, 1) for k in range(9)])
+    for announced in (None, 0.0, 1015.0):
+        cap = Calendar((Window(ANNOUNCED, 1020.0, 1060.0, 2, announced, pool="p0"),))
+        pools = (Pool("p0", 4, each=1),)
+        run = replay_jobs(jobs, 4, Rules(policy_named("fcfs"), pools=pools, calendar=cap))
+        first_s, last_s = run.submit_s.min(), run.end_s.max()
+        used = sum(((run.start_s <= at_s) & (at_s < run.end_s)).sum() for at_s in np.arange(first_s, last_s))
+        assert run.uses()[0].share == pytest.approx(used / (4 * (last_s - first_s) - 2 * 40))

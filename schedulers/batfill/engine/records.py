@@ -148,7 +148,7 @@ RULES = np.dtype(
         ("backfill_moves", "u1"),  # the same of a separate backfill order
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
         ("bound_s", "f8"),  # cap on the expected run time of a killable job: the divider, or inf for no cap
-        ("planned", "u1"),  # 1 if `plan.py` makes the pass: see `Rules.planned`
+        ("planned", "u1"),  # 1 if `plan.py` makes the pass: see `Queue.adopt`
         ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
         ("procs", "i8"),  # m
         ("reserving", "u8"),  # of the columns of QueueArrays.wants, the first are pools that a plan reserves,

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from batfill.learn.events import KnowledgeByName
     from batfill.live.request import Request
+    from batfill.model.pools import Pool
     from batfill.protocol.decisions import Decision
 
 log = logging.getLogger("batfill")
@@ -206,6 +207,7 @@ class Agent:
             return
         self.has_classes |= request.job_class is not None
         impossible = self.impossible(request)
+        self.taken.update(pool.name for _, pool in self.pools if self.amount(request, pool) > 0)
         if impossible is None:
             self.cluster.submit(request, self.judge(request))
             if self.choice is not None:
@@ -241,20 +243,22 @@ class Agent:
             return f"{procs} of {size} machines", "more machines than there are"
         spare = {"": size - procs}
         for _, pool in self.pools:
-            amount = pool.amount(request.amounts, procs)
-            if amount > 0 and (request.user >= 0 or not pool.of_user):
+            if (amount := self.amount(request, pool)) > 0:
                 spare[pool.name] = pool.capacity - amount
-                self.taken.add(pool.name)
             if spare.get(pool.name, 0) < 0:
                 if request.amounts.get(pool.reads) == math.inf:
-                    return f"no number >= 0 of {pool.name}", f"no number of {pool.name}"
-                return f"{amount_text(int(amount), pool.base)} of {pool.name}", f"more {pool.name} than there is"
+                    return f"no number >= 0 of {pool.reads}", f"no number of {pool.reads}"
+                return f"{amount_text(amount, pool.base)} of {pool.name}", f"more {pool.name} than there is"
         if calendar and not calendar.has_gap(spare, request.request_s, request.submit_s):
             return f"{procs} of {size} machines, for which {calendar.name} has no gap", f"a gap in {calendar.name}"
         needs_walltime = self.cluster.plan is not None or self.live[UNLIMITED] == REJECT
         if needs_walltime and request.request_s == math.inf:
             return "no walltime", "no walltime"
         return None
+
+    def amount(self, request: Request, pool: Pool) -> int:
+        """What a job takes of a pool."""
+        return 0 if pool.of_user and request.user < 0 else int(pool.amount(request.amounts, request.procs))
 
     def judge(self, request: Request) -> Judgement:
         """What the scheduler expects of a job, and whether it is small: as predicted, or as its class says."""

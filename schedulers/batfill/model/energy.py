@@ -56,11 +56,12 @@ class Budget:
         given: dict[str, Any] = {}
         for word in words.split(",")[1:]:
             name, equals, text = (part.strip() for part in word.partition("="))
-            if name in given or (name, equals) not in (("watts", "="), ("idle", "="), ("head-holds", "")):
+            known = (name, equals) in (("watts", "="), ("idle", "="), ("head-holds", ""))
+            if name in given or not known or (equals and not text):
                 raise BatfillError(f"{where}: {word!r:.60} is not part of a budget, or given twice; {FORM}")
             given[name] = text
         idle_w = amount_in(where, given["idle"], "W") if "idle" in given else 0
-        pool = Pool(DRAWN, MOST, *takes_of(where, given["watts"], "W"), base="W") if given.get("watts") else None
+        pool = Pool(DRAWN, MOST, *takes_of(where, given["watts"], "W"), base="W") if "watts" in given else None
         made = cls(amount_in(where, energy, "J"), from_s, until_s, idle_w, "head-holds" in given, pool)
         made.check(where)
         return made

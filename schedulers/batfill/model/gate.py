@@ -24,7 +24,7 @@ from batfill.model.values import is_finite, number_or_text
 
 GATE = "the gate"  # what its dates are of, in place of a pool's name
 PERIODS, INTENSITIES = ("begin", "end"), ("begin", "intensity")
-BOUNDED = re.compile(r"(.+):(-?[0-9.]+(?:[eE][+-]?[0-9]+)?)")
+BOUNDED = re.compile(r"(.+):(-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 REMEDY = (
     "give a CSV file with the columns begin,end, the periods in which jobs are backfilled; or one with "
     "begin,intensity and the highest intensity behind its name, as grid.csv:300"

@@ -62,7 +62,7 @@ class Rules(QueueRules):
 
     @property
     def planned(self) -> bool:
-        """Whether a plan of all processors says which jobs start, and not the reservation of the head alone."""
+        """Whether the rule is that of a plan, even where the engine finds the same starts without one."""
         return self.depth != 1 or self.tested != EVERY_JOB or bool(self.dated) or bool(self.all_pools)
 
     @property

@@ -360,8 +360,8 @@ class Schedule(ReadOnly):
                 continue
             dates, used, taken = self.over_time(pool.name, amounts)
             lasts_s = np.diff(np.clip(dates, from_s, until_s), append=until_s)
-            there = float((np.maximum(pool.capacity - taken, 0) * lasts_s).sum())
-            there += float(pool.capacity) * (min(float(dates[0]), until_s) - from_s)
+            away = (self.calendar or NO_WINDOWS).away_proc_s(from_s, until_s, pool.name)
+            there = pool.capacity * (until_s - from_s) - away
             over_s = float(lasts_s[used > pool.capacity - taken].sum())
             share = float((used * lasts_s).sum()) / there if there > 0 else 0.0
             most = int(used[lasts_s > 0].max(initial=0))

@@ -95,6 +95,7 @@ MEANINGS = {
 STATES = {name: status for status, words in MEANINGS.items() for name in words.split()}
 STATUSES = {word: status for name, status in STATES.items() for word in name.split("=")}
 SAME_JOB = ("key", "cluster", "user", "executable")  # Slurm's counter of ids wraps around
+TAKEN = ("takes", "joules")  # columns of which some exports have nothing
 NUMBER = "(0|[1-9][0-9]{0,8})"
 # A job or a task of an array, or an odd one such as 7_[3-9]; and its component.
 JOB_ID = re.compile(rf"(?:{NUMBER}(?:_{NUMBER})?|(\d+(?:_\d+|_\[[^\]]*\])?))(\+\d+)?")
@@ -575,7 +576,7 @@ class Records:
             self._keep_last(_repeated(jobs["key"]))
             for k, what in enumerate(BESIDE):
                 self.result.unmodelled[what] += int(np.count_nonzero(jobs["beside"] & (1 << k)))
-        jobs.extra = {name: column for name, column in jobs.extra.items() if name in ("takes", "joules")}
+        jobs.extra = {name: column for name, column in jobs.extra.items() if name in TAKEN}
         return self.result
 
     def drop_copies(self) -> None:
@@ -584,7 +585,7 @@ class Records:
         rows = _repeated(jobs["key"])
         if not len(rows):
             return
-        columns = (*TYPES, *jobs.extra)
+        columns = (*TYPES, *(name for name in jobs.extra if name not in TAKEN))
         order, starts = _grouped(jobs, rows, columns)
         kept = np.ones(len(jobs), bool)
         kept[order] = False
