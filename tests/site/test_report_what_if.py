@@ -1145,6 +1145,8 @@ def test_other_answers_refuse_a_cap_by_name_or_say_what_is_lacking(log, nights):
         assert refusal("fidelity", log, *option).startswith(f"--{name}: no such option")
         with pytest.raises(BatfillError, match="the log is compared with fcfs on processors alone; leave it out"):
             fidelity(log, **{name.replace("-", "_"): value})
+        assert f"--{name} " not in batfill("when", "--help").out
+        assert f"--{name} " in batfill("what-if", "--help").out
         assert refusal("when", log, "--at", 86400, *option).startswith(f"--{name}: an expected start ")
         for system in SYSTEMS:
             done = batfill("export-config", system, "--policy", "fcfs", *option)

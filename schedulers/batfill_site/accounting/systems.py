@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from batfill_site.accounting.cluster_log import Reading, require_known, swf_of
@@ -86,11 +85,12 @@ def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_
         WorkloadError: as `save_log`.
     """
     from batfill.workloads.formats import format_of, save_log
-    from batfill.workloads.swf import job_rows, notes_of
+    from batfill.workloads.swf import job_rows
     from batfill.workloads.swf_log import write_rows
 
     if format_of(out) == ".json":
         whole = log.log()
         rows = save_log(whole, out, procs=procs, description={"made_by": made_by})
-        return rows, (*notes_of(job_rows(out, [whole]), Counter(), "refuse"), NO_DATES)
+        dropped = job_rows(out, [whole]).dropped.items()
+        return rows, (*(f"{count:,} of {len(whole):,} rows dropped: {reason}" for reason, count in dropped), NO_DATES)
     return write_rows((piece.rows for piece in log.pieces()), log.comments, out), ()
