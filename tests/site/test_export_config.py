@@ -710,7 +710,8 @@ def test_what_a_system_cannot_say_of_depth_is_lacking():
         assert "every waiting job has a reservation" in found.lacks[0]
     assert site_config("oar", depth="all", tested=50).verdict == "approximate"
     assert site_config("slurm", max_running=40).verdict == "expressible"
-    assert "set it in the batch system itself" in site_config("pbs", max_running=40).lacks[0]
+    assert "you set in the batch system itself" in site_config("pbs", max_running=40).lacks[0]
+    assert "memory and licences without a pool, and reservations" in site_config("slurm", pool="gpu=4").differs[-1]
     with pytest.raises(BatfillError, match="option feedback: "):
         site_config("slurm", feedback="sessions")
 

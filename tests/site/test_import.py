@@ -75,8 +75,8 @@ def test_slurm_jobs_have_their_times_processors_and_states(slurm):
 def test_slurm_says_what_it_left_out_or_joined_and_numbers_names_by_first_submission(slurm):
     header = "\n".join(slurm.header)
     assert "2 records: jobs that have not ended, left out" in header
-    assert "1 records: steps, left out" in header
-    assert "1 records: earlier tries of requeued jobs, left out" in header
+    assert "1 record: steps, left out" in header
+    assert "1 record: earlier tries of requeued jobs, left out" in header
     assert "2 records: components of heterogeneous jobs, joined" in header
     assert slurm["user"].astype(int).tolist() == [1, 2, 1, 3, 3, 1, 4, 4, 4, 2, 5]
     assert "; User: 3 carol" in slurm.header
@@ -449,7 +449,7 @@ def test_oar_jobs_in_both_spellings():
     ]
     header = "\n".join(log.header)
     for reason in ("jobs that have not ended", "jobs without an end", "jobs inside a container job"):
-        assert f"1 records: {reason}, left out" in header
+        assert f"1 record: {reason}, left out" in header
     assert "; Executable: 1 relax" in log.header
     by_cores = as_objects(read_oar([DATA / "oar.json"], Reading(), cores_per_resource=8).jobs)
     assert [job.procs for job in by_cores] == [32, 16, 8, None]
@@ -481,8 +481,8 @@ def test_pbs_jobs_end_are_deleted_and_run_again():
         (636, 100, 1200, 1, 1, -1, 0),
     ]
     header = "\n".join(log.header)
-    assert "1 records: earlier tries of jobs run again" in header
-    assert "1 records: records of whole arrays" in header
+    assert "1 record: earlier tries of jobs run again" in header
+    assert "1 record: records of whole arrays" in header
 
 
 def test_pbs_ids_used_again_are_other_jobs_by_their_ctime(written):
@@ -803,6 +803,21 @@ def test_eligibility_that_cannot_be_and_what_no_replay_knows_is_counted(tmp_path
     assert found["not_modelled"] == {"had GPUs": 1, "were suspended": 1, "ran in a reservation": 1}
     said = "1 of 3 jobs had GPUs, which is not modelled without --pool gpu=N"
     assert [note for note in bf.read(path).notes if "GPUs" in note] == [said]
+    for pool, noted in (("gpu=2", False), ("gpu-a100=2", False), ("slots=9@1", True)):
+        assert ("had GPUs" in batfill("replay", path, "--pool", pool).out) == noted
+
+
+def test_batsim_json_leaves_out_jobs_without_a_run_time_and_the_date_and_the_import_says_so(tmp_path):
+    path = tmp_path / "jobs.txt"
+    row = "{}|1700000000|1700000000|1700000300|{}|60|4|COMPLETED\n"
+    path.write_text(ELIGIBLE + row.format(1, 1700000300) + row.format(2, 1700000900))
+    for name, rows, lost in (("log.json", 1, True), ("log.swf", 2, False)):
+        done = batfill("workload", "import", "slurm", path, "-o", tmp_path / name)
+        assert f"{name}: {rows} job{'s' * (rows - 1)}\n" in done.err + done.out
+        assert ("1 of 2 rows dropped: run time <= 0 or unknown" in done.err) == lost
+        assert ("for calendars with dates write a .swf file" in done.err) == lost
+        clock = bf.read(tmp_path / name, procs=4).clock
+        assert (clock is None) == lost
 
 
 # What jobs take

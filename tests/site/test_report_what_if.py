@@ -46,7 +46,7 @@ from batfill_site.advice.text import (
     spread_text,
 )
 from batfill_site.advice.what_if import HIGH, LIMITS, LOW, MEDIUM, ChoiceFigures, advised, groups_of, what_if
-from batfill_site.config.systems import FIGURES, SYSTEMS
+from batfill_site.config.systems import BESIDE, FIGURES, SYSTEMS
 from batfill_site.fidelity import fidelity
 from batfill_site.score import Score
 from command import batfill, json_result, refusal
@@ -1054,6 +1054,9 @@ def test_a_cap_has_a_row_and_a_line_that_say_what_it_costs_fcfs_and_who_pays(log
     assert line.startswith(f"{value if name == 'pool' else next(iter(cost.limits))}")
     assert f": fcfs's mean wait +{duration(cost.longer.value)} (95 % interval " in line
     assert f"; {percent(Changed.of(longer).share)} of jobs, " in line
+    assert " users with 20 or more, wait over 10 min longer" in line
+    one = replace(found, cost=cost._replace(longer=replace(cost.longer, low=0.0)))
+    assert " (95 % interval 0 to +" in said(one, "Cap")
     assert (f"; left out: {cost.left_out} jobs that would never fit." in line) == (name == "pool")
     assert "own starts" not in line  # which a generated log does not have
     assert len(shown.splitlines()) <= 24
@@ -1086,6 +1089,46 @@ def test_a_cap_that_never_binds_costs_nothing_and_what_the_log_itself_used_is_sa
     assert said(found, "Cap") == f"energy-budget 9GWh@0..8553600,watts=1W {leaves} are without it."
 
 
+def test_without_its_pool_fcfs_has_the_windows_of_processors_alone(tmp_path, log):
+    head, row = "kind,begin,end,processors,announced,pool\n", "announced,{0},{1},{2}\n"
+    nights = [row.format(k * DAY_S, k * DAY_S + 6 * HOUR_S, "20,,slots") for k in range(1, 100)]
+    whole, part = tmp_path / "whole.csv", tmp_path / "part.csv"
+    part.write_text(head + row.format(DAY_S, 9 * DAY_S, "40,,"))
+    whole.write_text(part.read_text() + "".join(nights))
+    found = what_if(log, thresholds_s=[], small_first=False, pool="slots=64@1", calendar=whole)
+    plain, mixed = replay(log, "fcfs", calendar=part), replay(log, "fcfs", pool="slots=64@1", calendar=whole)
+    assert found.cost.mean_wait_s == pytest.approx(plain.schedule.wait_s.mean())
+    assert found.outcomes[0].mean_wait_s == pytest.approx(mixed.schedule.wait_s.mean())
+    assert found.cost.longer.value > 60
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_a_site_limits_whatever_the_order_is_no_reason_against_a_choice(log, nights, system):
+    Path("windows.csv").write_text("kind,begin,end,processors\nannounced,86400,172800,32\n")
+    limits = {name.replace("-", "_"): value for name, (value, _) in CAPS.items()} | {"calendar": "windows.csv"}
+    how = {"thresholds_s": [24 * HOUR_S], "small_first": False, "system": system}
+    free, found = what_if(log, **how), what_if(log, **how, max_running=50, **limits)
+    assert found.withheld == free.withheld
+    line = said(found, "System")
+    title = SYSTEMS[system].title
+    for name, lacking in BESIDE.items():
+        lacks = name != "max_running" or system != "slurm"  # whose files have it
+        assert (lacking in line.split(f" {title}'s files lack ")[1]) == lacks
+    assert "files lack" not in said(free, "System")
+    assert ", except" not in line
+    words = export_text(found).split(f"batfill export-config {system} ")[1].split("`")[0]
+    assert "--pool slots=40@1" in words
+    assert batfill("export-config", system, *words.split()).status == 0
+
+
+def test_what_a_system_lacks_of_a_choice_is_counted(light):
+    found = what_if(light, thresholds_s=[], system="slurm")
+    details = len(found.configurations[1]["slurm"].lacks)
+    line = said(found, "System", chosen=1)
+    assert line == f"Slurm can do first tries but for {details} details. No real run checks these figures."
+    assert details > 1
+
+
 def test_gpus_are_modelled_where_a_pool_has_them(tmp_path):
     path = tmp_path / "jobs.txt"
     head = "JobID|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|AllocTRES|State\n"
@@ -1102,6 +1145,8 @@ def test_other_answers_refuse_a_cap_by_name_or_say_what_is_lacking(log, nights):
         assert refusal("fidelity", log, *option).startswith(f"--{name}: no such option")
         with pytest.raises(BatfillError, match="the log is compared with fcfs on processors alone; leave it out"):
             fidelity(log, **{name.replace("-", "_"): value})
+        assert f"--{name} " not in batfill("when", "--help").out
+        assert f"--{name} " in batfill("what-if", "--help").out
         assert refusal("when", log, "--at", 86400, *option).startswith(f"--{name}: an expected start ")
         for system in SYSTEMS:
             done = batfill("export-config", system, "--policy", "fcfs", *option)

@@ -28,7 +28,7 @@ from batfill.model.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -372,10 +372,11 @@ def joined(_context: click.Context, _parameter: click.Parameter, given: Sequence
     return ",".join(one.name for one in given) or None
 
 
-def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def scheduler_options(*names: str, hidden: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add these options of the table (all by default), passed to the command as one mapping `options`.
 
-    The mapping holds the given values, falsy or not, by the table's names, and nothing else.
+    The mapping holds the given values, falsy or not, by the table's names, and nothing else. Those of `hidden`, which
+    the command refuses with its reason, are not in its help.
     """
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -396,7 +397,8 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
                 f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option
             )(collected)
         for name in reversed(names or NAMES):
-            collected = scheduler_option((SELECTION | OPTIONS | LIVE)[name])(collected)
+            option = (SELECTION | OPTIONS | LIVE)[name]
+            collected = scheduler_option(option, hidden=name in hidden)(collected)
         return collected
 
     return add

@@ -397,9 +397,11 @@ class Workload(JobRows):
     doubts: tuple[str, ...] = ()  # what could not be read of the jobs' further fields, one line each
 
     def with_read(self, fields: set[str]) -> Workload:
-        """The same without the doubts that nothing reads these fields of the jobs."""
+        """The same without the doubts and notes that nothing reads these fields of the jobs."""
         doubts = tuple(line for line in self.doubts if not any(unread(name) in line for name in fields))
-        return self if doubts == self.doubts else replace(self, doubts=doubts)
+        asked = tuple(f" --pool {name.partition('-')[0]}=N" for name in fields)
+        notes = tuple(line for line in self.notes if not line.endswith(asked))
+        return self if (doubts, notes) == (self.doubts, self.notes) else replace(self, doubts=doubts, notes=notes)
 
     @property
     def warnings(self) -> tuple[str, ...]:

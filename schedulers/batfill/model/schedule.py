@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.tables import AsDict, ReadOnly, same_values
-from batfill.base.words import duration, instant
+from batfill.base.words import duration, instant, things
 from batfill.model.calendar import NO_WINDOWS, Calendar
 from batfill.model.dates import unreached
 from batfill.model.energy import Budget
@@ -83,7 +83,8 @@ class Use(AsDict):
     def as_text(self) -> str:
         """One line."""
         most, capacity = (amount_text(amount, self.unit) for amount in (self.most, self.capacity))
-        too_much = f"; {self.refused:,} jobs want more (first: {self.first_refused})" if self.refused else ""
+        want = "wants" if self.refused == 1 else "want"
+        too_much = f"; {things(self.refused, 'job')} {want} more (first: {self.first_refused})" if self.refused else ""
         above = f"; {duration(self.above_s)} above what there was" if self.above_s else ""
         return f"{self.name}: {self.share:.2%} of {capacity} in use, at most {most}{above}{too_much}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -215,7 +216,7 @@ class Reading:
         """The notes in lines, with the first record of each reason or without, and the files without a record."""
         first = self.examples if examples else {}
         said = [
-            f"{count} records: {reason}{f'; the first: {first[reason]}' if reason in first else ''}"
+            f"{things(count, 'record')}: {reason}{f'; the first: {first[reason]}' if reason in first else ''}"
             for reason, count in self.notes.items()
         ]
         if self.partition_limit_s is not None and not any(reason.startswith(PARTITIONS) for reason in self.notes):
@@ -228,6 +229,10 @@ class Reading:
         if self.eligible is False:
             said.append(NO_ELIGIBILITY)
         return said + [f"no record in {', '.join(self.empty)}"] * bool(self.empty)
+
+    def reasons(self, *, examples: bool = False) -> str:
+        """The notes in one line, with the first record of each or without."""
+        return re.sub(" records?: ", ": ", "; ".join(self.lines(examples=examples)))
 
     @property
     def empty(self) -> list[str]:
@@ -449,7 +454,7 @@ class ClusterLog:
             WorkloadError: there is no job.
         """
         jobs = reading.jobs
-        why = "; ".join(reading.lines(examples=True)).replace(" records: ", ": ")
+        why = reading.reasons(examples=True)
         if not len(jobs):
             raise WorkloadError(
                 f"{source}: no finished job in it{f' ({why})' if why else ''}; check the command that made it"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from batfill.workloads.swf_log import SwfLog
     from batfill_site.accounting.cluster_log import ClusterLog
 
+NO_DATES = "Batsim JSON counts seconds from its first job, without a date: for calendars with dates write a .swf file"
+
 
 def read_records(
     system: str,
@@ -68,8 +70,10 @@ def read_accounting(
     return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)
 
 
-def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_by: str) -> int:
-    """Write an importer's log, piece by piece unless it becomes Batsim JSON; returns the number of jobs.
+def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_by: str) -> tuple[int, tuple[str, ...]]:
+    """Write an importer's log, piece by piece unless it becomes Batsim JSON.
+
+    Returns the number of jobs, and what the file leaves out, a line each.
 
     Args:
         log: the log.
@@ -81,8 +85,12 @@ def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_
         WorkloadError: as `save_log`.
     """
     from batfill.workloads.formats import format_of, save_log
+    from batfill.workloads.swf import job_rows
     from batfill.workloads.swf_log import write_rows
 
     if format_of(out) == ".json":
-        return save_log(log.log(), out, procs=procs, description={"made_by": made_by})
-    return write_rows((piece.rows for piece in log.pieces()), log.comments, out)
+        whole = log.log()
+        rows = save_log(whole, out, procs=procs, description={"made_by": made_by})
+        dropped = job_rows(out, [whole]).dropped.items()
+        return rows, (*(f"{count:,} of {len(whole):,} rows dropped: {reason}" for reason, count in dropped), NO_DATES)
+    return write_rows((piece.rows for piece in log.pieces()), log.comments, out), ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +25,7 @@ from batfill.model.rows import plain_value
 from batfill.model.values import seconds_of
 from batfill.replays.replay import simulate
 from batfill_site.advice import promise
-from batfill_site.config.systems import EXPRESSIBLE, site_config
+from batfill_site.config.systems import BESIDE, EXPRESSIBLE, site_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -54,8 +55,12 @@ class Choice(NamedTuple):
         return bool(those_that_apply({name: None}, self.options))
 
     def without(self, names: Collection[str]) -> Choice:
-        """The same without these options."""
-        return self._replace(options={name: value for name, value in self.options.items() if name not in names})
+        """The same without these options; without pools, their windows are not in its calendar either."""
+        options = {name: value for name, value in self.options.items() if name not in names}
+        if "pool" in names and (calendar := options.get("calendar")) is not None:
+            windows = tuple(window for window in calendar.windows if not window.pool)
+            options["calendar"] = replace(calendar, windows=windows)
+        return self._replace(options=options)
 
     def replay(self, jobs: JobTable, workload: Workload, advance: Callable[[float], None]) -> Schedule:
         """The schedule of these jobs under it; `advance` is called with the share replayed since the last call."""
@@ -161,5 +166,12 @@ def configurable(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def configured(system: str, *options: tuple[str, Any]) -> SiteConfig:
-    """The same, made once: the advice and the page read those of every choice."""
-    return site_config(system, **arguments_of(dict(options)))
+    """The same, made once: the advice and the page read those of every choice.
+
+    What the files lack whatever the choice, such as its pools, is among what differs, and no reason against it.
+    """
+    found = site_config(system, **arguments_of(dict(options)))
+    beside = tuple(line for line in found.lacks if line in BESIDE.values())
+    lacks = tuple(line for line in found.lacks if line not in beside)
+    verdict = found.verdict if lacks else EXPRESSIBLE
+    return replace(found, verdict=verdict, lacks=lacks, differs=(*found.differs, *beside))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # How a header names a batch system.
 NAMED = {"slurm": r"slurm", "oar": r"oar", "pbs": r"(open)?pbs|torque", "flux": r"flux"}
-OF_RECORDS = re.compile(r"\d+ records: .+")  # an import's note on what it left out or changed
+OF_RECORDS = re.compile(r"[\d,]+ records?: .+")  # an import's note on what it left out or changed
 
 
 class SiteLog(NamedTuple):

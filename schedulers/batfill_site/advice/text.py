@@ -27,7 +27,7 @@ from batfill_site.advice.choices import KILLS, configurable
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
 from batfill_site.advice.what_if import FREE, GENTLE, LOGGED, REFERENCE, stated
-from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
+from batfill_site.config.systems import APPROXIMATE, BESIDE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 from batfill_site.score import ratio_text
 
 if TYPE_CHECKING:
@@ -265,10 +265,12 @@ def cost_text(cost: Cost, *, ran: bool) -> str:
     found, users = cost.longer, cost.payers.users
     said = f"{cost.text} leaves fcfs's mean wait as it is"
     if found.value or cost.payers.jobs.longer:
-        between = f"{percent(CONFIDENCE)} interval {interval_text(found, lambda longer_s: growth(longer_s, 0))}"
+        ends = interval_text(found, lambda longer_s: growth(longer_s, 0) if longer_s else "0")
+        between = f"{percent(CONFIDENCE)} interval {ends}"
         said = f"{cost.text}: fcfs's mean wait **{growth(found.value, 0)}**"
         said += f" ({between if found.bounded else 'too few weeks for an interval'})"
-        said += f"; {percent(cost.payers.jobs.share)} of jobs{f', {users_text(users)} users,' if users else ''}"
+        said += f"; {percent(cost.payers.jobs.share)} of jobs"
+        said += f", {users_text(users)} users with {FEWEST_JOBS} or more," if users else ""
         said += f" wait over {LONGER} longer"
     said += f"; left out: {things(cost.left_out, 'job')} that would never fit" * bool(cost.left_out)
     if not ran:
@@ -358,8 +360,10 @@ def system_text(answer: WhatIf, limit: Limit, k: int, other: int | None = None) 
     """
     name = answer.settings["system"]
     if name is not None:
-        said = support_text(answer, k, name).replace("**", "").removesuffix(":")
-        return f"{said.removesuffix('.')}. {UNCOMPARED}"
+        said = support_text(answer, k, name).replace("**", "").removesuffix(".")
+        if said.endswith(":"):
+            said = f"{SYSTEMS[name].title} can do {able_text(answer, limit, k, name).format(short(answer.outcomes[k]))}"
+        return f"{said}.{beside_text(answer, k, name)} {UNCOMPARED}"
     about = answer.site.system or "slurm"
     whole = [SYSTEMS[each].title for each, one in answer.configurations[k].items() if one.verdict == EXPRESSIBLE]
     said = f"any{f'; in full on {listed(whole)}' if whole else ''}"
@@ -369,7 +373,14 @@ def system_text(answer: WhatIf, limit: Limit, k: int, other: int | None = None) 
             able.setdefault(able_text(answer, limit, each, about), []).append(short(answer.outcomes[each]))
     whose = f"{SYSTEMS[about].title}{', the system of this log,' * bool(answer.site.system)}"
     does = ", ".join(text.format(in_a_row(names)) for text, names in able.items())
-    return f"{said}; {whose} can do {does}. {UNCOMPARED}" if able else f"{said}."
+    said += f"; {whose} can do {does}" * bool(able)
+    return f"{said}.{beside_text(answer, k, about)}{f' {UNCOMPARED}' * bool(able)}"
+
+
+def beside_text(answer: WhatIf, k: int, name: str) -> str:
+    """What a system's files lack of every choice, such as its pools, with a space before it; "" if nothing."""
+    lines = [line for line in answer.configurations[k][name].differs if line in BESIDE.values()]
+    return f" {SYSTEMS[name].title}'s files lack {'; '.join(lines)}." * bool(lines)
 
 
 def able_text(answer: WhatIf, limit: Limit, k: int, name: str) -> str:
@@ -694,7 +705,9 @@ def export_text(answer: WhatIf) -> str:
             f"`batfill export-config SYSTEM {divider} --approximate` puts those jobs first that request little."
         )
     first = max(mine, key=lambda name: [IMPOSSIBLE, APPROXIMATE, EXPRESSIBLE].index(mine[name].verdict))
-    said = [f"Configuration: `batfill export-config {first} {words}{'' if able else ' --approximate'}`."]
+    beside = beside_text(answer, k, first)
+    approximate = "" if able and not beside else " --approximate"
+    said = [f"Configuration: `batfill export-config {first} {words}{approximate}`.{beside}"]
     said += [f"{listed(able)} can do it in full."] if able else []
     for name, one in mine.items():
         if one.verdict == APPROXIMATE:

@@ -98,13 +98,13 @@ def import_log(
         )
         if key is not None:
             names.save(key)
-        rows = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")
-    for note in (*log.summary, *left_behind(log.stated, out)):
+        rows, left_out = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")
+    for note in (*log.summary, *left_behind(log.stated, out), *left_out):
         aside(note)
     warn(log.warnings)
     wrote(
         out,
-        f"{rows} jobs",
+        f"{rows} job{'s' * (rows != 1)}",
         as_json,
         jobs=rows,
         notes=dict(reading.notes),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PREDICTIONS and name != "seed")
+REFUSED = ("pool", "energy-budget", "backfill-while")  # an expected start knows none of these
 
 
 @command(heading="expectation")
@@ -34,7 +35,7 @@ NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PRED
 @click.argument("job", required=False)
 @click.option("--at", metavar="DATE", help="The instant: seconds, or 2026-01-31T14:05; by default the state's.")
 @PROCS
-@scheduler_options(*NEVER_LEARNED)
+@scheduler_options(*NEVER_LEARNED, hidden=REFUSED)
 @UNREQUESTED
 @site_options
 @click.option(

@@ -73,10 +73,18 @@ ONE_MACHINE = (
     "a simulation has one queue for one machine of equal processors: what jobs wait for partitions or queues, GPUs, "
     "memory, licences and reservations in advance is in none of its figures"
 )
+OF_POOLS = "memory, licences and", "memory and licences without a pool, and"
 FIGURES = (
     "those of replay and what-if are of a simulation, and no cluster's run under these files was compared with them"
 )
 ON_LOG = f"{FIGURES}; --on LOG runs the files in a model of Slurm"
+BESIDE = {  # of a site, whatever the order of its queue
+    "calendar": "the calendar's windows, for which you reserve nodes in the batch system itself",
+    "backfill_while": "the gate, by which you switch backfilling on and off in the batch system itself",
+    "energy_budget": "the energy budget, which none of these systems has",
+    "pool": "the pools of what jobs take beside processors, which you define in the batch system itself",
+    "max_running": "the limit of running jobs per user, which you set in the batch system itself",
+}
 LOGS_CLOCK = "it counts the submission time from the first second of a log, which a running cluster does not have"
 NO_FORMULA = "only the keys of `batfill policies` are known as formulas, and its key is not among them"
 NO_CLASSES = (
@@ -742,19 +750,12 @@ def site_config(
     refuse_replayed(options)
     at = SYSTEMS[system]
     draft = draft_of(at, options)
-    if options.calendar is not None:
-        draft.lacks.append("the calendar's windows: reserve their nodes for maintenance in the batch system itself")
-    if options.backfill_while is not None:
-        draft.lacks.append("the gate: switch backfilling on and off in the batch system itself")
-    if options.energy_budget is not None:
-        draft.lacks.append("the energy budget, which none of these systems has")
-    if options.pool is not None:
-        draft.lacks.append("the pools of what jobs take beside processors: define them in the batch system itself")
-    if options.max_running is not None and "slurm.conf" in draft.files:
+    beside = {name: line for name, line in BESIDE.items() if getattr(options, name) is not None}
+    if "slurm.conf" in draft.files and beside.pop("max_running", ""):
         draft.files["slurm.conf"] += SLURM_LIMIT.format(most=options.max_running)
         draft.differs.append("the limit of running jobs per user holds for jobs of the QOS normal, and needs slurmdbd")
-    elif options.max_running is not None:
-        draft.lacks.append("the limit of running jobs per user: set it in the batch system itself")
+    draft.lacks.extend(beside.values())
+    one_machine = ONE_MACHINE if options.pool is None else ONE_MACHINE.replace(*OF_POOLS)
     verdict = IMPOSSIBLE if not draft.files else APPROXIMATE if draft.lacks else EXPRESSIBLE
     stated = {name: value for name, value in options.as_dict().items() if name != "policy"}
     found = SiteConfig(
@@ -766,7 +767,7 @@ def site_config(
         verdict=verdict,
         lacks=tuple(draft.lacks),
         gives=draft.gives,
-        differs=(*draft.differs, *([ONE_MACHINE] if draft.files else [])),
+        differs=(*draft.differs, *([one_machine] if draft.files else [])),
         tested=(SLURM_TRIES_TESTED if "slurm_tries.py" in draft.files else at.tested) if draft.files else "",
         files=draft.files,
         sources=at.sources,

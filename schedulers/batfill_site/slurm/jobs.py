@@ -181,7 +181,7 @@ class SlurmRecords(Records):
         if reading.notes.pop(NEVER_STARTED, 0):
             reading.note(WAITED, int(np.count_nonzero(~ran)))
         if not ran.any():
-            where, why = ", ".join(map(str, files)), "; ".join(reading.lines()).replace(" records: ", ": ")
+            where, why = ", ".join(map(str, files)), reading.reasons()
             raise WorkloadError(f"{where}: no job in it ran{f' ({why})' if why else ''}; use {self.command}")
         jobs.keep(ran)
         self.drop_copies()
