@@ -283,7 +283,7 @@ def test_memory_is_what_each_processor_of_a_log_requests(tmp_path):
     assert Pools.of("pool", "memory=4GB")[0].amounts(bf.read(path).jobs).tolist() == [3_000_002, 0]
     result = bf.replay(path, pool="memory=2GB")
     assert result.figures.rejected == 1
-    assert "1 jobs want more (first: 1)" in result.as_text()
+    assert "1 job wants more (first: 1)" in result.as_text()
 
 
 @pytest.mark.compiled

@@ -202,6 +202,26 @@ def amount_text(amount: int, base: str) -> str:
     return f"{whole}{f'.{part * 1000 // scale:03}'.rstrip('0').rstrip('.')}{unit}"
 
 
+def scales(base: str) -> dict[int, str]:
+    """The units of a pool's base, or watt-hours for "J", each by how many of the base it is."""
+    if base == "J":
+        return {scale: unit for unit, (_, scale) in UNITS.items() if unit.endswith("Wh")}
+    return {scale: unit for unit, (of, scale) in UNITS.items() if of == base}
+
+
+def unit_for(most: float, units: dict[int, str]) -> tuple[int, str]:
+    """The largest of these units of which there is at least one, as scale and name."""
+    scale = max((scale for scale in units if scale <= most), default=min(units))
+    return scale, units[scale]
+
+
+def rounded_text(amount: float, base: str, *, beside: float = 0, between: str = "") -> str:
+    """An amount, or joules, in four digits of its largest unit, or that of an amount `beside` it; pieces are exact."""
+    scale, unit = unit_for(beside or amount, scales(base))
+    digits = f"{amount / scale:.4g}" if scale > 1 else amount
+    return f"{float(digits):,.15g}{between}{unit}".rstrip()
+
+
 def whole(known: Any, base: str) -> Any:
     """What jobs state, in whole base units, a part counting as one; nan is nothing."""
     amounts = np.ceil(np.round(np.nan_to_num(known, posinf=TOO_MUCH) * UNITS[STATED[base]][1], 3))

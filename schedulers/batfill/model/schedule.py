@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.tables import AsDict, ReadOnly, same_values
-from batfill.base.words import duration, instant
+from batfill.base.words import duration, instant, things
 from batfill.model.calendar import NO_WINDOWS, Calendar
 from batfill.model.dates import unreached
 from batfill.model.energy import Budget
@@ -18,7 +18,7 @@ from batfill.model.gate import GATE, Gate
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import DAY_S, JobTable
 from batfill.model.metrics import TAU_S, Summary, summarize
-from batfill.model.pools import Pool, amount_text, rejected
+from batfill.model.pools import Pool, rejected, rounded_text
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
@@ -38,7 +38,7 @@ def try_name(job: str, number: int) -> str:
     return f"{job}#{number}" if number else job
 
 
-HOUR_S, KWH_J = 3600, 3_600_000
+HOUR_S = 3600
 LATER_TRY = re.compile(r"(.+)#([0-9]{1,9})")  # a name made by `try_name`
 
 
@@ -82,8 +82,9 @@ class Use(AsDict):
 
     def as_text(self) -> str:
         """One line."""
-        most, capacity = (amount_text(amount, self.unit) for amount in (self.most, self.capacity))
-        too_much = f"; {self.refused:,} jobs want more (first: {self.first_refused})" if self.refused else ""
+        capacity, most = (rounded_text(n, self.unit, beside=self.capacity) for n in (self.capacity, self.most))
+        want = f"want{'s' * (self.refused == 1)} more"
+        too_much = f"; {things(self.refused, 'job')} {want} (first: {self.first_refused})" if self.refused else ""
         above = f"; {duration(self.above_s)} above what there was" if self.above_s else ""
         return f"{self.name}: {self.share:.2%} of {capacity} in use, at most {most}{above}{too_much}"
 
@@ -103,7 +104,7 @@ class Drawn(AsDict):
     def as_text(self) -> str:
         """One line."""
         above = f"; {duration(self.above_s)} more than had become available" if self.above_s else ""
-        return f"{self.drawn_j / KWH_J:,.1f} kWh, {self.drawn_j / self.budget_j:.2%} of the budget{above}"
+        return f"{rounded_text(self.drawn_j, 'J')}, {self.drawn_j / self.budget_j:.2%} of the budget{above}"
 
 
 @dataclass(frozen=True, slots=True)
