@@ -106,7 +106,7 @@ def pool_text(use: PoolUse) -> str:
     """A pool's figures; of users only what fits each of them."""
     most, capacity = (quantity(amount, use.pool.base) for amount in (use.figures.most, use.pool.capacity))
     refused = f"; {things(use.figures.refused, 'job')} asked for more" if use.figures.refused else ""
-    if use.pool.of_user:
+    if use.figures.share is None:
         return f"{capacity} for each user, who used at most {most}{refused}"
     share = "" if use.there is None else f"{percent(use.figures.share)} in use, "
     return f"{share}at most {most} of {capacity}{refused}"
@@ -136,7 +136,7 @@ def figures_of(uses: Uses) -> dict[str, str]:
     """The figures of pools and energy that are compared between runs, by name."""
     found = {}
     for use in uses.pools:
-        if use.pool.of_user:
+        if use.figures.share is None:
             found[f"{use.pool.name}, at most by one user"] = quantity(use.figures.most, use.pool.base)
         elif use.there is not None:
             found[f"{use.pool.name}, in use"] = percent(use.figures.share)

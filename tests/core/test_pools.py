@@ -286,6 +286,19 @@ def test_memory_is_what_each_processor_of_a_log_requests(tmp_path):
     assert "1 job wants more (first: 1)" in result.as_text()
 
 
+def test_a_result_states_what_one_user_held_of_a_users_pool_and_who_wants_more():
+    jobs = table([(0, 9, 9, 3), (0, 9, 9, 2), (9, 9, 9, 3), (9, 9, 9, 9), (9, 9, 9, 6), (9, 9, 9, 7)])
+    jobs = replace(jobs, user=np.array([7, 7, 8, -1, 8, 7]))
+    result = bf.replay(bf.Workload("made", jobs, 20), pool="slots=5@1:user")
+    (use,) = result.as_dict()["pools"]
+    given = {"name": "slots", "capacity": 5, "unit": "", "share": None, "most": 5, "above_s": 0, "refused": 2}
+    assert use == given | {"first_refused": str(jobs.ids[4])}
+    says = f"slots: at most 5 of 5 in use by one user; 2 jobs want more (first: {jobs.ids[4]})"
+    assert f"pool         {says}\n" in result.as_text()
+    all_lost = bf.replay(result.workload, pool="slots=1@2").as_text()
+    assert "pool         slots: 0.00% of 1 in use, at most 0; 6 jobs want more (first: 000000)\n" in all_lost
+
+
 @pytest.mark.compiled
 def test_a_result_states_the_use_of_each_pool_and_a_saved_replay_keeps_them(tmp_path):
     jobs = random_table(3, n_jobs=80, size=9, span_s=90, longest=20, unlimited=0.3)

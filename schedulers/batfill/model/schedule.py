@@ -74,8 +74,8 @@ class Use(AsDict):
     name: str
     capacity: int  # in whole base units, without windows
     unit: str  # the base unit; empty for pieces
-    share: float  # in use, of what there was
-    most: int  # the most in use at once
+    share: float | None  # in use, of what there was; None for a pool of users, of which each has the capacity
+    most: int  # the most in use at once, by one user if it is one of users
     above_s: float  # how long more was in use than there was, after a window had begun
     refused: int  # jobs that want more than the capacity, which are rejected,
     first_refused: str  # and the id of the first; empty if there is none
@@ -86,6 +86,8 @@ class Use(AsDict):
         want = f"want{'s' * (self.refused == 1)} more"
         too_much = f"; {things(self.refused, 'job')} {want} (first: {self.first_refused})" if self.refused else ""
         above = f"; {duration(self.above_s)} above what there was" if self.above_s else ""
+        if self.share is None:
+            return f"{self.name}: at most {most} of {capacity} in use by one user{too_much}"
         return f"{self.name}: {self.share:.2%} of {capacity} in use, at most {most}{above}{too_much}"
 
 
@@ -351,22 +353,29 @@ class Schedule(ReadOnly):
         return Drawn(budget.joules, float((drawn_w * lasts_s).sum()), float((below * lasts_s).sum()))
 
     def uses(self) -> list[Use]:
-        """How the pools of the machine were used, from the first submission to the last end of jobs that have ended."""
+        """How pools were used, from the first submission to the last end of jobs that have ended."""
         found: list[Use] = []
-        if self.wants is None or not self.ended.any():
-            return found
-        from_s, until_s = self.span()
-        for pool, amounts in zip(self.pools, self.wants.T, strict=True):
-            if pool.of_user:
-                continue
+        (from_s, until_s), wants = self.span(), () if self.wants is None else self.wants.T
+        for pool, amounts in zip(self.pools, wants, strict=True):
+            amounts = np.where(pool.of_user & (self.jobs.user < 0), 0, amounts)
             dates, used, taken = self.over_time(pool.name, amounts)
             lasts_s = np.diff(np.clip(dates, from_s, until_s), append=until_s)
             there = float((np.maximum(pool.capacity - taken, 0) * lasts_s).sum())
-            there += float(pool.capacity) * (min(float(dates[0]), until_s) - from_s)
+            there += float(pool.capacity) * (float(dates[:1].min(initial=until_s)) - from_s)
             over_s = float(lasts_s[used > pool.capacity - taken].sum())
-            share = float((used * lasts_s).sum()) / there if there > 0 else 0.0
+            share: float | None = float((used * lasts_s).sum()) / there if there > 0 else 0.0
             most = int(used[lasts_s > 0].max(initial=0))
             refused = np.flatnonzero((amounts > pool.capacity) & (self.submit_s <= self.until_s))
             first = str(self.jobs.ids[refused[0]]) if len(refused) else ""
+            if pool.of_user:
+                share, most, over_s = None, self.most_of_one(amounts), 0.0
             found.append(Use(pool.name, pool.capacity, pool.base, share, most, over_s, len(refused), first))
         return found
+
+    def most_of_one(self, amounts: NDArray[np.int64]) -> int:
+        """The most of these amounts that the jobs of one user that have ended held at once."""
+        rows = np.concatenate([np.flatnonzero(self.ended)] * 2 + [self.kills["row"]] * 2)
+        (dates, steps), users = self.steps(self.ended, amounts), self.jobs.user[rows]
+        in_order = np.lexsort((dates, users))
+        last = (np.diff(users[in_order], append=-2) != 0) | (np.diff(dates[in_order], append=-1) != 0)
+        return int(np.cumsum(steps[in_order])[last].max(initial=0))
