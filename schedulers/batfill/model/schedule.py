@@ -191,6 +191,19 @@ class Schedule(ReadOnly):
         dated = {"calendar": self.calendar, "backfill-while": self.gate, "energy-budget": self.budget}
         return unreached(dated, self.span()[1])
 
+    def missed(self) -> list[str]:
+        """A line about the jobs that fit no gap between windows, as `Calendar.missed`; none without any."""
+        if self.calendar is None:
+            return []
+        found = self.calendar.missed(self.jobs, self.size, self.pools, self.submit_s, self.start_s)
+        if not found:
+            return []
+        first, longest = self.jobs.ids[found[0]], duration(float(self.wait_s[found].max()))
+        return [
+            f"calendar: {things(len(found), 'job')} (first: {first}) waited until its windows were over, up to "
+            f"{longest}: they leave less than such a job wants, and the gaps between them are shorter than its request"
+        ]
+
     def opened(self) -> Open | None:
         """How long the gate was open; None without one."""
         if self.gate is None:
