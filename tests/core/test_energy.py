@@ -199,6 +199,7 @@ def test_a_budget_is_stated_as_it_may_be_given(text, again):
         ("2MWh@0..9,watts=1W,idle=2kB", "'2kB' is no amount in W, kW, MW"),
         ("2MWh@0..9,watts=1W,watts=2W", "is not part of a budget, or given twice"),
         ("2MWh@0..9,watts=1W,hold", "is not part of a budget"),
+        ("2MWh@0..9,watts=memory", "the field memory of jobs is in GB"),
         ("2MWh@0..9,watts=draws", "no job has a field draws above 0"),
         ("1kJ@0..100,watts=1W,idle=10W", "gives 10 W, and idle machines draw 10 W"),
     ],
