@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.words import duration, percent, things
-from batfill.model.pools import UNITS
+from batfill.model.pools import rounded_text, scales, unit_for
 from batfill_pages.steps import Steps
 
 if TYPE_CHECKING:
@@ -89,19 +89,6 @@ def energy_panel(use: EnergyUse, edges_s: NDArray[np.float64]) -> dict[str, Any]
     }
 
 
-def scales(base: str) -> dict[int, str]:
-    """The units of a pool's base, or watt-hours for "J", each by how many of the base it is."""
-    if base == "J":
-        return {scale: unit for unit, (_, scale) in UNITS.items() if unit.endswith("Wh")}
-    return {scale: unit for unit, (of, scale) in UNITS.items() if of == base}
-
-
-def unit_for(most: float, units: dict[int, str]) -> tuple[int, str]:
-    """The largest of these units of which there is at least one, as scale and name."""
-    scale = max((scale for scale in units if scale <= most), default=min(units))
-    return scale, units[scale]
-
-
 def rounded(values: NDArray[np.float64]) -> list[float]:
     """Five digits of each."""
     return [float(f"{value:.5g}") for value in values.tolist()]
@@ -111,16 +98,15 @@ def rounded(values: NDArray[np.float64]) -> list[float]:
 
 
 def quantity(amount: float, base: str) -> str:
-    """An amount of a pool, or of joules, in four digits of its largest unit."""
-    scale, unit = unit_for(amount, scales(base))
-    return f"{float(f'{amount / scale:.4g}'):,.15g}\N{NO-BREAK SPACE}{unit}".rstrip()
+    """`rounded_text` with a space before the unit."""
+    return rounded_text(amount, base, between="\N{NO-BREAK SPACE}")
 
 
 def pool_text(use: PoolUse) -> str:
     """A pool's figures; of users only what fits each of them."""
     most, capacity = (quantity(amount, use.pool.base) for amount in (use.figures.most, use.pool.capacity))
     refused = f"; {things(use.figures.refused, 'job')} asked for more" if use.figures.refused else ""
-    if use.pool.of_user:
+    if use.figures.share is None:
         return f"{capacity} for each user, who used at most {most}{refused}"
     share = "" if use.there is None else f"{percent(use.figures.share)} in use, "
     return f"{share}at most {most} of {capacity}{refused}"
@@ -150,7 +136,7 @@ def figures_of(uses: Uses) -> dict[str, str]:
     """The figures of pools and energy that are compared between runs, by name."""
     found = {}
     for use in uses.pools:
-        if use.pool.of_user:
+        if use.figures.share is None:
             found[f"{use.pool.name}, at most by one user"] = quantity(use.figures.most, use.pool.base)
         elif use.there is not None:
             found[f"{use.pool.name}, in use"] = percent(use.figures.share)

@@ -70,8 +70,10 @@ def pools_used(run: ReportedRun) -> list[PoolUse]:
             continue
         away = taken(run, pool.name)
         used = tries.using(amounts[ran], np.concatenate([span, away.at_s]))
-        lasts_s, most, over_s, share, there = np.diff(used.at_s), used.level.max(), 0.0, 0.0, None
+        lasts_s, most, over_s, there = np.diff(used.at_s), used.level.max(), 0.0, None
+        share = None if pool.of_user else 0.0
         if pool.of_user:
+            amounts = np.where(run.facts.user < 0, 0.0, amounts)
             of_each = (np.flatnonzero(tries.user == user) for user in np.unique(tries.user[tries.user >= 0]))
             rows = ((tries.start_s[k], tries.end_s[k], amounts[ran][k]) for k in of_each)
             most = max((Steps.of(*each).level.max() for each in rows), default=0.0)

@@ -161,13 +161,15 @@ def test_times_whose_sums_would_not_be_exact(refused, rows, what):
 
 def test_a_field_of_the_users_that_cannot_be_read_is_named_once_with_what_is_assumed(tmp_path):
     jobs = [{**JOB, "id": name, "class": "medium", "killable": "no", "user": 1} for name in "abc"]
-    (tmp_path / "w.json").write_text(workload(*jobs, {**JOB, "id": "d", "user": "alice"}))
-    done = batfill("replay", tmp_path / "w.json", "--json")
+    others = {**JOB, "id": "d", "user": "alice", "licences": 1}, {**JOB, "id": "e", "resources": [2]}
+    (tmp_path / "w.json").write_text(workload(*jobs, *others))
+    done = batfill("replay", tmp_path / "w.json", "--pool", "licences=1", "--json")
     again = "; the same in 2 further jobs"
     assert json.loads(done.out)["warnings"] == [
         f"job a: class 'medium' is not small or large: it counts as none{again}",
         f"job a: killable 'no' is not true or false: it counts as true{again}",
         "job d: user 'alice' is not a whole number: it is ignored",
+        "job e: resources [2] is not an object of amounts by name: it is ignored",
     ]
 
 

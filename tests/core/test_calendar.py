@@ -69,6 +69,31 @@ def test_a_job_that_has_missed_its_gap_is_named_at_the_end():
         run_of([(0, 9, 9, 4), (1, 9, 9, 4)], 4, announced(10, math.inf, 1))
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("pool", ["", "p0"])
+def test_a_job_that_fits_no_gap_between_windows_that_end_is_named_at_the_end(pool):
+    def warned(*rows, windows=((20, 30), (40, 50), (60, 70)), least=3, kind=ANNOUNCED):
+        taken = [{"kind": kind, "begin": b, "end": e, "processors": least, "pool": pool} for b, e in windows]
+        given = {"pool": "p0=4@1"} if pool else {}
+        result = bf.replay(bf.Workload("made", table(rows), 4), calendar=Calendar.of(taken), **given)
+        says = "the gaps between them are shorter than its request"
+        return [text for text in result.warnings if says in text], result
+
+    ((line,), result) = warned((0, 2, 2, 1), (6, 15, 15, 2), (90, 9, 9, 4))
+    assert result.schedule.start_s.tolist() == [0, 70, 90]
+    assert line.startswith("calendar: 1 job (first: 000001) waited until its windows were over, up to 1 min 4 s: they")
+    assert f"\nwarning      {line[:40]}" in result.as_text()
+    assert ("\ncalendar     " in result.as_text()) == (pool == "")  # processor-hours, of windows that take some
+    assert "2 jobs (first: 000000)" in warned((6, 15, 15, 2), (7, 15, 15, 2))[0][0]
+    for rows in [(6, 15, 15, 1)], [(6, 14, 14, 2)], [(21, 10, 10, 2)], [(50, 99, 99, 2)], [(71, 99, 99, 4)]:
+        assert not warned(*rows)[0]
+    assert not warned((6, 15, 15, 2), windows=((20, 30), (50, 60)))[0]  # the gap of 20 is long enough
+    assert not warned((6, 15, 15, 2), windows=((20, 30), (30, 40)))[0]  # they have none between them
+    assert warned((6, 15, 15, 2), windows=((20, 30), (40, 50)))[0]
+    if not pool:
+        assert not warned((6, 15, 15, 4), kind=FAILURE)[0]  # of which no job knows
+
+
 def test_dates_after_the_last_job_are_not_waited_for():
     jobs, rules = table([(0, 5, 5, 1)]), Rules(policy_named("fcfs"), calendar=Calendar((announced(1e6, 2e6, 1),)))
     run = EngineReplay(jobs, 2, rules)

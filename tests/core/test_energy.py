@@ -18,6 +18,7 @@ from batfill.model.energy import Budget
 from batfill.model.policy import policy_named
 from batfill.model.pools import Pool, wanted
 from batfill.model.rules import EVERY_JOB, Rules
+from batfill.model.schedule import Drawn, Use
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.workloads.batsim_json import BatsimDocument
 from command import batfill, json_result, refusal
@@ -226,6 +227,7 @@ def test_a_budget_is_stated_as_it_may_be_given(text, again):
         ("2MWh@0..9,watts=1W,idle=2kB", "'2kB' is no amount in W, kW, MW"),
         ("2MWh@0..9,watts=1W,watts=2W", "is not part of a budget, or given twice"),
         ("2MWh@0..9,watts=1W,hold", "is not part of a budget"),
+        ("2MWh@0..9,watts=memory", "the field memory of jobs is in GB"),
         ("2MWh@0..9,watts=draws", "no job has a field draws above 0"),
         ("1kJ@0..100,watts=1W,idle=10W", "gives 10 W, and idle machines draw 10 W"),
     ],
@@ -265,6 +267,16 @@ def test_a_result_states_what_was_drawn_and_a_saved_replay_keeps_the_budget(tmp_
     run.save(tmp_path / "run.npz")
     for going_on in (run.fork(), bf.Replay.load(tmp_path / "run.npz"), run.fork(policy="saf").fork(policy="fcfs")):
         assert going_on.run().result().schedule == whole.schedule
+
+
+def test_amounts_are_shown_in_the_unit_of_their_size_and_pieces_exactly():
+    assert Drawn(20_000, 17_440.0, 0.0).as_text() == "4.844Wh, 87.20% of the budget"
+    for used, text in (
+        (Use("memory", 10**8, "kB", 0.5, 68_719_477, 0.0, 0, ""), "100GB in use, at most 68.72GB"),
+        (Use("power", 10**7, "W", 0.5, 500, 0.0, 0, ""), "10MW in use, at most 0.0005MW"),
+        (Use("cores", 123_456, "", 0.5, 12_345, 0.0, 0, ""), "123,456 in use, at most 12,345"),
+    ):
+        assert used.as_text() == f"{used.name}: 50.00% of {text}"
 
 
 @pytest.mark.compiled

@@ -134,10 +134,12 @@ def test_a_result_states_for_how_long_the_gate_was_open():
         assert result.as_dict()["gate"] == {"open_s": open_s, "span_s": 90}
         assert f"gate         open for {open_s / 90:.2%} of 1 min 30 s" in result.as_text()
     assert "gate" not in bf.replay(log).as_dict()
-    for name, given in (("backfill-while", [(101, 300)]), ("energy-budget", "9kWh@101..200,watts=1W")):
-        result = bf.replay(log, **{name.replace("-", "_"): given})
-        says = f"option {name} did nothing: it begins at 101 s, and the last job ended at 100 s"
-        assert result.as_dict()["warnings"] == [says]
+    last = "the last job ended at 100 s"
+    never = f"option backfill-while: the gate never opened, so no job was backfilled; {last}; check its dates"
+    for gate, says in (([(101, 300)], [never]), ([(-9, 0)], [never]), ([], [never]), ([(100, 101)], [])):
+        assert bf.replay(log, backfill_while=gate).as_dict()["warnings"] == says
+    result = bf.replay(log, energy_budget="9kWh@101..200,watts=1W")
+    assert result.as_dict()["warnings"] == [f"option energy-budget did nothing: it begins at 101 s, and {last}"]
 
 
 def test_a_saved_or_forked_replay_keeps_its_gate(tmp_path):

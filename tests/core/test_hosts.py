@@ -192,7 +192,7 @@ def test_a_live_scheduler_says_if_no_job_had_a_user_or_no_date_came(written, cap
         path = written(dataclasses.replace(jobs, user=np.full(9, user)), 12)
         night = {"backfill-while": [(1_700_000_000, 1_700_003_600)]}
         starts_of_plugin(load_document(path), 12, policy="fcfs", **{"max-running": 1}, **night)
-        assert "option backfill-while did nothing: it begins at 1,700,000,000 s, and the last job ended" in caplog.text
+        assert "option backfill-while: the gate never opened, so no job was backfilled; the last" in caplog.text
         assert (says in caplog.text) == said
 
 

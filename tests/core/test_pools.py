@@ -22,7 +22,7 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.workloads.batsim_json import load_document
 from batfill.workloads.swf_log import FIELDS
-from command import batfill, json_result, refusal
+from command import batfill, refusal
 from oracle import assert_same, oracle
 from plugin import starts_of_plugin
 from small_runs import as_workload
@@ -164,6 +164,12 @@ def test_windows_of_processors_are_those_of_a_pool_and_a_cap_in_watts(archive_lo
         ("licences=4@tokens", "no job has a field tokens above 0"),
         ("power=9kW@1W:hold", "is no pool"),
         ("=4", "'=4' is no pool"),
+        ("gpu=4kW", "the field gpu of jobs is a number of pieces; give one, or name another field"),
+        ("gpu-a100=4GB:user", "the field gpu-a100 of jobs is a number of pieces"),
+        ("memory=100kW", "the field memory of jobs is in GB; give an amount in kB, MB, GB, TB"),
+        ("memory=100", "the field memory of jobs is in GB"),
+        ("power=4GB@mean_watts", "the field mean_watts of jobs is in W; give an amount in W, kW, MW"),
+        ("matlab=4GB@license/matlab", "the field license/matlab of jobs is a number of pieces"),
     ],
 )
 def test_a_bad_pool_is_refused_in_one_line(pool, says):
@@ -238,8 +244,9 @@ def test_jobs_state_what_they_take_in_resources_or_fields_and_others_take_nothin
     assert [pool.amounts(jobs).tolist() for pool in pools] == [[2, 0, 0], [13, 0, 0], [4, 2, 2]]
     known = {"licences": 2.0, "watts": 12.5}
     assert [pool.amount(known, 2) for pool in pools] == [2, 13, 4]
-    result = json_result("replay", path, "--pool", "licences=2", "--pool", "power=1kW@watts")
-    assert (result["warnings"], result["options"]["pool"]) == ([], "licences=2,power=1kW@watts")
+    result = bf.replay(path, pool=["licences=2", "power=1kW@watts"]).as_dict()
+    assert result["warnings"] == ["job 000001: resources 'none' is not an object of amounts by name: it is ignored"]
+    assert result["options"]["pool"] == "licences=2,power=1kW@watts"
     said = batfill("replay", path).out
     assert "not modelled: the field resources of 2 jobs" in said
     assert "not modelled: the field watts of 2 jobs" in said
@@ -284,6 +291,19 @@ def test_memory_is_what_each_processor_of_a_log_requests(tmp_path):
     result = bf.replay(path, pool="memory=2GB")
     assert result.figures.rejected == 1
     assert "1 job wants more (first: 1)" in result.as_text()
+
+
+def test_a_result_states_what_one_user_held_of_a_users_pool_and_who_wants_more():
+    jobs = table([(0, 9, 9, 3), (0, 9, 9, 2), (9, 9, 9, 3), (9, 9, 9, 9), (9, 9, 9, 6), (9, 9, 9, 7)])
+    jobs = replace(jobs, user=np.array([7, 7, 8, -1, 8, 7]))
+    result = bf.replay(bf.Workload("made", jobs, 20), pool="slots=5@1:user")
+    (use,) = result.as_dict()["pools"]
+    given = {"name": "slots", "capacity": 5, "unit": "", "share": None, "most": 5, "above_s": 0, "refused": 2}
+    assert use == given | {"first_refused": str(jobs.ids[4])}
+    says = f"slots: at most 5 of 5 in use by one user; 2 jobs want more (first: {jobs.ids[4]})"
+    assert f"pool         {says}\n" in result.as_text()
+    all_lost = bf.replay(result.workload, pool="slots=1@2").as_text()
+    assert "pool         slots: 0.00% of 1 in use, at most 0; 6 jobs want more (first: 000000)\n" in all_lost
 
 
 @pytest.mark.compiled

@@ -3,7 +3,8 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from batfill_lab.campaigns.grids import campaign_comparisons, campaign_parts
-from batfill_lab.campaigns.store import open_store
+from batfill_lab.campaigns.running import Done
+from batfill_lab.campaigns.store import Store, open_store, overview
 from command import json_result
 from report_runs import campaign_row as row
 
@@ -40,6 +41,21 @@ def test_a_choice_with_several_seeds_counts_with_its_mean(campaign):
     )
     (comparison,) = campaign_comparisons(folder)
     assert comparison.bsld.tolist() == [[4], [2]]
+
+
+def test_choices_that_rejected_other_numbers_of_jobs_are_compared_with_a_warning(campaign):
+    rows = [row(policy, window, 1.0 + window) for policy in ("fcfs", "saf") for window in (0, 1)]
+    assert not campaign_comparisons(campaign(*rows))[0].warnings
+    folder = campaign(row("spf", 0, 1.0, rejected=9), row("spf", 1, 9.0))
+    choices = overview(Store(folder).rows())
+    head, *lines, _ = Done(folder, 6, 0, 1.0, choices, ()).as_text().splitlines()
+    assert "runs  rejected  mean wait" in head
+    assert [line.split()[3] for line in lines] == ["0", "0", "9"]
+    assert "rejected" not in Done(folder, 6, 0, 1.0, choices[:2], ()).as_text().splitlines()[0]
+    (comparison,) = campaign_comparisons(folder)
+    assert comparison.warnings == (
+        "choices rejected different numbers of jobs, which are in no mean: most 9 under spf, fewest 0 under fcfs",
+    )
 
 
 def test_the_seeds_of_resamplings_are_different_jobs(campaign):

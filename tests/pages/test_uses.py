@@ -44,7 +44,7 @@ def random_workload(folder, seed):
             "walltime": int(rng.integers(20, 40)),
             "res": int(rng.integers(1, 7)),
         }
-        | {"profile": f"p{k}", "user": int(rng.integers(0, 3)), "watts": round(float(rng.uniform(10, 420)), 3)}
+        | {"profile": f"p{k}", "user": int(rng.integers(-1, 3)), "watts": round(float(rng.uniform(10, 420)), 3)}
         | {"resources": {"licences": int(rng.choice([0, 0, 1, 2, 3, 6]))}}
         for k in range(40)
     ]
@@ -99,8 +99,8 @@ def test_use_and_capacity_are_those_of_a_slow_sum_over_jobs(tmp_path, seed):
         ]
         assert use.there.at(seconds).tolist() == there
         assert use.figures.above_s == sum(used > most for used, most in zip(slow, there, strict=True))
-    ours, theirs = ([vars_of(use) for use in found] for found in (machine_wide(uses), result.schedule.uses()))
-    assert ours == theirs
+    figures = [use.figures for use in uses.pools]
+    assert [vars_of(use) for use in figures] == [vars_of(use) for use in result.schedule.uses()]
     edges_s = np.linspace(*span_s(run), 8)
     for panel, use in zip(panels(uses, edges_s), uses.pools, strict=False):
         assert panel["mean"] == pytest.approx(use.used.means(edges_s) / panel["scale"], rel=1e-4)
@@ -110,10 +110,6 @@ def test_use_and_capacity_are_those_of_a_slow_sum_over_jobs(tmp_path, seed):
         assert [k for k, *_ in panel.get("over", [])] == np.unique(bins).tolist()
         assert all(low < high for _, low, high in panel.get("over", []))
         assert ("flag" in panel) == (use.figures.above_s > 0)
-
-
-def machine_wide(uses):
-    return [use.figures for use in uses.pools if not use.pool.of_user]
 
 
 def vars_of(use):

@@ -40,6 +40,7 @@ REMEDY = (
     "machines may replace processors for a kept plan, and with a name in pool they are an amount of that one"
 )
 MOST_WINDOWS = 20_000
+TAKES_NONE = 2**60  # beside what a job takes of a pool, if that is nothing
 PROCS = re.compile(r"-?[0-9]{1,15}")
 SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")  # of machines
 
@@ -312,20 +313,8 @@ class Calendar:
         return float((np.diff(np.clip(at_s, from_s, until_s), prepend=from_s, append=until_s) * away).sum())
 
     def has_gap(self, spare: Mapping[str, int], span_s: float, submit_s: float) -> bool:
-        """Whether the windows ever leave what a job wants for so long, from a submission on.
-
-        `spare`: by pool, of which processors have no name, how much there is beside what it wants.
-        """
-        spare, from_s, short = dict(spare), submit_s, False
-        for date in self.changes:
-            if not short and date.at_s - from_s >= span_s:
-                return True
-            if date.pool in spare:
-                spare[date.pool] += date.amount
-            was, short = short, min(spare.values()) < 0
-            if was and not short:
-                from_s = max(date.at_s, submit_s)
-        return not short
+        """Whether the windows ever leave what a job wants for so long, as in `gap`."""
+        return gap(self.changes, spare, span_s, submit_s)[0] < math.inf
 
     def require_possible(self, jobs: JobTable, size: int, source: str, pools: Sequence[Pool] = ()) -> None:
         """Refuse a workload with jobs for which no gap is ever wide and long enough.
@@ -334,21 +323,74 @@ class Calendar:
             BatfillError: it has some.
         """
         lasts_s = np.minimum(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.request_s)
-        wants = {"": jobs.procs} | {pool.name: pool.amounts(jobs) for pool in pools if not pool.of_user}
-        most = {"": size} | {pool.name: pool.capacity for pool in pools}
-        lasting = np.any([(n > 0) & (n > most[name] - self.away(name)[1][-1]) for name, n in wants.items()], axis=0)
+        spare = beside(jobs, size, pools)
+        lasting = np.any([left < self.away(name)[1][-1] for name, left in spare.items()], axis=0)
         fits = ~rejected(jobs, size, pools, wanted(pools, jobs))
         stuck = [
             row
             for row in np.flatnonzero(lasting & fits).tolist()
-            if not self.has_gap(
-                {name: most[name] - int(n[row]) for name, n in wants.items() if n[row]},
-                lasts_s[row],
-                jobs.submit_s[row],
-            )
+            if not self.has_gap({name: int(n[row]) for name, n in spare.items()}, lasts_s[row], jobs.submit_s[row])
         ]
         if stuck:
             raise BatfillError(never_runs(source, self.name, jobs, stuck))
+
+    def missed(
+        self,
+        jobs: JobTable,
+        size: int,
+        pools: Sequence[Pool],
+        submit_s: NDArray[np.float64],
+        start_s: NDArray[np.float64],
+    ) -> list[int]:
+        """The jobs that started when all announced windows in their way were over, each gap between too short for them.
+
+        Those windows leave less than the job wants, and the gaps are shorter than its request. nan starts not at all.
+        """
+        known = replace(self, windows=tuple(window for window in self.windows if window.kind == ANNOUNCED))
+        spare, changes = beside(jobs, size, pools), known.changes
+        short = np.any([left < known.away(name)[1].max() for name, left in spare.items()], axis=0)
+        ends_s = np.sort([window.end for window in known.windows])
+        over = np.searchsorted(ends_s, start_s, "right") - np.searchsorted(ends_s, submit_s, "right")
+        found = []
+        for row in np.flatnonzero(short & (over > 1) & np.isfinite(start_s)).tolist():
+            of_row = {name: int(left[row]) for name, left in spare.items()}
+            from_s, shorter = gap(changes, of_row, jobs.request_s[row], submit_s[row])
+            if shorter and start_s[row] >= from_s:
+                found.append(row)
+        return found
+
+
+def beside(jobs: JobTable, size: int, pools: Iterable[Pool]) -> dict[str, NDArray[np.int64]]:
+    """What there is beside what each job wants, (n_jobs,), by pool of the machine; of processors without a name.
+
+    If a job takes nothing of a pool, it is more than any windows take.
+    """
+    wants = {pool.name: (pool.capacity, pool.amounts(jobs)) for pool in pools if not pool.of_user}
+    return {
+        name: np.where(n > 0, most - n, TAKES_NONE) for name, (most, n) in {"": (size, jobs.procs), **wants}.items()
+    }
+
+
+def gap(changes: Iterable[Change], spare: Mapping[str, int], span_s: float, submit_s: float) -> tuple[float, int]:
+    """The first date from which windows leave what a job wants for so long, after its submission; inf for none.
+
+    `spare`: by pool, of which processors have no name, how much there is beside what it wants. Also returns the number
+    of gaps between windows that are shorter, or 0 if another window in its way follows that date.
+    """
+    spare, from_s, short, shorter, found = dict(spare), submit_s, False, 0, math.inf
+    for date in changes:
+        if not short and date.at_s - from_s >= span_s:
+            found = min(found, from_s)
+        if date.pool in spare:
+            spare[date.pool] += date.amount
+        was, short = short, min(spare.values()) < 0
+        if short and not was:
+            if found < math.inf:
+                return found, 0
+            shorter += submit_s < from_s < date.at_s
+        if was and not short:
+            from_s = max(date.at_s, submit_s)
+    return (found if short else min(found, from_s)), shorter
 
 
 def never_runs(source: str, calendar: str, jobs: JobTable, stuck: list[int]) -> str:

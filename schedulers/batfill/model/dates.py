@@ -84,16 +84,18 @@ def second(where: str, date: Any, clock: Clock | None) -> Any:
 
 
 def unreached(dated: Mapping[str, Any], end_s: float) -> list[str]:
-    """A line for each option whose dates, in seconds, all lie behind the last end, perhaps those of another clock.
+    """A line for each option whose dates, in seconds, are all behind the last end or, of a gate, before the origin.
 
-    `dated`: what each option has, None for nothing.
+    Those dates are perhaps of another clock. `dated`: what each option has, None for nothing.
     """
-    begins_s = {name: min((date.at_s for date in one.changes), default=0.0) for name, one in dated.items() if one}
-    return [
-        f"option {name} did nothing: it begins at {begin_s:,.0f} s, and the last job ended at {end_s:,.0f} s"
-        for name, begin_s in begins_s.items()
-        if begin_s > end_s
-    ]
+    found, last = [], f"the last job ended at {end_s:,.0f} s"
+    for name, one in dated.items():
+        periods = getattr(one, "periods", None)
+        if periods is not None and not any(begin <= end_s and end > 0 for begin, end in periods):
+            found.append(f"option {name}: the gate never opened, so no job was backfilled; {last}; check its dates")
+        elif one and periods is None and (begin_s := min((date.at_s for date in one.changes), default=0.0)) > end_s:
+            found.append(f"option {name} did nothing: it begins at {begin_s:,.0f} s, and {last}")
+    return found
 
 
 def read_rows(path: Path, known: Sequence[str], needed: Sequence[str], remedy: str) -> tuple[list[dict[str, Any]], str]:

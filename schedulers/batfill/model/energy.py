@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError
 from batfill.model.dates import Change, as_field, date_of, require_one_form, second
-from batfill.model.pools import DRAWN, MOST, Pool, amount_in, amount_text, takes_of
+from batfill.model.pools import DRAWN, MOST, Pool, amount_in, amount_text, require_unit, takes_of
 from batfill.model.values import seconds_of
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Budget:
             given[name] = text
         idle_w = amount_in(where, given["idle"], "W") if "idle" in given else 0
         pool = Pool(DRAWN, MOST, *takes_of(where, given["watts"], "W"), base="W") if "watts" in given else None
+        if pool is not None and pool.field:
+            require_unit(where, pool.field, "W")
         made = cls(amount_in(where, energy, "J"), from_s, until_s, idle_w, "head-holds" in given, pool)
         made.check(where)
         return made

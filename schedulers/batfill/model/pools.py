@@ -32,6 +32,7 @@ UNITS = {
     "Wh": ("J", 3600), "kWh": ("J", 3600 * 10**3), "MWh": ("J", 3600 * 10**6), "GWh": ("J", 3600 * 10**9),
 }  # fmt: skip
 STATED = {"": "", "W": "W", "kB": "GB"}
+FIELDS = {"memory": "kB", "power|watts|.+_watts": "W", "gpu(-.+)?|license/.+": ""}  # of jobs, whose base is known
 # Pools of the options `max-running`, of each user, and `energy-budget`, by names that no user can give.
 RUNNING, DRAWN = "running jobs", "watts drawn"
 MOST = 2**53  # an amount is exact up to here,
@@ -152,6 +153,8 @@ def pool_of(option: str, text: str) -> Pool:
     if base == "J":
         raise BatfillError(f"{where}: energy is not a pool, since jobs do not give it back; give an --energy-budget")
     each, field = takes_of(where, takes or "", base)
+    if each is None:
+        require_unit(where, field or name, base)
     return Pool(name, capacity, each, field, skips=lacking == "skip", of_user=lacking == "user", base=base)
 
 
@@ -164,6 +167,25 @@ def takes_of(where: str, text: str, base: str) -> tuple[int | None, str]:
     return (None, text) if not text or text[0].isalpha() or text[0] == "_" else (amount_in(where, text, base), "")
 
 
+def require_unit(where: str, field: str, base: str) -> None:
+    """Refuse a field of jobs whose amounts have another base unit by its name.
+
+    Raises:
+        BatfillError: it is one.
+    """
+    for pattern, unit in FIELDS.items():
+        if re.fullmatch(pattern, field) and unit != base:
+            needed = (
+                f"in {STATED[unit]}; give an amount in {units_of(unit)}" if unit else "a number of pieces; give one"
+            )
+            raise BatfillError(f"{where}: the field {field} of jobs is {needed}, or name another field")
+
+
+def units_of(base: str) -> str:
+    """The units of a base, for messages."""
+    return ", ".join(unit for unit, (of, _) in UNITS.items() if of == base and unit)
+
+
 def amount_in(where: str, text: str, base: str) -> int:
     """An amount above 0 in whole base units.
 
@@ -172,8 +194,8 @@ def amount_in(where: str, text: str, base: str) -> int:
     """
     amount, found = amount_of(where, text)
     if found != base:
-        units = ", ".join(unit for unit, (of, _) in UNITS.items() if of == base and unit)
-        raise BatfillError(f"{where}: {text!r:.60} is no amount {f'in {units}' if units else 'without a unit'}")
+        needed = f"in {units_of(base)}" if base else "without a unit"
+        raise BatfillError(f"{where}: {text!r:.60} is no amount {needed}")
     return amount
 
 
@@ -200,6 +222,26 @@ def amount_text(amount: int, base: str) -> str:
     scale, unit = max(one for one in units if one[0] == 1 or (amount >= one[0] and amount * 1000 % one[0] == 0))
     whole, part = divmod(amount, scale)
     return f"{whole}{f'.{part * 1000 // scale:03}'.rstrip('0').rstrip('.')}{unit}"
+
+
+def scales(base: str) -> dict[int, str]:
+    """The units of a pool's base, or watt-hours for "J", each by how many of the base it is."""
+    if base == "J":
+        return {scale: unit for unit, (_, scale) in UNITS.items() if unit.endswith("Wh")}
+    return {scale: unit for unit, (of, scale) in UNITS.items() if of == base}
+
+
+def unit_for(most: float, units: dict[int, str]) -> tuple[int, str]:
+    """The largest of these units of which there is at least one, as scale and name."""
+    scale = max((scale for scale in units if scale <= most), default=min(units))
+    return scale, units[scale]
+
+
+def rounded_text(amount: float, base: str, *, beside: float = 0, between: str = "") -> str:
+    """An amount, or joules, in four digits of its largest unit, or that of an amount `beside` it; pieces are exact."""
+    scale, unit = unit_for(beside or amount, scales(base))
+    digits = f"{amount / scale:.4g}" if scale > 1 else amount
+    return f"{float(digits):,.15g}{between}{unit}".rstrip()
 
 
 def whole(known: Any, base: str) -> Any:

@@ -18,7 +18,7 @@ from batfill.model.gate import GATE, Gate
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import DAY_S, JobTable
 from batfill.model.metrics import TAU_S, Summary, summarize
-from batfill.model.pools import Pool, amount_text, rejected
+from batfill.model.pools import Pool, rejected, rounded_text
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
@@ -38,7 +38,7 @@ def try_name(job: str, number: int) -> str:
     return f"{job}#{number}" if number else job
 
 
-HOUR_S, KWH_J = 3600, 3_600_000
+HOUR_S = 3600
 LATER_TRY = re.compile(r"(.+)#([0-9]{1,9})")  # a name made by `try_name`
 
 
@@ -74,18 +74,20 @@ class Use(AsDict):
     name: str
     capacity: int  # in whole base units, without windows
     unit: str  # the base unit; empty for pieces
-    share: float  # in use, of what there was
-    most: int  # the most in use at once
+    share: float | None  # in use, of what there was; None for a pool of users, of which each has the capacity
+    most: int  # the most in use at once, by one user if it is one of users
     above_s: float  # how long more was in use than there was, after a window had begun
     refused: int  # jobs that want more than the capacity, which are rejected,
     first_refused: str  # and the id of the first; empty if there is none
 
     def as_text(self) -> str:
         """One line."""
-        most, capacity = (amount_text(amount, self.unit) for amount in (self.most, self.capacity))
-        want = "wants" if self.refused == 1 else "want"
-        too_much = f"; {things(self.refused, 'job')} {want} more (first: {self.first_refused})" if self.refused else ""
+        capacity, most = (rounded_text(n, self.unit, beside=self.capacity) for n in (self.capacity, self.most))
+        want = f"want{'s' * (self.refused == 1)} more"
+        too_much = f"; {things(self.refused, 'job')} {want} (first: {self.first_refused})" if self.refused else ""
         above = f"; {duration(self.above_s)} above what there was" if self.above_s else ""
+        if self.share is None:
+            return f"{self.name}: at most {most} of {capacity} in use by one user{too_much}"
         return f"{self.name}: {self.share:.2%} of {capacity} in use, at most {most}{above}{too_much}"
 
 
@@ -104,7 +106,7 @@ class Drawn(AsDict):
     def as_text(self) -> str:
         """One line."""
         above = f"; {duration(self.above_s)} more than had become available" if self.above_s else ""
-        return f"{self.drawn_j / KWH_J:,.1f} kWh, {self.drawn_j / self.budget_j:.2%} of the budget{above}"
+        return f"{rounded_text(self.drawn_j, 'J')}, {self.drawn_j / self.budget_j:.2%} of the budget{above}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,19 @@ class Schedule(ReadOnly):
         """As `dates.unreached`, of this run."""
         dated = {"calendar": self.calendar, "backfill-while": self.gate, "energy-budget": self.budget}
         return unreached(dated, self.span()[1])
+
+    def missed(self) -> list[str]:
+        """A line about the jobs that fit no gap between windows, as `Calendar.missed`; none without any."""
+        if self.calendar is None:
+            return []
+        found = self.calendar.missed(self.jobs, self.size, self.pools, self.submit_s, self.start_s)
+        if not found:
+            return []
+        first, longest = self.jobs.ids[found[0]], duration(float(self.wait_s[found].max()))
+        return [
+            f"calendar: {things(len(found), 'job')} (first: {first}) waited until its windows were over, up to "
+            f"{longest}: they leave less than such a job wants, and the gaps between them are shorter than its request"
+        ]
 
     def opened(self) -> Open | None:
         """How long the gate was open; None without one."""
@@ -351,22 +366,29 @@ class Schedule(ReadOnly):
         return Drawn(budget.joules, float((drawn_w * lasts_s).sum()), float((below * lasts_s).sum()))
 
     def uses(self) -> list[Use]:
-        """How the pools of the machine were used, from the first submission to the last end of jobs that have ended."""
+        """How pools were used, from the first submission to the last end of jobs that have ended."""
         found: list[Use] = []
-        if self.wants is None or not self.ended.any():
-            return found
-        from_s, until_s = self.span()
-        for pool, amounts in zip(self.pools, self.wants.T, strict=True):
-            if pool.of_user:
-                continue
+        (from_s, until_s), wants = self.span(), () if self.wants is None else self.wants.T
+        for pool, amounts in zip(self.pools, wants, strict=True):
+            amounts = np.where(pool.of_user & (self.jobs.user < 0), 0, amounts)
             dates, used, taken = self.over_time(pool.name, amounts)
             lasts_s = np.diff(np.clip(dates, from_s, until_s), append=until_s)
             away = (self.calendar or NO_WINDOWS).away_proc_s(from_s, until_s, pool.name)
             there = pool.capacity * (until_s - from_s) - away
             over_s = float(lasts_s[used > pool.capacity - taken].sum())
-            share = float((used * lasts_s).sum()) / there if there > 0 else 0.0
+            share: float | None = float((used * lasts_s).sum()) / there if there > 0 else 0.0
             most = int(used[lasts_s > 0].max(initial=0))
             refused = np.flatnonzero((amounts > pool.capacity) & (self.submit_s <= self.until_s))
             first = str(self.jobs.ids[refused[0]]) if len(refused) else ""
+            if pool.of_user:
+                share, most, over_s = None, self.most_of_one(amounts), 0.0
             found.append(Use(pool.name, pool.capacity, pool.base, share, most, over_s, len(refused), first))
         return found
+
+    def most_of_one(self, amounts: NDArray[np.int64]) -> int:
+        """The most of these amounts that the jobs of one user that have ended held at once."""
+        rows = np.concatenate([np.flatnonzero(self.ended)] * 2 + [self.kills["row"]] * 2)
+        (dates, steps), users = self.steps(self.ended, amounts), self.jobs.user[rows]
+        in_order = np.lexsort((dates, users))
+        last = (np.diff(users[in_order], append=-2) != 0) | (np.diff(dates[in_order], append=-1) != 0)
+        return int(np.cumsum(steps[in_order])[last].max(initial=0))

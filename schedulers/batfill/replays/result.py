@@ -122,7 +122,8 @@ class Result(ReadOnly, KeptRows):
     @property
     def warnings(self) -> list[str]:
         """Reasons to doubt the figures, one line each."""
-        return [*self.workload.warnings, *(self.schedule.unreached() if self.ended else ())]
+        of_dates = [*self.schedule.unreached(), *self.schedule.missed()] if self.ended else []
+        return [*self.workload.warnings, *of_dates]
 
     def limits(self) -> dict[str, Any]:
         """`Schedule.limits` for JSON; a calendar's windows as their begins, their ends, None for never, and widths."""
@@ -228,6 +229,8 @@ class Result(ReadOnly, KeptRows):
             running = (
                 f"{self.not_ended:,} of {len(self.schedule.jobs):,} jobs by {until}; the figures are of those that have"
             )
+        calendar = self.schedule.calendar
+        of_pools = calendar is not None and {bool(window.pool) for window in calendar.windows} == {True}
         return [
             ("workload", f"{self.workload.name} on {self.size:,} processors"),
             *((f"to {instant(until_s)}", before.as_text()) for until_s, before in self.changes),
@@ -235,7 +238,7 @@ class Result(ReadOnly, KeptRows):
             *([("knowledge", self.learned.as_text())] if self.learned else []),
             *([("not ended", running)] if running else []),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
-            *((name, one.as_text()) for name, one in self.schedule.limits()),
+            *((name, one.as_text()) for name, one in self.schedule.limits() if name != "calendar" or not of_pools),
             ("time", f"{reading}{took(self.simulate_s)} simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.warnings),
             *(("note", note) for note in self.workload.notes),

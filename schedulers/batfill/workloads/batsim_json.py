@@ -96,6 +96,7 @@ def _is_user(value: Any) -> bool:
     return value is None or (type(value) is int and abs(value) <= LARGEST)
 
 
+RESOURCES = "resources"  # an object of amounts by name, of which pools may read some
 USER_FIELDS = {
     "class": UserField(lambda value: value in (None, *CLASSES), "small or large", "it counts as none"),
     "killable": UserField(lambda value: value is None or type(value) is bool, "true or false", "it counts as true"),
@@ -103,12 +104,16 @@ USER_FIELDS = {
     "user": UserField(_is_user, "a whole number", "it is ignored"),
     EXPECTED_FIELD: UserField(_limits, "a number > 0", "the walltime counts"),
     REQUEST_FIELD: UserField(_limits, "a number > 0, or -1", "the walltime counts"),
+    RESOURCES: UserField(
+        lambda value: value is None or type(value) in (dict, int, float),
+        "an object of amounts by name",
+        "it is ignored",
+    ),
 }
 
 
 # Every field of a job that something here reads, or passes on as Batsim's own.
-READ_FIELDS = frozenset((*RESERVED, *USER_FIELDS, ASSUMED_FIELD))
-RESOURCES = "resources"  # an object of amounts by name, of which pools may read some
+READ_FIELDS = frozenset((*RESERVED, *USER_FIELDS, ASSUMED_FIELD)) - {RESOURCES}
 
 
 class ProfileTask(NamedTuple):

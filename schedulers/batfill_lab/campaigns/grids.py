@@ -51,7 +51,7 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
 
     from batfill_lab.campaigns.store import CHOICE_COLUMNS, Store
 
-    figures = [*MADE, *CHOICE_COLUMNS, "seed", "sample", "window", "mean_bsld", "mean_wait_s", "max_wait_s"]
+    figures = [*MADE, *CHOICE_COLUMNS, "seed", "sample", "window", "rejected", "mean_bsld", "mean_wait_s", "max_wait_s"]
     some_ran = compute.field("jobs") > compute.field("rejected")
     table = Store(folder).rows().filter(some_ran).select(figures)
     workloads: dict[str, list[Row]] = defaultdict(list)
@@ -97,7 +97,9 @@ def compared_choices(workload: str, rows: list[Row]) -> Comparison | None:
     def values_of(name: str, form: str = "{}") -> str:
         return ", ".join(dict.fromkeys(form.format(row[name]) for row in rows if row[name] is not None))
 
-    each = np.arange(len(shared))
+    each, lost = np.arange(len(shared)), figures("rejected", np.mean).sum(axis=1)
+    most, least = (f"{lost[k]:,.0f} under {list(runs)[k]}" for k in (lost.argmax(), lost.argmin()))
+    unlike = f"choices rejected different numbers of jobs, which are in no mean: most {most}, fewest {least}"
     machine = f" on {values_of('procs', '{:,}')} processors" if values_of("procs") else ""
     return Comparison(
         title=f"{workload}{machine}: {len(runs)} choices on {len(shared):,} pieces",
@@ -108,6 +110,7 @@ def compared_choices(workload: str, rows: list[Row]) -> Comparison | None:
             ("overrun", values_of("overrun")),
             ("unrequested", values_of("unrequested")),
         ),
+        warnings=(unlike,) if lost.max() > lost.min() else (),
         log=workload,
         about=f"{len(shared):,} windows and resamplings{machine}, on which each choice ran",
         items="pieces",

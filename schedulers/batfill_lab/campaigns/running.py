@@ -76,13 +76,14 @@ class Done(Keyed):
     warnings: tuple[str, ...]  # by file, see `Workload.warnings`
 
     def as_text(self) -> str:
-        """A table of the choices, by workload, and the rows' file."""
-        header = ("workload", "options", "runs", "mean wait", "longest wait", "mean bsld", "largest")
+        """A table of the choices, by workload, and the rows' file; with the jobs rejected if there are any."""
+        lost = ["rejected"] if any(row["rejected"] for row in self.choices) else []
+        header = ("workload", "options", "runs", *lost, "mean wait", "longest wait", "mean bsld", "largest")
         rows = [
             (
                 row["workload"],
                 row["options"],
-                f"{row['runs']:,}",
+                *(f"{row[name]:,}" for name in ("runs", *lost)),
                 *(duration(row["mean_wait_s"]), duration(row["max_wait_s"])),
                 f"{row['mean_bsld']:,.3f}",
                 f"{row['max_mean_bsld']:,.3f}",

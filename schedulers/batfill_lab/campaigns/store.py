@@ -190,12 +190,13 @@ def store_rows(table: pa.Table, path: Path) -> None:
 
 
 def overview(table: pa.Table) -> list[dict[str, Any]]:
-    """A row per workload and choice of options, in the table's order: its runs, means over them, and the longest wait.
+    """A row per workload and choice of options, in the table's order: its runs, the jobs that they rejected, and waits.
 
-    Each run has equal weight, whatever its number of jobs; runs without a figure do not count.
+    Of waits and slowdowns the mean and the longest. Each run has equal weight, whatever its number of jobs; runs
+    without a figure do not count.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    columns = ["workload", *CHOICE_COLUMNS, "mean_wait_s", "max_wait_s", "mean_bsld"]
+    columns = ["workload", *CHOICE_COLUMNS, "rejected", "mean_wait_s", "max_wait_s", "mean_bsld"]
     for row in table.select(columns).to_pylist():
         groups[row["workload"], options_text(row)].append(row)
     return [
@@ -203,6 +204,7 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
             "workload": workload,
             "options": options,
             "runs": len(rows),
+            "rejected": sum(row["rejected"] for row in rows),
             "mean_wait_s": sum(row["mean_wait_s"] for row in rows) / len(rows),
             "max_wait_s": max(row["max_wait_s"] for row in rows),
             "mean_bsld": sum(row["mean_bsld"] for row in rows) / len(rows),
