@@ -73,7 +73,6 @@ def pools_used(run: ReportedRun) -> list[PoolUse]:
         lasts_s, most, over_s, there = np.diff(used.at_s), used.level.max(), 0.0, None
         share = None if pool.of_user else 0.0
         if pool.of_user:
-            amounts = np.where(run.facts.user < 0, 0.0, amounts)
             of_each = (np.flatnonzero(tries.user == user) for user in np.unique(tries.user[tries.user >= 0]))
             rows = ((tries.start_s[k], tries.end_s[k], amounts[ran][k]) for k in of_each)
             most = max((Steps.of(*each).level.max() for each in rows), default=0.0)

@@ -73,7 +73,7 @@ def test_use_and_capacity_are_those_of_a_slow_sum_over_jobs(tmp_path, seed):
     taken = {
         "power": watts,
         "licences": {name: job["resources"]["licences"] for name, job in jobs.items()},
-        "slots": {name: job["res"] for name, job in jobs.items()},
+        "slots": {name: job["res"] * (job.get("user", -1) >= 0) for name, job in jobs.items()},
     }
     times = [(name, start, start + ran) for name, start, ran in zip(run.ids, run.start_s, run.runtime_s, strict=True)]
     seconds = np.arange(*span_s(run))
