@@ -20,7 +20,7 @@ from batfill.model.schedule import STATES
 from batfill_pages.panels import panels, take_name
 from batfill_pages.sample import curves_of_all, only_rows, span_s, taken
 from batfill_pages.single import course, longest_waits, order_share
-from batfill_pages.uses import amounts_of, uses_of
+from batfill_pages.uses import amounts_of
 from batfill_pages.words import units_kept
 
 if TYPE_CHECKING:
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from batfill_pages.runs import ReportedRun
     from batfill_pages.sample import Sample
     from batfill_pages.single import LongWait
+    from batfill_pages.uses import Uses
 
 INTEGER_TYPES = ("i1", "i2", "i4")
 PROBABILITY_UNITS = 10_000  # of a probability in the page
 USED_UNITS, WAITING_UNITS = 10_000, 100  # of the utilisation and of a waiting job in the curves of all jobs
 
 
-def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None = None) -> str:
+def run_data(run: ReportedRun, number: int, uses: Uses, tau_s: float, sample: Sample | None = None) -> str:
     """A script element that holds JSON: the run's head, its columns of numbers, and its ids unless these are numbers.
 
     With a sample the columns are of its jobs; `drawn` says which were drawn at random, and `used` and `waiting` are
@@ -53,7 +54,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
             "queue": over_time.queue.tolist(),
             "used": over_time.used.round(3).tolist(),
         },
-        "panels": panels(uses_of(run), over_time.edges_s),
+        "panels": panels(uses, over_time.edges_s),
         "waits": [wait_data(run, wait) for wait in longest_waits(run)],
     }
     of_all: dict[str, NDArray[Any]] = {}

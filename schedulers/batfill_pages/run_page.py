@@ -16,7 +16,6 @@ from batfill.model.schedule import CUT, REQUEUED, STATES
 from batfill_pages.panels import caption_of, in_words
 from batfill_pages.sample import BINS, span_s
 from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
-from batfill_pages.uses import uses_of
 from batfill_pages.words import (
     asset,
     count,
@@ -69,6 +68,7 @@ def run_line(run: ReportedRun) -> str:
 def run_section(
     run: ReportedRun,
     number: int,
+    uses: Uses,
     *,
     tau_s: float,
     overdue_s: float | None,
@@ -81,7 +81,7 @@ def run_section(
     On a page of several runs the section is folded and has a title of its own. `explained`: what slowdowns and tries
     are stands above it.
     """
-    figures, waits, uses = run.summary(tau_s), longest_waits(run), uses_of(run)
+    figures, waits = run.summary(tau_s), longest_waits(run)
     h = "h2" if alone else "h4"
     begin, end = f'<section class="run" id="run-{number}">', "</section>"
     if not alone:

@@ -24,6 +24,7 @@ from batfill_pages.palette import colour_script
 from batfill_pages.run_page import run_line, run_section, run_title
 from batfill_pages.runs import find_runs
 from batfill_pages.sample import SAMPLE_ROWS, rows_each, sampled
+from batfill_pages.uses import uses_of
 from batfill_pages.words import asset, code, folded, units_kept, warning_paragraphs
 
 if TYPE_CHECKING:
@@ -176,11 +177,12 @@ def write_report(
     single = len(runs) == 1 and not groups
     sections += ["<h2>Each run</h2>"] if runs and not single else []
     for number, run in enumerate(runs):
-        part = sampled(run, most_rows, seed)
+        part, uses = sampled(run, most_rows, seed), uses_of(run)
         sections.append(
             run_section(
                 run,
                 number,
+                uses,
                 tau_s=tau_s,
                 overdue_s=overdue_s,
                 sample=part,
@@ -188,7 +190,7 @@ def write_report(
                 explained=bool(groups) or number > 0,
             )
         )
-        data.append(run_data(run, number, tau_s, part))
+        data.append(run_data(run, number, uses, tau_s, part))
         advance(1)
     inputs = [(path, digest(path)) for parts in campaigns.values() for path in parts.files]
     inputs += [(run.path, run.digest) for run in runs]

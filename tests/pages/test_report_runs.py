@@ -18,6 +18,7 @@ from batfill.replays.engine_replay import replay_jobs
 from batfill_pages.about import about_run, of_batsim
 from batfill_pages.run_page import run_section
 from batfill_pages.runs import find_runs, read_run
+from batfill_pages.uses import uses_of
 from command import batfill, result
 from golden5 import Recording5
 from report_runs import CUT, KILLED, OK, REJECTED, SAMPLE, jobs_csv, sample_run
@@ -163,7 +164,7 @@ def test_a_later_try_counts_alone_even_if_it_was_submitted_later(tmp_path):
 def test_a_page_counts_ends_at_the_walltime_and_figures_every_end_from_outside(tmp_path):
     run = read_run(jobs_csv(tmp_path / "x_jobs.csv", f"a,0,1,9,{KILLED},0,5,0", f"b,0,1,9,{CUT},5,9,0"), "x")
     assert run.summary().killed == 2
-    page = run_section(run, 0, tau_s=10.0, overdue_s=None)
+    page = run_section(run, 0, uses_of(run), tau_s=10.0, overdue_s=None)
     assert "<dt>ended at their walltime</dt><dd>1</dd>" in page
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from batfill_pages.run_page import run_section
 from batfill_pages.runs import read_run
 from batfill_pages.single import TIME_BINS, course, longest_waits, order_share, wait_grid
+from batfill_pages.uses import uses_of
 from batfill_pages.write import write_report
 from command import batfill, result
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
@@ -29,7 +30,7 @@ def run_of(place, *rows):
 
 def said(run, **options):
     """The text of the run's section, with plain spaces."""
-    page = run_section(run, 0, tau_s=10.0, overdue_s=None, **options)
+    page = run_section(run, 0, uses_of(run), tau_s=10.0, overdue_s=None, **options)
     text = re.sub(r"<option.*?</option>|<[^>]*>", "", page).replace("&nbsp;", " ").replace(NBSP, " ")
     return re.sub(r"\s+", " ", text)
 

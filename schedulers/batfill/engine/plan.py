@@ -439,7 +439,7 @@ def plan_running(now_s, queue, until_s):
 
 @outlined
 def go_on(queue, until_s, steps):
-    """Write the plan on until a date, and until it has so many steps: the calendar, and at LAST_S all that is away."""
+    """Extend the plan up to a date and to so many steps: by the calendar's dates, and at LAST_S by all that is away."""
     plan, state, n_changes = queue.plan, queue.state[0], len(queue.changes)
     while state.entered <= n_changes:
         last_s = plan[state.steps - ONE].at_s
