@@ -8,7 +8,7 @@ from itertools import product
 
 from batfill.base.errors import WorkloadError
 
-MOST = 1_000_000  # names of one list: more is a typing error, and would fill the memory
+MOST = 100_000  # nodes of a list, and of a site: more is a typing error, and would fill the memory
 ITEM = re.compile(r"(?:[^][,\s]|\[[0-9][0-9,-]*\])+")
 
 
