@@ -347,8 +347,8 @@ def test_switches_and_types_of_gpus_come_from_the_files_beside(written):
     assert [warning.partition("slurm.conf: ")[2] for warning in site.warnings] == [
         "nodes with several types of GPUs, which count as one: m1",
         "nodes below no switch: g1",
-        "nodes have GPUs (Gres), but sacct prints those of jobs in SubmitLine alone, since AccountingStorageTRES lacks "
-        "gres/gpu: set AccountingStorageTRES=gres/gpu",
+        "nodes have GPUs (Gres), but AccountingStorageTRES lacks gres/gpu: sacct prints jobs' GPUs in SubmitLine "
+        "alone; set AccountingStorageTRES=gres/gpu",
     ]
     written(path.read_text() + "AccountingStorageTRES=bb/x\nAccountingStorageTRES+=Gres/GPU:a100,gres/gpu\n")
     assert len(read_site(path).warnings) == 2

@@ -87,28 +87,21 @@ class Asked:
 
 
 def featured(site: Site, constraint: str) -> set[int]:
-    """The nodes with these features: & or a comma goes before |; brackets are parentheses.
-
-    Raises:
-        WorkloadError: the constraint cannot be read.
-    """
+    """The nodes with these features: & or a comma goes before |; brackets are parentheses. None has an odd feature."""
     inner: dict[str, set[int]] = {}  # what was in brackets, by what stands in its place
 
     def having(feature: str) -> set[int]:
-        if feature not in inner and (re.search(r"[()\[\]\s\0]", feature) or not feature):
-            raise WorkloadError(f"constraint {constraint!r:.60}: not understood; write features with &, | and ()")
-        return inner.get(feature) or {i for i, node in enumerate(site.nodes) if feature in node.features}
+        return inner[feature] if feature in inner else {i for i, n in enumerate(site.nodes) if feature in n.features}
 
     def any_of(text: str) -> set[int]:
-        return set.union(
-            *(set.intersection(*(having(one.strip()) for one in re.split("[&,]", each))) for each in text.split("|"))
-        )
+        every = ([having(one.strip()) for one in re.split("[&,]", each)] for each in text.split("|"))
+        return set.union(*(set.intersection(*sets) for sets in every))
 
     def in_place(match: re.Match[str]) -> str:
         inner[name := f"\0{len(inner)}\0"] = any_of(match[1])
         return name
 
-    text, replaced = re.sub(r"\*\d+", "", constraint) if len(constraint) < LONGEST else "", 1
+    text, replaced = re.sub(r"\*\d+", "", constraint)[:LONGEST], 1
     while replaced:  # the innermost first
         text, replaced = re.subn(r"[(\[]([^()\[\]]*)[)\]]", in_place, text)
     return any_of(text) if constraint else set(range(len(site.nodes)))
@@ -144,10 +137,7 @@ def lacking(
         return f"there is no partition {partition}"
     if nodes > (least(site.partition_of[partition].max_nodes, len(asked.partitions[partition])) or 0):
         return "they need more nodes than their partition has or allows"
-    try:
-        left = [site.nodes[i] for i in asked.nodes(partition, constraint)]
-    except WorkloadError as error:
-        return str(error)
+    left = [site.nodes[i] for i in asked.nodes(partition, constraint)]
     tests: dict[str, Callable[[Node], bool]] = {
         "features that they name": lambda node: True,
         "CPUs that they need": lambda node: node.cpus >= cpus,

@@ -79,8 +79,8 @@ NODE_ROWS = rows(
 ROWS_OF = {"nodename": NODE_ROWS, "partitionname": PARTITION_ROWS}
 VERSION = "22.05"
 NO_GPUS = (
-    "nodes have GPUs (Gres), but sacct prints those of jobs in SubmitLine alone, since AccountingStorageTRES lacks "
-    "gres/gpu: set AccountingStorageTRES=gres/gpu"
+    "nodes have GPUs (Gres), but AccountingStorageTRES lacks gres/gpu: sacct prints jobs' GPUs in SubmitLine alone; "
+    "set AccountingStorageTRES=gres/gpu"
 )
 MOST_FILES = 300  # that a configuration includes
 DATES = ("begin", "end", "announced")  # of a window
@@ -213,14 +213,16 @@ def read_site(
         raise WorkloadError(f"{path}: it has no {'partitions' if described else 'nodes'}; give the whole slurm.conf")
     groups["ALL"] = list(described)
     types = types_of(path.with_name("gres.conf"), described)
-    nodes = tuple(node_of(name, described[name], types[name]) for name in sorted({*described} - down, key=by_name))
+    texts = {name.lower(): text for _, name, text in given}
+    cores = not {"cr_core", "cr_core_memory"}.isdisjoint(words(texts.get("selecttypeparameters", "cr_core_memory")))
+    names = sorted({*described} - down, key=by_name)
+    nodes = tuple(node_of(name, described[name], types[name], cores=cores) for name in names)
     partitions = []
     for name, (line, fields) in lines.items():
         hosts = {host for item in line.hosts("nodes") for host in groups.get(item, [item])}
         if unknown := sorted(hosts - {*described}, key=by_name):
             raise WorkloadError(f"{line.where}: partition {name} has {listed(unknown)}, which no NodeName line has")
         partitions.append(Partition(name, tuple(sorted(hosts - down, key=by_name)), **fields))
-    texts = {name.lower(): text for _, name, text in given}
     dated = {DROPPED[key]: name for _, name, _ in given if (key := name.lower()) in DROPPED}
     latest = min(dated, default=VERSION)
     of = f", the last with {dated[latest]}" if dated else ""
@@ -261,8 +263,8 @@ def unlimited(entry: Any) -> Any:
     return entry._replace(**{name: usual[name] for name in LIMITS if name in usual})
 
 
-def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str]) -> Node:
-    """The node with these fields of its line."""
+def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str], *, cores: bool) -> Node:
+    """The node with these fields of its line; `cores`: whether jobs take whole cores."""
     get, (gpu_type, *others) = fields.get, types or [""]
     threads = get("threadspercore", 1)
     sockets = get("sockets", get("boards", 1) * get("socketsperboard", 1))
@@ -272,6 +274,7 @@ def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str]) -> Node:
     cpus -= per_core * max(get("corespeccount", 0), len({cpu // per_core for cpu in get("cpuspeclist", ())}))
     gpus = sum(amount for (what, _), amount in get("gres", {}).items() if what == "gpu")
     known = {key: fields[key] for key in ("features", "weight") if key in fields}
+    known |= {"threads": per_core} if cores else {}
     memory_mb = get("memory_mb", 1) - get("memspeclimit", 0)
     return Node(name, max(cpus, 1), max(memory_mb, 1), gpus, "" if others else gpu_type, **known)
 

@@ -36,6 +36,7 @@ SCONTROL = {
     "Constraints": "Features",
     "State": "JobState",
 }
+ASKED = {"-N": "NumNodes", "-n": "NumTasks", "-w": "ReqNodeList", "-x": "ExcNodeList", "-p": "Partition"}
 
 
 class Now(NamedTuple):
@@ -85,7 +86,11 @@ class _Live(SlurmRecords):
             memory = {name: fields.get(f"MinMemory{name}", "0") for name in ("CPU", "Node")}
             row["ReqMem"] = next((text + name[0].lower() for name, text in memory.items() if text != "0"), "")
             alone = " --exclusive" * (fields.get("OverSubscribe", fields.get("Shared")) == "NO")
-            row["SubmitLine"] = f"sbatch -N {row['NNodes'] or 1} --nice={fields.get('Nice', '0')}{alone}"
+            asked = {option: fields.get(name, "") for option, name in ASKED.items()}
+            if asked["-n"] and "-" not in asked["-N"]:  # Slurm's own number, of a job that did not name one
+                asked["-N"] = ""
+            options = "".join(f" {option} {text}" for option, text in asked.items() if text and text not in NONE)
+            row["SubmitLine"] = f"sbatch{options} --nice={fields.get('Nice', '0')}{alone}"
             if ran_s := clock_seconds(fields.get("RunTime", ""), bare=1):
                 start_s = float(read_times([row["Start"]], self.clock).seconds[0])
                 self.seen_s = max(self.seen_s, start_s + ran_s if start_s > 0 else 0.0)

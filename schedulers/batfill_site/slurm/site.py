@@ -38,6 +38,7 @@ class Node(NamedTuple):
     gpu_type: str = ""
     features: frozenset[str] = frozenset()
     weight: int = 1
+    threads: int = 1  # CPUs that a job takes together: those of a core with CR_Core
 
 
 class Limits(NamedTuple):
