@@ -106,6 +106,7 @@ def test_columns_of_sacct_may_be_divided_by_other_marks_than_bars(written, text,
     reading = read_slurm([written(text)], Reading())
     (job,) = as_objects(reading.jobs)
     assert (job.submit_s, job.start_s, job.end_s, job.procs) == (1700000010, 1700000020, 1700000120, 4)
+    assert len(bf.read(written(text)).jobs) == 1
     found = zip(reading.notes.items(), notes, strict=True)
     assert {reason[: len(begin)]: n for (reason, n), begin in found} == notes
 

@@ -17,7 +17,7 @@ from batfill_site.accounting.slurm import Head, Table, status_of
 from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.jobs import COMMAND, READ, SlurmRecords
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
-from batfill_site.starts.site_state import slurm_fields, tasks_of
+from batfill_site.starts.site_state import CUT, slurm_fields, tasks_of
 
 FAR = LAST_S - 1  # when a job that waits starts, and one that runs ends, while the records are read
 OVER = "COMPLETING"  # has freed what it held
@@ -55,6 +55,10 @@ class _Live(SlurmRecords):
     command = f"`scontrol show job`, or `{COMMAND}`"
     live = True  # whether to read jobs that have not ended
     seen_s = 0.0  # the last date at which a job has run
+
+    def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:
+        super().__init__(result, limits)
+        self.left_out: dict[str, str] = {}  # and why
 
     def read(self, table: Table) -> None:
         """Add the records; a job that waits starts and ends at `FAR`, and one that runs ends there."""
@@ -94,7 +98,9 @@ class _Live(SlurmRecords):
             if ran_s := clock_seconds(fields.get("RunTime", ""), bare=1):
                 start_s = float(read_times([row["Start"]], self.clock).seconds[0])
                 self.seen_s = max(self.seen_s, start_s + ran_s if start_s > 0 else 0.0)
-            rows += [[*(row | {"JobID": name}).values()] for name in tasks_of(path, row["JobID"])]
+            named = tasks_of(row["JobID"])
+            self.left_out |= {} if named else {row["JobID"]: CUT}
+            rows += [[*(row | {"JobID": name}).values()] for name in named]
         if not rows:
             raise WorkloadError(f"{path}: no job in it runs or waits; give what `scontrol show job` prints")
         self.read(head.table(rows))
@@ -146,7 +152,9 @@ def read_now(
         )
     end_s = np.where(waits | runs, np.nan, ends_s)
     run_s = np.where(runs, now_s - jobs.started_s, jobs.run_s)
-    left_out = {name: reasons[name] for name in np.array(jobs.ids, object)[waits & jobs.held].tolist()}
+    left_out = records.left_out | {
+        name: reasons[name] for name in np.array(jobs.ids, object)[waits & jobs.held].tolist()
+    }
     kept = set(jobs.ids)
     lost = [name for name, start_s in zip(whole.ids, whole.started_s.tolist(), strict=True) if start_s == FAR]
     left_out |= {name: "it cannot start in the model" for name in lost if name not in kept}
