@@ -156,6 +156,7 @@ def test_a_nodes_cpus_and_memory_lack_what_is_kept_for_the_system(site_of):
         "CPUs=8 CoreSpecCount=2": 6,
         "CPUs=8 CpuSpecList=0-1,7": 5,
         "CPUs=8 CpuSpecList=0-7": 1,
+        "CPUs=0 ThreadsPerCore=0 CoreSpecCount=1": 1,
     }
     text = "".join(f"NodeName=n{i} RealMemory=1000 MemSpecLimit=100 {line}\n" for i, line in enumerate(cpus))
     site = site_of(text + "PartitionName=p Nodes=ALL\n")
@@ -305,6 +306,14 @@ def test_a_file_without_nodes_or_partitions_is_refused(written):
     assert "it has no nodes" in refused(read_site, written(TYPES))
     assert "it has no partitions" in refused(read_site, written("NodeName=a\n"))
     assert "missing.conf" in refused(read_site, written("").with_name("missing.conf"))
+
+
+@pytest.mark.parametrize("line", ["CPUs=20000000", "Sockets=9999999 CoresPerSocket=9", "Gres=gpu:999999999P"])
+def test_nodes_that_would_fill_the_memory_are_refused(written, line):
+    path = written(SMALL + f"NodeName=m {line}\n")
+    assert (
+        refused(read_site, path) == f"{path}: its nodes have more than 20,000,000 CPUs and GPUs; correct their numbers"
+    )
 
 
 def test_included_files_are_found_beside_the_first_and_name_themselves(tmp_path, written):

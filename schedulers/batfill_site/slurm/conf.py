@@ -83,6 +83,7 @@ NO_GPUS = (
     "set AccountingStorageTRES=gres/gpu"
 )
 MOST_FILES = 300  # that a configuration includes
+MOST_CPUS = 20_000_000  # and GPUs: more is a typing error, and would fill the memory
 DATES = ("begin", "end", "announced")  # of a window
 REMEDY = "write the columns nodes,begin,end, and announced if it is known before; a list of nodes in double quotes"
 LIMITS = ("group", "each", "per_user", "per_account", "max_wall_s")
@@ -217,6 +218,8 @@ def read_site(
     cores = not {"cr_core", "cr_core_memory"}.isdisjoint(words(texts.get("selecttypeparameters", "cr_core_memory")))
     names = sorted({*described} - down, key=by_name)
     nodes = tuple(node_of(name, described[name], types[name], cores=cores) for name in names)
+    if sum(node.cpus + node.gpus for node in nodes) > MOST_CPUS:
+        raise WorkloadError(f"{path}: its nodes have more than {MOST_CPUS:,} CPUs and GPUs; correct their numbers")
     partitions = []
     for name, (line, fields) in lines.items():
         hosts = {host for item in line.hosts("nodes") for host in groups.get(item, [item])}
@@ -270,7 +273,7 @@ def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str], *, cores
     sockets = get("sockets", get("boards", 1) * get("socketsperboard", 1))
     cores = sockets * get("corespersocket", 1)
     cpus = get("cpus", cores * threads)
-    per_core = min(threads, max(cpus // max(cores, 1), 1))
+    per_core = max(min(threads, cpus // max(cores, 1)), 1)
     cpus -= per_core * max(get("corespeccount", 0), len({cpu // per_core for cpu in get("cpuspeclist", ())}))
     gpus = sum(amount for (what, _), amount in get("gres", {}).items() if what == "gpu")
     known = {key: fields[key] for key in ("features", "weight") if key in fields}
@@ -282,10 +285,10 @@ def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str], *, cores
 def types_of(path: Path, nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, set[str]]:
     """The types of each node's GPUs: those of slurm.conf, or of gres.conf if that has none."""
     types = {name: {kind for what, kind in fields.get("gres", {}) if what == "gpu"} for name, fields in nodes.items()}
-    untyped = [name for name, kinds in types.items() if kinds == {""}]
+    untyped = {name for name, kinds in types.items() if kinds == {""}}
     for line in lines_in(path) if untyped and path.is_file() else ():
         if line.text("name").lower() == "gpu" and line.text("type"):
-            for name in {*line.hosts("nodename")} & {*untyped} if line.text("nodename") else untyped:
+            for name in untyped.intersection(line.hosts("nodename")) if line.text("nodename") else untyped:
                 types[name] = types[name] - {""} | {line.text("type")}
     return types
 

@@ -63,6 +63,7 @@ class _Live(SlurmRecords):
     def read(self, table: Table) -> None:
         """Add the records; a job that waits starts and ends at `FAR`, and one that runs ends there."""
         columns, far = table.columns, str(FAR)
+        columns.pop("Elapsed", None)  # of a job that runs, whose end is not known
         live = (each(table["State"], status_of) == NOT_ENDED) & self.live
         for name in ("Start", "End", "State", "NodeList", "AllocCPUS", "AllocTRES", "Eligible"):
             columns[name] = list(table[name])
