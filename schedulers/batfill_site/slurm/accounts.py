@@ -113,8 +113,11 @@ def read_accounts(paths: Iterable[Path]) -> Accounts:
         missing |= dict.fromkeys(others)
     parents = dict.fromkeys(name for each in read.associations.values() for name in (each.account, each.parent))
     shareless += [name for name in parents if name not in ("", "root") and (name, "") not in read.associations]
-    said = {"associations: without shares of their own, 1 assumed": shareless}
-    said |= {"associations: limits that are not modelled": missing, "QOS: flags that are not modelled": flags}
+    said = {
+        "associations: without shares of their own, 1 assumed": shareless,
+        "associations: limits that are not modelled": [*missing],
+        "QOS: flags that are not modelled": [*flags],
+    }
     read.warnings.extend(f"{what}: {listed(names)}" for what, names in said.items() if names)
     return read
 
