@@ -296,8 +296,9 @@ class Table:
         elapsed_s = each(self["Elapsed"], lambda text: limit_of(text, bare=1))
         off_s = end.seconds - start.seconds - elapsed_s
         # A clock that was set back or forward in between is off by an hour.
-        paused: NDArray[np.bool_] = (elapsed_s > 0) & (start.seconds > 0) & (off_s > 1)
-        return paused & ~(start.bare & (np.abs(off_s - 3600) <= 1))
+        known = (elapsed_s > 0) & (start.seconds > 0) & ~(start.bare & (np.abs(off_s - 3600) <= 1))
+        paused: NDArray[np.bool_] = known & (off_s > 1)
+        return paused
 
     def beside(self, paused: NDArray[np.bool_]) -> NDArray[np.int8]:
         """What of `BESIDE` each job had, (n,), and whether only its times say that it was paused: powers of two."""

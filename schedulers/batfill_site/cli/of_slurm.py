@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.base.errors import LARGEST, BatfillError
-from batfill.base.files import require_other
 from batfill.cli.app import named
 from batfill.cli.parameters import FILE, WORDS, Whole, collecting
 
@@ -58,6 +57,7 @@ def require_one_kind(site: Mapping[str, Any], own: set[str], both: set[str]) -> 
     if other:
         raise BatfillError(f"{other[0]}: it belongs to a site's Slurm; give its slurm.conf with --slurm-conf, too")
     if slurm and (out := context.params.get("out")) is not None:
+        from batfill.base.files import require_other
         from batfill_site.slurm.conf import files_of
 
         require_other("--out", out, files_of(site["slurm_conf"]))
