@@ -234,7 +234,7 @@ def test_the_version_that_is_assumed_is_the_last_that_has_all_options(site_of):
 
 def test_options_are_read_with_their_units(site_of):
     site = site_of(
-        SMALL + "PriorityDecayHalfLife=0-5\nPRIORITYMAXAGE = 00:05:00\nPriorityCalcPeriod=1\nPriorityFavorSmall=YES\n"
+        SMALL + "PriorityDecayHalfLife=0-5\nPRIORITYMAXAGE = 00:05:00\nPriorityCalcPeriod=1\nPriorityFavorSmall=True\n"
         "PriorityWeightTRES=CPU=1000,Mem=2000\nPriorityFlags=ACCRUE_ALWAYS,NO_FAIR_TREE,INCR_ONLY\n"
         "SchedulerParameters==bf_max_job_user=20,bf_window=4320,max_job_bf=7,defer,bf_continue,bf_busy_nodes,bf_window_linear=3,odd=1\n"
         "SuspendTime=INFINITE\nPreemptType=preempt/none\nPreemptMode=OFF\nLicenses=\nSlurmctldDebug=3\nSelectTypeX=1\n"

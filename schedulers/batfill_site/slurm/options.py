@@ -101,7 +101,7 @@ WEIGHTS = ("Age", "Assoc", "Fairshare", "Partition", "QOS")
 DEPTHS = ("default_queue_depth", "partition_job_depth", "sched_max_job_start")
 COUNTS = (*DEPTHS, "bf_min_prio_reserve", "bf_job_part_count_reserve")
 MOST_JOBS = ("user", "part", "user_part", "assoc", "start", "array_resv")
-flag = partial(one_of, values={"yes": True, "no": False, "1": True, "0": False})
+flag = partial(one_of, values=dict.fromkeys(("yes", "true", "1"), True) | dict.fromkeys(("no", "false", "0"), False))
 some, some_time, longest = partial(whole, least=1), partial(duration, least_s=1.0), partial(limit, read=duration)
 
 ROWS = rows(
