@@ -158,7 +158,7 @@ HARMLESS = {
     "resumetimeout rootonly state=up suspendtimeout",
 }
 SHARED = re.compile("(oversubscribe|shared)=(yes|force)(:(?!0*1$)[0-9]+)?", re.IGNORECASE)  # of several jobs on a CPU
-# The last version that has an option. Sources: the release notes of 19.05, 20.02, 20.11 and 21.08.
+# The last version that knows an option. A site may have kept the line for longer: the version is assumed, and stated.
 DROPPED = {
     **dict.fromkeys(("cryptotype", "memlimitenforce"), "18.08"),
     **dict.fromkeys(("checkpointtype", "fastschedule", "jobcheckpointdir"), "19.05"),
