@@ -43,7 +43,7 @@ def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
     """The finished jobs of `sacct` output; its rules are those of `batfill_site.accounting.slurm.read_slurm`."""
     reading = Reading()
     tries: dict[tuple[str, str, str], list[ClusterJob]] = {}
-    components: dict[tuple[str, str, str], dict[str, list[ClusterJob]]] = {}
+    components: dict[tuple[str, str], dict[tuple[str, str], list[ClusterJob]]] = {}
     clock = zone_of(zone)
     for path in paths:
         columns: list[str] = []
@@ -73,16 +73,17 @@ def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
             component = match[2]
             name = str(match[1]), job.user, job.executable  # ids repeat after Slurm's counter wraps around
             if component:
-                components.setdefault(name, {}).setdefault(component, []).append(job)
+                components.setdefault(name[:2], {}).setdefault((component, job.executable), []).append(job)
             else:
                 tries.setdefault(name, []).append(job)
-    for name, parts in components.items():
+    for (job_id, user), parts in components.items():
         whole = [job for attempts in parts.values() for job in _last_tries(attempts, reading)]
         reading.notes["components of heterogeneous jobs, joined"] += len(whole)
         whole.sort(key=lambda job: job.submit_s)
         at = 0
         for k in range(1, len(whole) + 1):
             if k == len(whole) or whole[k].submit_s > whole[k - 1].submit_s + 3600:
+                name = job_id, user, whole[at].executable
                 tries.setdefault(name, []).append(_joined(whole[at:k]))
                 at = k
     reading.jobs += [job for attempts in tries.values() for job in _last_tries(attempts, reading)]

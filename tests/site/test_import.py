@@ -72,6 +72,69 @@ def test_slurm_jobs_have_their_times_processors_and_states(slurm):
     ]
 
 
+def test_components_with_names_of_their_own_are_one_job(written):
+    line = "{}|ann|{}|{}|170000{}010|170000{}110|60|{}|{}|COMPLETED\n"
+    rows = [("7+0", "client", 4, 0), ("7+1", "server", 8, 0), ("7+0", "role-0", 1, 9), ("7+1", "role-1", 2, 9)]
+    text = "".join(line.format(part, name, f"170000{s}000", s, s, n, n) for part, name, n, s in rows)
+    jobs = as_objects(
+        read_slurm([written(HEAD.replace("Timelimit", "TimelimitRaw").replace("|Group", "") + text)], Reading()).jobs
+    )
+    assert [(job.submit_s % 10_000, job.procs, job.executable) for job in jobs] == [
+        (0, 12, "client"),
+        (9000, 3, "role-0"),
+    ]
+    assert (jobs[0].start_s, jobs[0].end_s, jobs[0].requested_s) == (1700000010, 1700000110, 3600)
+
+
+EXPORT = "JobID,JobName,User,Submit,Start,End,TimelimitRaw,AllocCPUS,AllocTRES,State\n"
+TIMES = "1700000010,1700000020,1700000120"
+CASES = {
+    "commas": (EXPORT + f'1,a,u,{TIMES},60,4,"cpu=4,mem=8G",COMPLETED\n', {}),
+    "quoted": (EXPORT + f'1,"a, ""b""",u,{TIMES},60,4,cpu=4,CANCELLED by 3\n', {}),
+    "a comma in a name": (EXPORT + f"1,a,b,u,{TIMES},60,4,cpu=4,COMPLETED\n", {"with a comma (,) in": 1}),
+    "a comma in a list": (
+        EXPORT + f"1,a,u,{TIMES},60,4,cpu=4,COMPLETED\n2,a,u,{TIMES},60,4,cpu=4,mem=8G,COMPLETED\n",
+        {"with more fields than columns: cannot be told apart": 1},
+    ),
+    "semicolons": ((EXPORT + f"1,a|b,u,{TIMES},60,4,cpu=4.mem=8G,COMPLETED\n").replace(",", ";").replace("|", ","), {}),
+    "tabs": ((EXPORT + f"1,a;b,u,{TIMES},60,4,cpu=4.mem=8G,COMPLETED\n").replace(",", "\t").replace(".", ","), {}),
+}
+
+
+@pytest.mark.parametrize(("text", "notes"), CASES.values(), ids=CASES)
+def test_columns_of_sacct_may_be_divided_by_other_marks_than_bars(written, text, notes):
+    reading = read_slurm([written(text)], Reading())
+    (job,) = as_objects(reading.jobs)
+    assert (job.submit_s, job.start_s, job.end_s, job.procs) == (1700000010, 1700000020, 1700000120, 4)
+    assert len(bf.read(written(text)).jobs) == 1
+    found = zip(reading.notes.items(), notes, strict=True)
+    assert {reason[: len(begin)]: n for (reason, n), begin in found} == notes
+
+
+def test_a_file_of_another_kind_is_named(written):
+    remedy = "and not what sacct prints; use sacct -P -o JobID,"
+    for text, kind in (("; Version: 2\n", "SWF"), (" 1" + " -1" * 17 + "\n", "SWF"), ('{"jobs": []}', "JSON")):
+        with pytest.raises(WorkloadError, match=f"x: it is {kind}, {remedy}"):
+            read_slurm([written(text)], Reading())
+    with pytest.raises(WorkloadError, match="no column JobID"):
+        read_slurm([written("7 8 9\n")], Reading())
+
+
+def test_jobs_that_ran_for_less_than_from_start_to_end_were_paused(written):
+    head, line = "JobID|Submit|Start|End|{}|Suspended|AllocCPUS|State\n", "{}|{}|{}|{}|{}|{}|4|COMPLETED\n"
+    at, end = "2024-05-02T10:00:10", "2024-05-02T15:00:10"
+    for column, rows, paused in (
+        ("ElapsedRaw", [(18000, ""), (3600, ""), (17999, ""), (0, ""), ("", ""), (20000, "")], 1),
+        ("Elapsed", [("05:00:00", ""), ("01:00:00", ""), ("0-02:00:00", "0"), ("odd", "")], 2),
+        ("Elapsed", [("01:00:00", "04:00:00"), ("04:00:00", "")], 0),  # Suspended says it; the clock went forward
+    ):
+        text = "".join(line.format(i, at, at, end, *row) for i, row in enumerate(rows, 1))
+        reading = read_slurm([written(head.format(column) + text)], Reading())
+        said = "have an Elapsed below End - Start (suspended, or gang scheduled)"
+        assert (len(reading.jobs), reading.unmodelled[said]) == (len(rows), paused)
+        assert reading.unmodelled["were suspended"] == (paused == 0)
+
+
 def test_slurm_says_what_it_left_out_or_joined_and_numbers_names_by_first_submission(slurm):
     header = "\n".join(slurm.header)
     assert "2 records: jobs that have not ended, left out" in header

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
 from batfill_site.slurm.accounts import read_accounts
-from batfill_site.slurm.conf import read_site
+from batfill_site.slurm.conf import files_of, gres, read_site
 from batfill_site.slurm.hosts import by_name, expand
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.options import PARTITION_ROWS, ROWS
@@ -76,6 +76,11 @@ def test_a_range_is_in_the_order_of_its_names(low, more, width):
     assert sorted({*names}, key=by_name) == names
 
 
+def test_nodes_are_in_the_order_of_the_numbers_in_their_names_however_long():
+    names = ["a", "n", "n0", "n02", "n10", "n10-2", "n10-10", "n" + "1" * 5000, "n" + "2" * 5000]
+    assert sorted(names[1::2] + names[::2], key=by_name) == names
+
+
 # slurm.conf
 
 
@@ -134,8 +139,8 @@ def test_nodes_have_what_their_lines_and_the_default_lines_before_them_say(site_
     text = "\n".join(site.warnings)
     for said in (
         "nodes that are down, left out: m3, m4",
-        "nodes with several types of GPUs, taken as one: m2",
-        "on lines of nodes or partitions, not modelled: MaxCPUsPerNode",
+        "nodes with several types of GPUs, which count as one: m2",
+        "on lines of nodes or partitions, unknown or not modelled: MaxCPUsPerNode, State",
     ):
         assert said in text
 
@@ -146,9 +151,95 @@ def test_a_nodes_cpus_are_the_product_of_its_parts_unless_they_are_given(site_of
     assert [node.cpus for node in site.nodes] == [48, 24, 1]
 
 
+def test_a_nodes_cpus_and_memory_lack_what_is_kept_for_the_system(site_of):
+    core = "CPUs=16 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2"
+    cpus = {
+        f"{core} CoreSpecCount=1": 14,
+        f"{core} CpuSpecList=0,2-3": 12,  # with the other CPUs of the cores
+        f"{core} CpuSpecList=15": 14,
+        "CPUs=8 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CoreSpecCount=1": 7,  # a CPU is a core
+        "CPUs=8 CoreSpecCount=2": 6,
+        "CPUs=8 CpuSpecList=0-1,7": 5,
+        "CPUs=8 CpuSpecList=0-7": 1,
+        "CPUs=0 ThreadsPerCore=0 CoreSpecCount=1": 1,
+    }
+    text = "".join(f"NodeName=n{i} RealMemory=1000 MemSpecLimit=100 {line}\n" for i, line in enumerate(cpus))
+    site = site_of(text + "PartitionName=p Nodes=ALL\n")
+    assert dict(zip(cpus, (node.cpus for node in site.nodes), strict=True)) == cpus
+    assert {node.memory_mb for node in site.nodes} == {900}
+
+
+def test_priority_of_a_partition_is_its_tier_and_its_factor_unless_they_are_given(site_of):
+    lines = {
+        "Priority=7": (7, 7),
+        "Priority=7 PriorityTier=3": (3, 7),
+        "PriorityJobFactor=2 Priority=7": (7, 2),
+        "": (1, 1),
+    }
+    names = dict(enumerate(lines))
+    text = "".join(f"PartitionName=p{i} Nodes=n1 {line}\n" for i, line in names.items())
+    site = site_of(SMALL + text + "PartitionName=DEFAULT Priority=5\nPartitionName=late Nodes=n1 PriorityTier=9\n")
+    found = {each.name: (each.tier, each.job_factor) for each in site.partitions}
+    assert found == {f"p{i}": lines[line] for i, line in names.items()} | {"a": (1, 1), "late": (9, 5)}
+    new = apply(site, ["partition.a.Priority=4"]).partition_of["a"]
+    assert (new.tier, new.job_factor) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "amounts"),
+    [
+        ("gpu:2", {("gpu", ""): 2}),
+        ("gpu", {("gpu", ""): 1}),
+        ("gpu:3090", {("gpu", ""): 3090}),
+        ("gpu:3090:4,gpu:2080ti:4", {("gpu", "3090"): 4, ("gpu", "2080ti"): 4}),
+        ("gpu:ampere:6(S:0-1),gpu:1g.10gb:28(S:0-1)", {("gpu", "ampere"): 6, ("gpu", "1g.10gb"): 28}),
+        ("gpu:1g.5gb,gpu:a100:no_consume:2", {("gpu", "1g.5gb"): 1, ("gpu", "a100"): 2}),
+        ("gpu:nvidia_a100-sxm4-40gb:8", {("gpu", "nvidia_a100-sxm4-40gb"): 8}),
+        ("GPU:tesla:2,bandwidth:lustre:no_consume:4G", {("gpu", "tesla"): 2, ("bandwidth", "lustre"): 4 * 1024**3}),
+        ("local:2T,fast-disk:1K,x:1p", {("local", ""): 2 * 1024**4, ("fast-disk", ""): 1024, ("x", ""): 1024**5}),
+    ],
+)
+def test_generic_resources_have_a_name_perhaps_a_type_and_a_number(text, amounts):
+    assert gres(text) == amounts
+
+
+def test_words_that_decide_starts_on_lines_of_nodes_and_partitions_are_named_others_are_not(site_of):
+    harmless = "NodeAddr=a NodeHostname=b Port=7 State=UNKNOWN TmpDisk=9 Reason=x BcastAddr=c"
+    nodes = f"NodeName=m1 {harmless} RestrictedCoresPerGPU=gpu:2 Weigth=3 Topology=\n"
+    harmless = "Default=YES DefaultTime=1 AllowGroups=a DenyQos=b Hidden=NO State=UP MinNodes=1 PreemptMode=OFF LLN=NO"
+    partitions = "".join(
+        f"PartitionName=p{i} Nodes=m1 {harmless} {line}\n"
+        for i, line in enumerate(
+            ("OverSubscribe=YES", "Shared=force:4", "OverSubscribe=FORCE:1", "LLN=YES MinNodes=2 State=DOWN MaxTme=3")
+        )
+    )
+    site = site_of(SMALL + nodes + partitions)
+    assert not any(each.exclusive for each in site.partitions)
+    assert [warning.partition("slurm.conf: ")[2] for warning in site.warnings] == [
+        "on lines of nodes or partitions, unknown or not modelled: RestrictedCoresPerGPU, Weigth, OverSubscribe=YES, "
+        "Shared=force:4, State, MinNodes, LLN, MaxTme"
+    ]
+
+
+def test_the_version_that_is_assumed_is_the_last_that_has_all_options(site_of):
+    conf = SMALL + "{}\n"
+    assumed = {
+        "": ((22, 5), "Slurm 22.05: give --slurm-version if it is another"),
+        "FastSchedule=1\nCheckpointType=checkpoint/none": ((19, 5), "Slurm 19.05, the last with CheckpointType: give"),
+        "FASTSCHEDULE=1\nCryptoType=crypto/munge": ((18, 8), "Slurm 18.08, the last with CryptoType: give"),
+        "AccountingStoreJobComment=NO": ((20, 11), "Slurm 20.11, the last with AccountingStoreJobComment: give"),
+    }
+    for text, (version, said) in assumed.items():
+        site = site_of(conf.format(text))
+        assert (site.settings.version, site.assumed[: len(said)]) == (version, said)
+        given = site_of(conf.format(text), slurm_version="23.02")
+        assert (given.settings.version, given.assumed, given.notes) == ((23, 2), "", given.warnings)
+    assert site_of(SMALL + "CryptoType=crypto/munge\n").settings.fair_tree is False
+
+
 def test_options_are_read_with_their_units(site_of):
     site = site_of(
-        SMALL + "PriorityDecayHalfLife=0-5\nPRIORITYMAXAGE = 00:05:00\nPriorityCalcPeriod=1\nPriorityFavorSmall=YES\n"
+        SMALL + "PriorityDecayHalfLife=0-5\nPRIORITYMAXAGE = 00:05:00\nPriorityCalcPeriod=1\nPriorityFavorSmall=True\n"
         "PriorityWeightTRES=CPU=1000,Mem=2000\nPriorityFlags=ACCRUE_ALWAYS,NO_FAIR_TREE,INCR_ONLY\n"
         "SchedulerParameters==bf_max_job_user=20,bf_window=4320,max_job_bf=7,defer,bf_continue,bf_busy_nodes,bf_window_linear=3,odd=1\n"
         "SuspendTime=INFINITE\nPreemptType=preempt/none\nPreemptMode=OFF\nLicenses=\nSlurmctldDebug=3\nSelectTypeX=1\n"
@@ -191,7 +282,11 @@ def test_every_setting_and_field_of_a_partition_has_a_row():
         ("BurstBufferType=burst_buffer/datawarp", "burst buffers are not modelled"),
         ("Licenses=matlab:4", "licences are not modelled"),
         ("PriorityFlags=DEPTH_OBLIVIOUS", "not modelled; NO_FAIR_TREE and Fair Tree are"),
-        ("PartitionName=b Nodes=n1 OverSubscribe=FORCE:2", "OverSubscribe=FORCE:2 is not one of EXCLUSIVE, NO, YES:1"),
+        ("PartitionName=b Nodes=n1 OverSubscribe=SOME:2", "OverSubscribe=SOME:2 is not one of EXCLUSIVE, NO, YES:1"),
+        ("NodeName=m[1-99999]", "the site has more than 100,000 nodes; correct its lists"),
+        ("NodeName=m CpuSpecList=0-", "CpuSpecList=0- is not a list of CPUs such as 0-1,16"),
+        ("PartitionName=b Nodes=n1 Priority=high", "Priority=high is not a whole number from 0 on"),
+        (f"Include {'a' * 5000}", "aaa, which it includes, does not exist"),
         ("PartitionName=b Nodes=n[2-4]", "partition b has n3, n4, which no NodeName line has"),
         ("PartitionName=b Nodes=n[2-", "'n[2-' is no list of nodes"),
         ("PriorityWeightAge=many", "PriorityWeightAge=many is not a whole number from 0 on"),
@@ -218,6 +313,14 @@ def test_a_file_without_nodes_or_partitions_is_refused(written):
     assert "missing.conf" in refused(read_site, written("").with_name("missing.conf"))
 
 
+@pytest.mark.parametrize("line", ["CPUs=20000000", "Sockets=9999999 CoresPerSocket=9", "Gres=gpu:999999999P"])
+def test_nodes_that_would_fill_the_memory_are_refused(written, line):
+    path = written(SMALL + f"NodeName=m {line}\n")
+    assert (
+        refused(read_site, path) == f"{path}: its nodes have more than 20,000,000 CPUs and GPUs; correct their numbers"
+    )
+
+
 def test_included_files_are_found_beside_the_first_and_name_themselves(tmp_path, written):
     (tmp_path / "parts").mkdir()
     written("INCLUDE parts/more.conf\n", "parts/nodes.conf")
@@ -226,8 +329,16 @@ def test_included_files_are_found_beside_the_first_and_name_themselves(tmp_path,
     site = read_site(path)
     assert [node.name for node in site.nodes] == ["n1", "n2"]
     assert f"{path}: nodes that no partition has: n2" in site.warnings
+    assert files_of(path) == [path, tmp_path / "parts/nodes.conf", tmp_path / "parts/more.conf"]
     odd = written("\nNodeName=n1 CPUs=x\n", "parts/more.conf")
     assert refused(read_site, path).startswith(f"{odd}:2: CPUs=x is not")
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_files_may_not_include_each_other_without_end(written, times):
+    for i in range(400):  # with twice, 2^400 lines
+        written(f"Include f{i + 1}.conf\n" * times, f"f{i}.conf")
+    assert "more than 300 files are included; copy" in refused(read_site, written("", "f400.conf").with_name("f0.conf"))
 
 
 def test_switches_and_types_of_gpus_come_from_the_files_beside(written):
@@ -246,10 +357,15 @@ def test_switches_and_types_of_gpus_come_from_the_files_beside(written):
     assert site.switches == (("n2", "n3"), ("m1", "m2", "n1"))
     types = {node.name: node.gpu_type for node in site.nodes}
     assert types == {"g1": "k80", "m1": "", "m2": "", "n1": "a100", "n2": "a100", "n3": "v100"}
+    assert site.mixed == {"a", "b"}
     assert [warning.partition("slurm.conf: ")[2] for warning in site.warnings] == [
-        "nodes with several types of GPUs, taken as one: m1",
+        "nodes with several types of GPUs, which count as one: m1",
         "nodes below no switch: g1",
+        "nodes have GPUs (Gres), but AccountingStorageTRES lacks gres/gpu: sacct prints jobs' GPUs in SubmitLine "
+        "alone; set AccountingStorageTRES=gres/gpu",
     ]
+    written(path.read_text() + "AccountingStorageTRES=bb/x\nAccountingStorageTRES+=Gres/GPU:a100,gres/gpu\n")
+    assert len(read_site(path).warnings) == 2
 
 
 # Accounts
@@ -276,9 +392,10 @@ root|||0.000000|9000||
   lasers||2|0.5|3000||
    lasers|ben|parent|0.5|3000||
 """
-QOS = """Name|Priority|Flags|UsageFactor|GrpTRES|GrpJobs|MaxWall|MaxTRESPU|MaxJobsPU|MaxSubmitPU|MaxTRESPA|MaxJobsPA
-normal|0||1.000000||||||||
-high|100|DenyOnLimit|2.000000|cpu=64,node=4|10|1-00:00:00|gres/gpu=2,mem=100G|3|9|cpu=32|4
+QOS = """\
+Name|Priority|Flags|UsageFactor|GrpTRES|GrpJobs|MaxWall|MaxTRESPU|MaxJobsPU|MaxSubmitPU|MaxTRESPA|MaxJobsPA|MaxTRES
+normal|0||1.000000|||||||||
+high|100|DenyOnLimit,NoReserve|2.000000|cpu=64,node=4|10|1-00:00:00|gres/gpu=2,mem=100G|3|9|cpu=32|4|cpu=9
 """
 
 
@@ -299,7 +416,9 @@ def test_a_dump_the_qos_and_usage_are_joined_whatever_their_order(written):
     assert read.qos["high"] == ("high", 100, 2.0, Limits(jobs=10, cpus=64, nodes=4), user, account, 86400.0)
     assert read.warnings == [
         "associations: without shares of their own, 1 assumed: biology",
-        "associations: limits that are not modelled: GrpTRES=gres/gpu:a100, grptresmins, maxsubmitjobs, maxsubmitpu",
+        "associations: limits that are not modelled: GrpTRES=gres/gpu:a100, grptresmins, maxsubmitjobs, maxsubmitpu, "
+        "maxtres",
+        "QOS: flags that are not modelled: DenyOnLimit (high), NoReserve (high)",
     ]
 
 

@@ -272,7 +272,7 @@ def test_dates_are_read_in_the_clusters_zone(read):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("; Version: 2.2\n" + "1 0 5 10 4 -1 -1 4 60 -1 1 1 1 1 1 1 -1 -1\n" * 200, "no column JobID or JobIDRaw"),
+        ("; Version: 2.2\n" + "1 0 5 10 4 -1 -1 4 60 -1 1 1 1 1 1 1 -1 -1\n" * 200, "x: it is SWF, and not what sacct"),
         ("User|Submit\nann|1\n", "no column JobID or JobIDRaw is named"),
         ("JobID|Start|End|State|AllocCPUS\n", "1: no column Submit"),
         ("JobID|Submit|Start|End|State\n", "1: no column AllocCPUS or NCPUS or AllocTRES"),

@@ -18,7 +18,7 @@ from batfill.model.policy import policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill_site.slurm import arrays
-from batfill_site.slurm.arrays import possible
+from batfill_site.slurm.arrays import featured, possible
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.site import Association, Clock, Node, Partition, Settings, Site, SlurmJobs
@@ -197,7 +197,7 @@ def test_runs_of_one_model_may_be_made_at_once():
 DIGESTS = """
 import hashlib
 from slurm_cases import random_case
-from batfill_site.slurm.arrays import possible
+from batfill_site.slurm.arrays import featured, possible
 from batfill_site.slurm.model import Model
 for seed in range({n}):
     site, jobs, clock = random_case(seed, 15)
@@ -271,12 +271,33 @@ def test_a_job_that_can_never_start_is_left_out_and_the_reason_is_said(columns, 
     assert possible(site, kept) == (kept, ())
 
 
-def test_the_left_out_are_counted_and_a_constraint_that_nobody_can_read_is_named():
+def test_the_left_out_are_counted():
     kept, (sentence,) = possible(site_of(), jobs_of(nodes=[9, 1, 9]))
     assert (kept.ids, sentence[:37]) == (("1",), "2 jobs are left out (the first is 0):")
-    for constraint in ("a&", "(a", "a b", "|a", "a)"):
-        with pytest.raises(WorkloadError, match="write features with"):
-            possible(site_of(), jobs_of(constraint=(constraint,)))
+
+
+@pytest.mark.parametrize(
+    "constraint", ["a&", "(a", "a b", "|", "a)", "a(b)", "(a)(b)", "()", "(" * 400 + "a" + ")" * 399, "(" * 90_000]
+)
+def test_a_job_whose_constraint_cannot_be_read_is_left_out_and_the_others_are_not(constraint):
+    nodes = tuple(Node(f"n{i}", features=frozenset("ab")) for i in range(4))
+    kept, (sentence,) = possible(site_of(nodes=nodes), jobs_of(constraint=("", constraint)))
+    assert kept.ids == ("0",)
+    assert sentence.endswith("too few nodes of their partition have the features that they name")
+
+
+def test_brackets_in_constraints_may_be_as_deep_as_they_like():
+    nodes = (Node("n0", features=frozenset("ab")), Node("n1", features=frozenset("ac")), Node("n2"))
+    having = {"a & (b|c)": {0, 1}, "[b*2|c*1]": {0, 1}, "((a&b)|(a,c))&(b)": {0}, "b&c": set(), "(d)": set()}
+    having |= {"(" * 400 + "b" + ")" * 400: {0}, "": {0, 1, 2}}
+    assert {text: featured(site_of(nodes=nodes), text) for text in having} == having
+
+
+def test_jobs_of_a_type_of_gpu_that_shares_its_nodes_with_another_take_any():
+    nodes = (Node("n0", gpus=34), Node("n1", gpus=1, gpu_type="c"))
+    site = site_of(nodes=nodes, partitions=(Partition("p", ("n0", "n1")),), mixed=frozenset(("a", "1g.10gb")))
+    kept, _ = possible(site, jobs_of(gpus_per_node=[1, 1, 1], gpu_type=("a", "1g.10gb", "c")))
+    assert (kept.ids, kept.gpu_type) == (("0", "1", "2"), ("", "", "c"))
 
 
 def test_a_partition_or_an_account_that_makes_no_sense_is_named():

@@ -307,6 +307,21 @@ def test_a_mistake_is_answered_in_one_line(words, said):
     assert said in line
 
 
+@pytest.mark.parametrize("command", ["what-if", "fidelity", "when"])
+@pytest.mark.parametrize("name", ["nodes.conf", "topology.conf", "gres.conf", "slurm.conf"])
+def test_no_command_overwrites_a_file_that_slurm_conf_leads_to(tmp_path, command, name):
+    texts = {"slurm.conf": "Include nodes.conf\nPartitionName=main Nodes=ALL\n", "nodes.conf": "NodeName=cb[01-32]\n"}
+    texts |= {"topology.conf": "SwitchName=s Nodes=cb[01-32]\n", "gres.conf": "AutoDetect=off\n"}
+    for each, text in texts.items():
+        (tmp_path / each).write_text(text)
+    (tmp_path / "link").symlink_to(tmp_path / name)
+    for out in (name, "link"):
+        done = batfill(command, LOG, "--slurm-conf", tmp_path / "slurm.conf", "--out", tmp_path / out)
+        assert (done.status, done.out) == (2, "")
+        assert f"is the file {tmp_path / name}, which the command needs; name another file" in done.err
+    assert {each: (tmp_path / each).read_text() for each in texts} == texts
+
+
 def test_an_option_of_slurm_needs_its_configuration_and_an_swf_log_is_refused(tmp_path):
     for words in (["--set", AGE], ["--runs", 5], ["--accounts", ACCOUNTS], ["--slurm-version", "20.02"]):
         done = batfill("what-if", LOG, *words)

@@ -11,9 +11,10 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError, WorkloadError
+from batfill_site.accounting.cluster_log import Reading
 from batfill_site.slurm.arrays import with_usage_at
 from batfill_site.slurm.conf import read_site
-from batfill_site.slurm.now import read_now
+from batfill_site.slurm.now import _Live, read_now
 from batfill_site.slurm.when import forecast_at, moment_at, quantile_of
 from command import batfill
 
@@ -134,10 +135,31 @@ def test_each_field_of_scontrol_is_read(tmp_path):
     assert jobs.run_s[0] == 90
 
 
+def test_what_a_job_asked_for_is_read_of_scontrol_as_of_its_command(monkeypatch):
+    lines = []
+    monkeypatch.setattr(_Live, "read", lambda self, table: lines.extend(table["SubmitLine"]))
+    text = block(1, nodes="2-3", partition="main,other") + block(2, nodes="1", shared="NO", nice=5)
+    text += block(3, nodes="1").replace("NumTasks=1 ", "") + block(4).replace(
+        "NodeList=", "ReqNodeList=n[1-2] ExcNodeList=n3", 1
+    )
+    _Live(Reading("UTC"), {}).read_scontrol(Path("x"), text)
+    assert lines == [
+        "sbatch -N 2-3 -n 1 -p main,other --nice=0",
+        "sbatch -n 1 -p main --nice=5 --exclusive",  # the number of nodes is Slurm's own
+        "sbatch -N 1 -p main --nice=0",
+        "sbatch -N 1-1 -n 1 -w n[1-2] -x n3 -p main --nice=0",
+    ]
+
+
 def test_jobs_that_wait_for_what_is_not_modelled_are_left_out(tmp_path):
     blocks = [block(1, reason="ReqNodeNotAvail,_UnavailableNodes:n1"), block(2, reason="Dependency"), block(3)]
+    blocks.append(block(5, array="ArrayJobId=5 ArrayTaskId=1,3,... "))
     now = read(tmp_path, *blocks, block(4, reason="QOSMaxCpuPerUserLimit"))
-    assert now.left_out == {"1": "ReqNodeNotAvail,_UnavailableNodes:n1", "2": "Dependency"}
+    assert now.left_out == {
+        "1": "ReqNodeNotAvail,_UnavailableNodes:n1",
+        "2": "Dependency",
+        "5_[1,3,...]": "not each task of the array is named (scontrol: set SLURM_BITSTR_LEN=0; squeue: -r)",
+    }
     moment = moment_at(now.jobs, now.end_s, now.now_s)
     assert [now.jobs.ids[row] for row in moment.past_rows] == ["3", "4"]
     done = batfill("when", tmp_path / "state.txt", "2", "--slurm-conf", CONF)

@@ -547,8 +547,20 @@ def test_each_task_of_an_array_waits(text_file):
     found = when(text_file(SQUEUE.replace("Dependency", "Resources")), procs=4)
     assert found["job_id"].tolist() == ["7_1", "7_2", "7_3", "7_9"]
     assert np.isnan(found["requested_s"]).all()
-    with pytest.raises(BatfillError, match="does not name each task of its array; use squeue -r"):
-        when(text_file(SQUEUE.replace("9%2", "...")), procs=4)
+
+
+@pytest.mark.parametrize("tasks", ["1,3,5,...", "3-1", "\u0663", "1-2000000"])
+def test_an_array_whose_tasks_are_not_all_named_is_left_out_and_the_others_are_answered(text_file, tasks):
+    texts = [
+        HEAD + RUNS + waiting(f"5010_[{tasks}]") + waiting("5020"),
+        waiting_block("5010", JobName=f"n ArrayJobId=5010 ArrayTaskId={tasks}").replace(" JobName=n", "", 1)
+        + waiting_block("5020"),
+    ]
+    for text in texts:
+        found = when(text_file(text), **AT)
+        assert found["job_id"].tolist() == ["5020"]
+        (why,) = set(found.left_out.values())
+        assert why == "not each task of the array is named (scontrol: set SLURM_BITSTR_LEN=0; squeue: -r)"
 
 
 def test_a_line_of_scontrol_is_read_as_its_blocks_and_squeue_without_columns_is_refused(text_file):
@@ -600,6 +612,12 @@ def test_tasks_of_an_array_go_in_the_order_of_their_numbers_however_the_file_has
     names = ["a", "b1", "b2", "b10", "b010", "b10a", "10", "9", "1" * 5000]
     in_order = when([{"id": name, "submit": 0, "processors": 1} for name in names], procs=1, at=1)["job_id"].tolist()
     assert in_order == ["9", "10", "1" * 5000, "a", "b1", "b2", "b010", "b10", "b10a"]
+
+
+def test_what_slurm_prints_may_be_divided_by_commas(text_file):
+    bars = HEAD + RUNS + waiting("5010")
+    (job,), (same,) = (when(text_file(text, name), **AT) for text, name in ((bars, "s"), (bars.replace("|", ","), "c")))
+    assert (job["job_id"], job["start_s"]) == (same["job_id"], same["start_s"])
 
 
 def test_the_waiting_parts_of_a_heterogeneous_job_start_together(text_file):
@@ -714,8 +732,6 @@ def test_a_running_job_without_any_past_ends_after_x_times_its_run_time_with_a_c
         ("id,submit,procs,soon\n", "column 'soon' is unknown"),
         ("JOBID|USER|STATE\n", "no column CPUS; use squeue -r"),
         (HEAD + waiting("1", limit="1:2:3:4:5"), "job 1 requests '1:2:3:4:5'"),
-        (HEAD + waiting("1_[3-1]"), "job 1_[3-1] does not name each task"),
-        (HEAD + waiting("1_[\u0663]"), "does not name each task"),
         ("[" * 100_000 + "]" * 100_000, "s.txt: is not JSON (nested too deeply); give a list of jobs"),
     ],
 )

@@ -250,6 +250,14 @@ def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, sa
         (lambda log: bf.replay(SAMPLE, procs=4.5), "a machine of 4.5 processors"),
         (lambda log: bf.replay(log, ["fcfs", "saf"]), "`replay_many`"),
         (lambda log: bf.replay(None), "None is no workload, file or data frame"),
+        *(
+            (call, r"<JobTable: .* is no workload, .*; .* Workload\(NAME, jobs, procs=N\) of a table of jobs")
+            for call in (
+                lambda log: bf.replay(log.jobs),
+                lambda log: bf.read(log.jobs),
+                lambda log: bf.write(log.jobs, "x"),
+            )
+        ),
         (lambda log: bf.tune(log, dais=3), "argument 'dais' is unknown; did you mean 'days'?"),
         (lambda log: bf.tune(5), "5 is no workload, file or data frame"),
         (lambda log: bf.read(pd.DataFrame({"submit_s": [0]})), "no column runtime_s; its columns are submit_s"),

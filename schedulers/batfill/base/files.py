@@ -608,7 +608,8 @@ def path_of(log: object) -> Path:
         WorkloadError: it is none.
     """
     if not isinstance(log, (str, Path)):
-        raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; `read` makes a workload of one")
+        remedy = "`read` makes a workload of one, Workload(NAME, jobs, procs=N) of a table of jobs"
+        raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; {remedy}")
     return Path(log)
 
 

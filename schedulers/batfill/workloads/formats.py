@@ -71,7 +71,8 @@ BEGINNINGS: dict[Kind, re.Pattern[bytes]] = {
     "table": re.compile(rb"(?=[^\n]*\bsubmit_s\b)(?=[^\n]*\bruntime_s\b)\w+,"),
     "slurm": re.compile(
         rb"(?![;{\[])(?:[^\n]*\n)*?(?:(?:[^|\n]*\|)*[ \t]*JobID(?:Raw)?[ \t]*\||(?:[^|\n]*\|)+JobID(?:Raw)?\s)"
-        rb"|\d+[^|\s]*\|(?:[^|\n]*\|){4}",
+        rb"|\d+[^|\s]*\|(?:[^|\n]*\|){4}"
+        rb"|(?=[^|\n]*\bJobID(?:Raw)?[,;\t])(?=[^|\n]*\bState\b)[^|\n]*\bSubmit[,;\t]",
         re.IGNORECASE,
     ),
     "oar": re.compile(rb'\[\s*\{|\{\s*"(?:\d+|items)"\s*:'),

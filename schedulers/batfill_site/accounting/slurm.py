@@ -8,9 +8,11 @@ Start,End,TimelimitRaw,AllocCPUS,ReqCPUS,State
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections import Counter
+from contextlib import suppress
 from functools import lru_cache
 from itertools import groupby, islice, pairwise
 from operator import itemgetter
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import LARGEST, WorkloadError
+from batfill.base.files import any_length
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, MEMORY
 from batfill_site.accounting.cluster_log import (
     HAD_GPUS,
@@ -37,6 +40,7 @@ from batfill_site.accounting.record_text import (
     LAST_S,
     ODD,
     Names,
+    Times,
     clock_time,
     each,
     limit_of,
@@ -67,6 +71,7 @@ COLUMNS = {name: (name,) for name in AS_NAMED} | {
     "TRES": ("AllocTRES", "ReqTRES"),
     "NNodes": ("NNodes", "AllocNodes"),
     "Energy": ("ConsumedEnergyRaw",),
+    "Elapsed": ("ElapsedRaw", "Elapsed"),
 }
 # What a replay knows nothing of: the column, and the texts that say that a job had it.
 BESIDE = {
@@ -77,6 +82,7 @@ BESIDE = {
     "were submitted with a dependency or a begin date": ("SubmitLine", r"\s(--dependency|--begin|-d|-b)\b"),
     "waited for a dependency, a begin date or a hold": ("Reason", "^(Dependency|BeginTime|JobHeld)"),
 }
+PAUSED = "have an Elapsed below End - Start (suspended, or gang scheduled)"
 OF_HELD = ("SubmitLine", "Reason")
 COUNTED = ("AllocCPUS", "ReqCPUS", "NNodes", "ReqNodes")
 BARE = ("User", "Group", "Account", "QOS", "Partition", "Cluster", "Reservation", "ReqMem", "NodeList")  # without bars
@@ -94,7 +100,8 @@ MEANINGS = {
 }
 STATES = {name: status for status, words in MEANINGS.items() for name in words.split()}
 STATUSES = {word: status for name, status in STATES.items() for word in name.split("=")}
-SAME_JOB = ("key", "cluster", "user", "executable")  # Slurm's counter of ids wraps around
+SAME_PARTS = ("key", "cluster", "user")  # the components of a job may have names of their own
+SAME_JOB = (*SAME_PARTS, "executable")  # Slurm's counter of ids wraps around
 TAKEN = ("takes", "joules")  # columns of which some exports have nothing
 NUMBER = "(0|[1-9][0-9]{0,8})"
 # A job or a task of an array, or an odd one such as 7_[3-9]; and its component.
@@ -110,6 +117,8 @@ BYTES = ("mem", "bb/")  # TRES in MB if they have no unit
 NOT_HELD = ("cpu", "node", "billing", "energy", "vmem", "pages", "fs", "ic")  # TRES that are no pool's
 PER_NODE, PER_CPU = 1, 2
 REQUEUED_S = 3600  # a try is submitted again when the earlier one is over and its nodes are clean
+DIVIDERS = {"|": "bar (|)", ",": "comma (,)", ";": "semicolon (;)", "\t": "tab (\\t)"}  # of columns
+OTHERS = {"SWF": r"\s*;|(\s*-?[0-9][0-9.]*\s){17}", "JSON": r"\s*[\[{]"}  # how files of other kinds begin
 MOST_BEFORE = 100  # lines, such as a login's banner, before the one that names the columns
 MOST_BARS = 100  # in the fields of a record
 LONGEST_RECORD, MOST_LINES = 1 << 16, 200  # with line breaks
@@ -282,9 +291,18 @@ class Table:
         read = each(self[column], tres_count if self.names.get(column, "").endswith("TRES") else count_in)
         return read[:, 0], read[:, 1] > 0
 
-    def beside(self) -> NDArray[np.int8]:
-        """What of `BESIDE` each job had, (n,): the sum of powers of two."""
-        found = np.zeros(len(self), np.int8)
+    def paused(self, start: Times, end: Times) -> NDArray[np.bool_]:
+        """Whether a job ran for less than from its start to its end, (n,): it was suspended for the rest."""
+        elapsed_s = each(self["Elapsed"], lambda text: limit_of(text, bare=1))
+        off_s = end.seconds - start.seconds - elapsed_s
+        # A clock that was set back or forward in between is off by an hour.
+        known = (elapsed_s > 0) & (start.seconds > 0) & ~(start.bare & (np.abs(off_s - 3600) <= 1))
+        paused: NDArray[np.bool_] = known & (off_s > 1)
+        return paused
+
+    def beside(self, paused: NDArray[np.bool_]) -> NDArray[np.int8]:
+        """What of `BESIDE` each job had, (n,), and whether only its times say that it was paused: powers of two."""
+        found = (paused & ~having(self["Suspended"], "[1-9]")).astype(np.int8) << len(BESIDE)
         for k, (column, pattern) in enumerate(BESIDE.values()):
             if column in OF_HELD and "Eligible" in self:  # which is what they say, with the date
                 continue
@@ -296,7 +314,8 @@ class Head:
     """A line that names the columns, and what a line below it may hold."""
 
     def __init__(self, line: str, columns: Mapping[str, tuple[str, ...]] = COLUMNS) -> None:
-        self.titles = [name.strip() for name in line.rstrip("|").split("|")]
+        self.divider = next((mark for mark in DIVIDERS if mark in line), "|")  # of exports: a comma
+        self.titles = [name.strip() for name in self.split(line.rstrip("|"))]
         self.barred = line.endswith("|")
         place_of = {title.lower(): place for place, title in reversed(list(enumerate(self.titles)))}
         known = {name: [title for title in titles if title.lower() in place_of] for name, titles in columns.items()}
@@ -311,9 +330,17 @@ class Head:
         """The first of the NEEDED columns, and of the wanted ones, that is not there."""
         return next((name for name in (*NEEDED, *wanted) if name not in self.names), None)
 
+    def split(self, line: str) -> list[str]:
+        """The fields of a line; between other marks than bars they may be quoted."""
+        if self.divider == "|" or '"' not in line:
+            return line.split(self.divider)
+        with any_length(), suppress(csv.Error):
+            return next(csv.reader([line], delimiter=self.divider))
+        return line.split(self.divider)
+
     def fields(self, line: str) -> list[str]:
         """The fields of a line, which may end with a bar if that of the names does."""
-        fields = line.split("|")
+        fields = self.split(line)
         if self.barred and len(fields) > len(self.titles) and not fields[-1]:
             fields.pop()
         return fields
@@ -336,7 +363,7 @@ class Head:
         read = (place for name, place in self.places.items() if name not in OF_HELD)  # which are counted alone
         if not ends or any(len(ways[place]) > 1 or len(ways[place + 1]) > 1 for place in read):
             return None, barred
-        return ["|".join(fields[first:end]) for first, end in ends], barred
+        return [self.divider.join(fields[first:end]) for first, end in ends], barred
 
     def _ways(self, fields: list[str]) -> list[set[int]]:
         """How many bars there may be in the columns before each one, and last in all; empty sets if nothing fits."""
@@ -381,7 +408,7 @@ def _rows(
         WorkloadError: no line names the columns, or one that is needed or wanted is missing.
     """
     head: Head | None = None
-    held, held_at, passed = "", 0, 0
+    held, held_at, passed, first = "", 0, 0, ""
 
     def count(reason: str, at: int) -> None:
         nonlocal held
@@ -404,7 +431,7 @@ def _rows(
                 head = found
                 continue
             if head is None:
-                passed += 1
+                passed, first = passed + 1, first or line
                 if passed == MOST_BEFORE or (len(found.titles) >= len(NEEDED) and JOB_ID.fullmatch(found.titles[0])):
                     break
                 continue
@@ -430,13 +457,14 @@ def _rows(
             count(TRUNCATED, held_at)
         if record is not None:
             if barred:
-                reason = f"with a bar (|) in {' or '.join(barred)}, read by the form of the other columns"
-                count(reason, number)
+                mark = DIVIDERS[head.divider]
+                count(f"with a {mark} in {' or '.join(barred)}, read by the form of the other columns", number)
             yield head, record
         elif len(fields) == n_columns:
             yield head, fields
         elif len(fields) > n_columns:
-            where = f"bars (|), which may be in {' or '.join(barred)}" if barred else "more fields than columns"
+            mark = DIVIDERS[head.divider].replace(" ", "s ", 1)
+            where = f"{mark}, which may be in {' or '.join(barred)}" if barred else "more fields than columns"
             count(f"with {where}: cannot be told apart, left out", number)
         elif head.begins(fields):
             held, held_at = line, number
@@ -444,6 +472,8 @@ def _rows(
             count("lines that begin no record (after a line break in the last column?), left out", number)
     if held:
         count(TRUNCATED, held_at)
+    if head is None and (kind := next((kind for kind, begin in OTHERS.items() if re.match(begin, first)), "")):
+        raise WorkloadError(f"{path}: it is {kind}, and not what sacct prints; {remedy}")
     if head is None and passed:
         raise WorkloadError(f"{path}:{number}: no column {' or '.join(COLUMNS['JobID'])} is named up to here; {remedy}")
 
@@ -490,7 +520,8 @@ class Records:
         texts = map(tres_text, table["TRES"], table["ReqTRES"], table["ReqMem"], nodes, cpus)
         takes = self.result.jobs.takes.codes(list(map(takes_of, texts)))
         joules = np.array(list(map(joules_in, table["TRES"], table["Energy"])), np.float32)
-        return {"beside": table.beside(), "takes": takes, "joules": joules}
+        beside = table.beside(table.paused(columns["start_s"], columns["end_s"]))
+        return {"beside": beside, "takes": takes, "joules": joules}
 
     def read(self, table: Table) -> None:
         """Add the records of ended jobs; count the others."""
@@ -574,7 +605,7 @@ class Records:
             if len(parts):
                 self._join(self._keep_last(parts, ("component",)))
             self._keep_last(_repeated(jobs["key"]))
-            for k, what in enumerate(BESIDE):
+            for k, what in enumerate((*BESIDE, PAUSED)):
                 self.result.unmodelled[what] += int(np.count_nonzero(jobs["beside"] & (1 << k)))
         jobs.extra = {name: column for name, column in jobs.extra.items() if name in TAKEN}
         return self.result
@@ -623,9 +654,9 @@ class Records:
         return among[kept]
 
     def _join(self, parts: NDArray[np.bool_]) -> None:
-        """Make one job of the components in these rows that have one id, user and name; it comes after all others."""
+        """Make one job of the components in these rows that have one id and user; it comes after all others."""
         jobs = self.result.jobs
-        order, starts = _grouped(jobs, np.flatnonzero(parts), SAME_JOB, then=("submit_s",))
+        order, starts = _grouped(jobs, np.flatnonzero(parts), SAME_PARTS, then=("submit_s",))
         submit_s = jobs["submit_s"][order].astype(np.int64)
         starts = np.union1d(starts, np.flatnonzero(np.diff(submit_s) > REQUEUED_S) + 1)
         order, starts = _by_first(order, starts)

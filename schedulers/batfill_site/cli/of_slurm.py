@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 SITE: dict[str, dict[str, Any]] = {
     "timezone": {"help": "The cluster's time zone, of dates without one, as Europe/Paris [default: UTC]."},
-    "slurm_version": {"help": "Its version of Slurm, whose rules and defaults hold [default: 22.05]."},
+    "slurm_version": {
+        "help": "Its version of Slurm, whose rules and defaults hold [default: 22.05, or the last with its options]."
+    },
     "windows": {
         "type": FILE,
         "help": "Nodes that were reserved or down, as CSV: nodes,begin,end and, if known before, announced.",
@@ -40,6 +42,8 @@ RUNS = click.option("--runs", type=Whole(5, LARGEST), help="Runs of the model of
 def require_one_kind(site: Mapping[str, Any], own: set[str], both: set[str]) -> None:
     """Refuse options of the other kind of question: about one pool, or about a site's Slurm.
 
+    Also refuse to write one of the files that slurm.conf leads to.
+
     Args:
         site: what `site_options` collected.
         own: the command's own parameters about a site's Slurm.
@@ -52,3 +56,8 @@ def require_one_kind(site: Mapping[str, Any], own: set[str], both: set[str]) -> 
         raise BatfillError(f"{other[0]}: it belongs to one pool, and --slurm-conf has the site's Slurm; leave it out")
     if other:
         raise BatfillError(f"{other[0]}: it belongs to a site's Slurm; give its slurm.conf with --slurm-conf, too")
+    if slurm and (out := context.params.get("out")) is not None:
+        from batfill.base.files import require_other
+        from batfill_site.slurm.conf import files_of
+
+        require_other("--out", out, files_of(site["slurm_conf"]))

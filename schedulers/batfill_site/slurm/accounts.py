@@ -17,7 +17,9 @@ Columns = dict[str, str]  # texts by `column`
 DUMPED = re.compile(r"(Cluster|Parent|Account|User)\s+-\s+(['\"]?)(.*?)\2(?::(.*))?")
 SPECIFICATION = re.compile(r"((?:'[^']*'|\"[^\"]*\"|(?<=gres/gpu):|[^:])+)")  # a type of GPU follows a colon, too
 TRES = {"cpu": "cpus", "node": "nodes", "mem": "memory_mb", "gres/gpu": "gpus"}
-NOT_MODELLED = re.compile("grp(wall|tresm|tresr|submit|jobsacc).*|max(tresm|tresr|submit|jobsacc).*", re.IGNORECASE)
+NOT_MODELLED = re.compile(
+    "grpwall|(grp|max)(tres[mr]|submit|jobsacc|cpu|node|mem).*|maxtres(p[jn]|per[jn].*)?|min(tres|prio).*"
+)
 
 
 def tres(text: str) -> dict[str, int | None]:
@@ -89,12 +91,13 @@ def read_accounts(paths: Iterable[Path]) -> Accounts:
     Raises:
         WorkloadError: a file is none of these, or a value in it is wrong.
     """
-    read, shareless, missing = Accounts({}, {}, []), list[str](), dict[str, None]()
+    read, shareless, missing, flags = Accounts({}, {}, []), list[str](), dict[str, None](), dict[str, None]()
     for where, kind, every in chain.from_iterable(map(records, paths)):
         columns = {key: text for key, text in every.items() if text}
         missing |= {key: None for key, text in columns.items() if NOT_MODELLED.fullmatch(key) and text not in OFF}
         if kind == "qos":
             name = columns["name"]
+            flags |= dict.fromkeys(f"{flag.strip()} ({name})" for flag in columns.get("flags", "").split(",") if flag)
             read.qos[name], others = with_texts(read.qos.get(name, Qos(name)), QOS_ROWS, where, columns)
         else:
             account, user = every["account"], every["user"]
@@ -110,8 +113,12 @@ def read_accounts(paths: Iterable[Path]) -> Accounts:
         missing |= dict.fromkeys(others)
     parents = dict.fromkeys(name for each in read.associations.values() for name in (each.account, each.parent))
     shareless += [name for name in parents if name not in ("", "root") and (name, "") not in read.associations]
-    said = {"without shares of their own, 1 assumed": shareless, "limits that are not modelled": missing}
-    read.warnings.extend(f"associations: {what}: {listed(names)}" for what, names in said.items() if names)
+    said = {
+        "associations: without shares of their own, 1 assumed": shareless,
+        "associations: limits that are not modelled": [*missing],
+        "QOS: flags that are not modelled": [*flags],
+    }
+    read.warnings.extend(f"{what}: {listed(names)}" for what, names in said.items() if names)
     return read
 
 

@@ -104,7 +104,7 @@ class SlurmWhatIf(Keyed):
     never: list[int]  # how many other jobs never start under each configuration
     mean_wait_s: Floats  # (configurations, runs)
     logged: Logged | None  # None if no wait is known
-    assumed: str  # of shares, and how to give them; "" for nothing
+    assumed: str  # of the version and of shares, and how to give them; "" for nothing
     settings: dict[str, Any]  # the options of `slurm`
     inputs: dict[str, str]  # files and their sha256
     warnings: tuple[str, ...]

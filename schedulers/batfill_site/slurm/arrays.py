@@ -22,6 +22,7 @@ from batfill_site.slurm.site import NEW_RULES, Association, Floats, Ints, Limits
 
 NO_LIMIT = 2**62
 NO_LIMIT_IF_0 = ("partition_job_depth", "sched_max_job_start", "bf_max_job_test", "bf_max_job_start")
+LONGEST = 4096  # characters of a constraint
 SLOT_KEYS = 2**21  # of all slots together
 ROOM = 64  # intervals of a plan, at first
 TOO_LONG = "their limit is longer than their partition, QOS or association allows (MaxTime, MaxWall)"
@@ -86,40 +87,24 @@ class Asked:
 
 
 def featured(site: Site, constraint: str) -> set[int]:
-    """The nodes with these features: & or a comma goes before |; brackets are parentheses.
+    """The nodes with these features: & or a comma goes before |; brackets are parentheses. None has an odd feature."""
+    inner: dict[str, set[int]] = {}  # what was in brackets, by what stands in its place
 
-    Raises:
-        WorkloadError: the constraint cannot be read.
-    """
-    tokens = re.findall(r"[&,|()\[\]]|[^&,|()\[\]\s]+", re.sub(r"\*\d+", "", constraint))
+    def having(feature: str) -> set[int]:
+        return inner[feature] if feature in inner else {i for i, n in enumerate(site.nodes) if feature in n.features}
 
-    def joined(signs: str, term: Callable[[], set[int]], join: Callable[..., set[int]]) -> set[int]:
-        found = [term()]
-        while tokens and tokens[0] in signs:
-            tokens.pop(0)
-            found.append(term())
-        return join(*found)
+    def any_of(text: str) -> set[int]:
+        every = ([having(one.strip()) for one in re.split("[&,]", each)] for each in text.split("|"))
+        return set.union(*(set.intersection(*sets) for sets in every))
 
-    def any_of() -> set[int]:
-        return joined("|", lambda: joined("&,", one, set.intersection), set.union)
+    def in_place(match: re.Match[str]) -> str:
+        inner[name := f"\0{len(inner)}\0"] = any_of(match[1])
+        return name
 
-    def one() -> set[int]:
-        token = tokens.pop(0)
-        if token in ("(", "["):
-            inner = any_of()
-            tokens.pop(0)
-            return inner
-        if token in "&,|)]":
-            raise IndexError
-        return {i for i, node in enumerate(site.nodes) if token in node.features}
-
-    try:
-        found = any_of() if constraint else set(range(len(site.nodes)))
-    except IndexError:
-        tokens = [constraint]
-    if tokens:
-        raise WorkloadError(f"constraint {constraint!r}: not understood; write features with &, | and ()")
-    return found
+    text, replaced = re.sub(r"\*\d+", "", constraint)[:LONGEST], 1
+    while replaced:  # the innermost first
+        text, replaced = re.subn(r"[(\[]([^()\[\]]*)[)\]]", in_place, text)
+    return any_of(text) if constraint else set(range(len(site.nodes)))
 
 
 def memory_of(jobs: SlurmJobs) -> Ints:
@@ -129,6 +114,7 @@ def memory_of(jobs: SlurmJobs) -> Ints:
 
 def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
     """The jobs that can start if the site is empty, and a sentence for each reason why others are left out."""
+    jobs = replace(jobs, gpu_type=tuple("" if kind in site.mixed else kind for kind in jobs.gpu_type))
     numbers = (jobs.nodes, jobs.cpus_per_node, memory_of(jobs), jobs.gpus_per_node)
     needs = zip(jobs.partition, jobs.constraint, *(each.tolist() for each in numbers), jobs.gpu_type, strict=True)
     too_long = jobs.limit_s > longest_s(site, jobs, *share_arrays(site, jobs)[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -17,31 +18,56 @@ from batfill.base.files import any_length, readable
 from batfill.model.dates import date_of
 from batfill_site.accounting.record_text import lines_of
 from batfill_site.slurm.accounts import read_accounts
-from batfill_site.slurm.hosts import by_name, expand
-from batfill_site.slurm.options import MISSING, PARTITION_ROWS, Option, listed, rows, settings_of, value, whole, words
+from batfill_site.slurm.hosts import MOST, by_name, expand, numbers
+from batfill_site.slurm.options import (
+    DROPPED,
+    HARMLESS,
+    OFF,
+    PARTITION_ROWS,
+    SHARED,
+    Option,
+    listed,
+    rows,
+    settings_of,
+    value,
+    whole,
+    words,
+)
 from batfill_site.slurm.site import Node, Partition, Site, Window
 
 COMMENT = re.compile(r"(?<!\\)#.*")
 PAIR = re.compile(r"([A-Za-z]\w*)\s*[+-]?=+(?:\s+(?!\w+\s*=))?(\"[^\"]*\"|\S*)(?:\s+|$)")  # a text may be empty
 IN_PARENTHESES = re.compile(r"\(.*?\)")
-GRES = re.compile(r"(\w+)(?::(?!no_consume)([A-Za-z_][^:]*))?(?::no_consume)?(?::([0-9]{1,9}))?[kmg]?", re.IGNORECASE)
+GRES = re.compile(  # a name, a type, which is no number, and a number
+    r"([\w.-]+)(?::(?!no_consume)(?![0-9]+[kmgtp]?$)([^:]+))?(?::no_consume)?(?::([0-9]{1,9})([kmgtp]?))?",
+    re.IGNORECASE,
+)
 DOWN = ("down", "drain", "fail", "future")  # how the states of nodes begin that take no jobs
 
 
 def gres(text: str) -> dict[tuple[str, str], int]:
-    """The amounts of generic resources by name and type: gpu:2, gpu:a100:4(S:0-1), gpu:no_consume:2."""
+    """The amounts of generic resources by name and type: gpu:2, gpu:1g.10gb:4(S:0-1), gpu:no_consume:2, local:2T."""
     found: dict[tuple[str, str], int] = {}
     for item in filter(None, IN_PARENTHESES.sub("", text).split(",")):
         if (match := GRES.fullmatch(item)) is None:
             raise ValueError("is not a list such as gpu:2 or gpu:a100:4")
         key = (match[1].lower(), match[2] or "")
-        found[key] = found.get(key, 0) + int(match[3] or 1)
+        found[key] = found.get(key, 0) + int(match[3] or 1) * 1024 ** " kmgtp".index((match[4] or " ").lower())
     return found
+
+
+def cpu_list(text: str) -> frozenset[int]:
+    """The CPUs in a list such as 0-1,16."""
+    try:
+        return frozenset(map(int, numbers(text)))
+    except ValueError:
+        raise ValueError("is not a list of CPUs such as 0-1,16") from None
 
 
 PARTS = ("boards", "sockets", "socketsperboard", "corespersocket", "threadspercore", "corespeccount", "memspeclimit")
 NODE_ROWS = rows(
     *(Option(name, name, whole) for name in PARTS),
+    Option("CpuSpecList", "cpuspeclist", cpu_list),
     Option("CPUs Procs", "cpus", whole),
     Option("RealMemory", "memory_mb", whole),
     Option("Weight", "weight", whole),
@@ -52,6 +78,12 @@ NODE_ROWS = rows(
 
 ROWS_OF = {"nodename": NODE_ROWS, "partitionname": PARTITION_ROWS}
 VERSION = "22.05"
+NO_GPUS = (
+    "nodes have GPUs (Gres), but AccountingStorageTRES lacks gres/gpu: sacct prints jobs' GPUs in SubmitLine alone; "
+    "set AccountingStorageTRES=gres/gpu"
+)
+MOST_FILES = 300  # that a configuration includes
+MOST_CPUS = 20_000_000  # and GPUs: more is a typing error, and would fill the memory
 DATES = ("begin", "end", "announced")  # of a window
 REMEDY = "write the columns nodes,begin,end, and announced if it is known before; a list of nodes in double quotes"
 LIMITS = ("group", "each", "per_user", "per_account", "max_wall_s")
@@ -72,33 +104,48 @@ class Line(NamedTuple):
         """The nodes in the list of this name."""
         return expand(self.text(key), self.where) if self.text(key) not in ("", "(null)") else []
 
-    def fields(self, known: Mapping[str, Option], others: list[str]) -> dict[str, Any]:
-        """The fields that the line sets; names of what is not modelled are added to `others`."""
+    def fields(self, others: dict[str, None]) -> dict[str, Any]:
+        """The fields that a line of nodes or a partition sets; what is not modelled is added to `others`."""
         found: dict[str, Any] = {}
-        for key, (name, text) in self.pairs.items():
-            if key in known and text not in ("", "(null)"):
-                found |= value(known[key], self.where, text)
-            elif MISSING.fullmatch(key) and name not in others:
-                others.append(name)
+        known, harmless = ROWS_OF[self.kind], HARMLESS[self.kind].split()
+        for key, (name, text) in sorted(
+            self.pairs.items(), key=lambda pair: pair[0] != "priority"
+        ):  # parts override it
+            pair = f"{key}={text}".lower()
+            if SHARED.fullmatch(pair):
+                others[f"{name}={text}"], text = None, "NO"
+            if key in known:
+                found |= value(known[key], self.where, text) if text not in ("", "(null)") else {}
+            elif key not in harmless and pair not in harmless and text.lower() not in OFF:
+                others[name] = None
         return found
 
 
-def lines_in(path: Path, within: tuple[Path, ...] = ()) -> Iterator[Line]:
-    """The lines of a configuration and of the files that it includes, which are relative to the first file's folder."""
-    begun, start = "", 0
+def lines_in(path: Path, within: tuple[Path, ...] = (), found: list[Path] | None = None) -> Iterator[Line]:
+    """The lines of a configuration and of the files that it includes, which are relative to the first file's folder.
+
+    The files are added to `found`.
+    """
+    begun, start, found = "", 0, [] if found is None else found
+    found.append(path)
     for number, raw in chain(lines_of(path), [(0, "")]):  # the last line may end with a backslash, too
         text, start = COMMENT.sub("", raw).rstrip(), start if begun else number
         if text.endswith("\\"):
             begun += text[:-1] + " "
             continue
         text, begun, where = (begun + text).strip(), "", f"{path}:{start}"
-        if found := re.fullmatch(r"include\s+(\S+)", text, re.IGNORECASE):
-            other = (*within, path)[0].parent / found[1]
-            if other in (*within, path) or not other.is_file():
-                wrong = "includes itself" if other.is_file() else f"{other}, which it includes, does not exist"
-                raise WorkloadError(f"{where}: {wrong}; copy the site's files into one folder")
-            yield from lines_in(other, (*within, path))
-            continue
+        if match := re.fullmatch(r"include\s+(\S+)", text, re.IGNORECASE):
+            other = (*within, path)[0].parent / match[1]
+            if not os.path.isfile(other):  # noqa: PTH113 - Path's raises an OSError for a name that is too long
+                wrong = f"{other!s:.200}, which it includes, does not exist"
+            elif other in (*within, path):
+                wrong = "includes itself"
+            elif len(found) > MOST_FILES:
+                wrong = f"more than {MOST_FILES} files are included"
+            else:
+                yield from lines_in(other, (*within, path), found)
+                continue
+            raise WorkloadError(f"{where}: {wrong}; copy the site's files into one folder")
         pairs, place = dict[str, tuple[str, str]](), 0
         while place < len(text):
             if (pair := PAIR.match(text, place)) is None:
@@ -106,6 +153,16 @@ def lines_in(path: Path, within: tuple[Path, ...] = ()) -> Iterator[Line]:
             pairs[pair[1].lower()], place = (pair[1], pair[2].strip('"')), pair.end()
         if pairs:
             yield Line(where, next(iter(pairs)), pairs)
+
+
+def files_of(slurm_conf: Path) -> list[Path]:
+    """The files that `read_site` reads for a slurm.conf."""
+    found: list[Path] = []
+    for path in (slurm_conf, slurm_conf.with_name("topology.conf"), slurm_conf.with_name("gres.conf")):
+        if path == slurm_conf or path.is_file():
+            for _ in lines_in(path, (), found):
+                pass
+    return found
 
 
 def version_of(text: str) -> tuple[int, int]:
@@ -122,29 +179,30 @@ def read_site(
     accounts: Iterable[Path | str] = (),
     sshare: Path | str | None = None,
     windows: Path | str | None = None,
-    slurm_version: str = VERSION,
+    slurm_version: str | None = None,
 ) -> Site:
     """The site that a slurm.conf describes; the files are those of `batfill.slurm`.
 
     Raises:
         BatfillError: a file is missing, a line is wrong, or it asks for what is not modelled.
     """
-    version = version_of(slurm_version)
+    version = None if slurm_version is None else version_of(slurm_version)
     path, known = Path(slurm_conf), read_accounts(map(Path, [*accounts, *([] if sshare is None else [sshare])]))
     described, lines, down = dict[str, dict[str, Any]](), dict[str, tuple[Line, dict[str, Any]]](), set[str]()
     usual: dict[str, dict[str, Any]] = {"nodename": {}, "partitionname": {}}  # of DEFAULT lines
-    others, given, groups = list[str](), list[tuple[str, str, str]](), {"ALL": list[str]()}
+    others, given, groups = dict[str, None](), list[tuple[str, str, str]](), dict[str, list[str]]()
     for line in lines_in(path):
         name = line.text(line.kind)
         if line.kind in usual:
-            fields = usual[line.kind] | line.fields(ROWS_OF[line.kind], others)
+            fields = usual[line.kind] | line.fields(others)
             if name.upper() == "DEFAULT":
                 usual[line.kind] = fields
             elif line.kind == "partitionname":
                 lines[name] = (line, fields)
             else:
                 described |= dict.fromkeys(line.hosts("nodename"), fields)
-                groups["ALL"] = list(described)
+                if len(described) > MOST:
+                    raise WorkloadError(f"{line.where}: the site has more than {MOST:,} nodes; correct its lists")
         elif line.kind == "nodeset":
             having = [host for host in described if line.text("feature") in described[host].get("features", ())]
             groups[name] = line.hosts("nodes") + having
@@ -154,34 +212,51 @@ def read_site(
             down |= {*line.hosts(line.kind)}
     if not described or not lines:
         raise WorkloadError(f"{path}: it has no {'partitions' if described else 'nodes'}; give the whole slurm.conf")
+    groups["ALL"] = list(described)
     types = types_of(path.with_name("gres.conf"), described)
-    nodes = tuple(node_of(name, described[name], types[name]) for name in sorted({*described} - down, key=by_name))
+    texts = {name.lower(): text for _, name, text in given}
+    cores = not {"cr_core", "cr_core_memory"}.isdisjoint(words(texts.get("selecttypeparameters", "cr_core_memory")))
+    names = sorted({*described} - down, key=by_name)
+    nodes = tuple(node_of(name, described[name], types[name], cores=cores) for name in names)
+    if sum(node.cpus + node.gpus for node in nodes) > MOST_CPUS:
+        raise WorkloadError(f"{path}: its nodes have more than {MOST_CPUS:,} CPUs and GPUs; correct their numbers")
     partitions = []
     for name, (line, fields) in lines.items():
         hosts = {host for item in line.hosts("nodes") for host in groups.get(item, [item])}
         if unknown := sorted(hosts - {*described}, key=by_name):
             raise WorkloadError(f"{line.where}: partition {name} has {listed(unknown)}, which no NodeName line has")
         partitions.append(Partition(name, tuple(sorted(hosts - down, key=by_name)), **fields))
-    settings, warnings = settings_of(given, version, str(path))
-    texts = {name.lower(): text for _, name, text in given}
+    dated = {DROPPED[key]: name for _, name, _ in given if (key := name.lower()) in DROPPED}
+    latest = min(dated, default=VERSION)
+    of = f", the last with {dated[latest]}" if dated else ""
+    settings, warnings = settings_of(given, version or version_of(latest), str(path))
     switches = switches_of(path.with_name("topology.conf"), texts.get("topologyplugin", "none"), nodes)
     associations, qos = tuple(known.associations.values()), tuple(known.qos.values())
     enforced = {"limits", "safe", "all"} & {*words(texts.get("accountingstorageenforce", ""))}
     limited = {str(each[0]): None for each in (*associations, *qos) if not enforced and each != unlimited(each)}
     if limited:
         associations, qos = tuple(map(unlimited, associations)), tuple(map(unlimited, qos))
+    tracked = any(name.lower() == "accountingstoragetres" and "gres/gpu" in text.lower() for _, name, text in given)
     used, below = {name for each in partitions for name in each.nodes}, {name for leaf in switches for name in leaf}
     said = {
-        "on lines of nodes or partitions, not modelled": others,
-        "nodes with several types of GPUs, taken as one": [name for name, kinds in types.items() if len(kinds) > 1],
+        "on lines of nodes or partitions, unknown or not modelled": others,
+        "nodes with several types of GPUs, which count as one": [
+            name for name, kinds in types.items() if len(kinds) > 1
+        ],
         "nodes that are down, left out": sorted(down & {*described}, key=by_name),
         "nodes that no partition has": [node.name for node in nodes if node.name not in used],
         "nodes below no switch": [node.name for node in nodes if switches and node.name not in below],
         "limits that AccountingStorageEnforce does not enforce, left out": limited,
     }
     warnings += tuple(f"{path}: {what}: {listed(names)}" for what, names in said.items() if names)
+    if not tracked and any(node.gpus for node in nodes):
+        warnings += (f"{path}: {NO_GPUS}",)
     site = Site(nodes=nodes, partitions=tuple(partitions), switches=switches, settings=settings)
     site = replace(site, associations=associations, qos=qos, warnings=(*warnings, *known.warnings))
+    mixed = frozenset[str]().union(*(types[node.name] for node in nodes if len(types[node.name]) > 1)) - {""}
+    site = replace(site, mixed=mixed)
+    if version is None:
+        site = replace(site, assumed=f"Slurm {latest}{of}: give --slurm-version if it is another")
     return site if windows is None else replace(site, windows=read_windows(Path(windows), site))
 
 
@@ -191,14 +266,18 @@ def unlimited(entry: Any) -> Any:
     return entry._replace(**{name: usual[name] for name in LIMITS if name in usual})
 
 
-def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str]) -> Node:
-    """The node with these fields of its line."""
+def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str], *, cores: bool) -> Node:
+    """The node with these fields of its line; `cores`: whether jobs take whole cores."""
     get, (gpu_type, *others) = fields.get, types or [""]
     threads = get("threadspercore", 1)
     sockets = get("sockets", get("boards", 1) * get("socketsperboard", 1))
-    cpus = get("cpus", sockets * get("corespersocket", 1) * threads) - get("corespeccount", 0) * threads
+    cores = sockets * get("corespersocket", 1)
+    cpus = get("cpus", cores * threads)
+    per_core = max(min(threads, cpus // max(cores, 1)), 1)
+    cpus -= per_core * max(get("corespeccount", 0), len({cpu // per_core for cpu in get("cpuspeclist", ())}))
     gpus = sum(amount for (what, _), amount in get("gres", {}).items() if what == "gpu")
     known = {key: fields[key] for key in ("features", "weight") if key in fields}
+    known |= {"threads": per_core} if cores else {}
     memory_mb = get("memory_mb", 1) - get("memspeclimit", 0)
     return Node(name, max(cpus, 1), max(memory_mb, 1), gpus, "" if others else gpu_type, **known)
 
@@ -206,10 +285,10 @@ def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str]) -> Node:
 def types_of(path: Path, nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, set[str]]:
     """The types of each node's GPUs: those of slurm.conf, or of gres.conf if that has none."""
     types = {name: {kind for what, kind in fields.get("gres", {}) if what == "gpu"} for name, fields in nodes.items()}
-    untyped = [name for name, kinds in types.items() if kinds == {""}]
+    untyped = {name for name, kinds in types.items() if kinds == {""}}
     for line in lines_in(path) if untyped and path.is_file() else ():
         if line.text("name").lower() == "gpu" and line.text("type"):
-            for name in {*line.hosts("nodename")} & {*untyped} if line.text("nodename") else untyped:
+            for name in untyped.intersection(line.hosts("nodename")) if line.text("nodename") else untyped:
                 types[name] = types[name] - {""} | {line.text("type")}
     return types
 

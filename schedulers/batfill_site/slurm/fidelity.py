@@ -130,7 +130,7 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
             "source_sha256": digest(path),
             "procs": site.cpus,
             "jobs": len(jobs),
-            "warnings": [*site.warnings, *jobs.warnings, *never],
+            "warnings": [*site.notes, *jobs.warnings, *never],
         },
         results={
             "scores": scores,

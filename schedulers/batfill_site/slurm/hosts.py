@@ -8,7 +8,7 @@ from itertools import product
 
 from batfill.base.errors import WorkloadError
 
-MOST = 1_000_000  # names of one list: more is a typing error, and would fill the memory
+MOST = 100_000  # nodes of a list, and of a site: more is a typing error, and would fill the memory
 ITEM = re.compile(r"(?:[^][,\s]|\[[0-9][0-9,-]*\])+")
 
 
@@ -47,6 +47,7 @@ def numbers(text: str) -> list[str]:
     return found
 
 
-def by_name(name: str) -> tuple[tuple[str, int], ...]:
-    """The key that sorts nodes by name, numbers in it by their value: n2 before n10."""
-    return tuple((text, int(number or -1)) for text, number in re.findall(r"([^0-9]*)([0-9]*)", name))
+def by_name(name: str) -> tuple[tuple[str, bool, int, str], ...]:
+    """The key that sorts nodes by name, numbers in it by their value, of any length: n2 before n10."""
+    parts = ((text, number != "", number.lstrip("0")) for text, number in re.findall(r"([^0-9]*)([0-9]*)", name))
+    return tuple((text, counts, len(digits), digits) for text, counts, digits in parts)

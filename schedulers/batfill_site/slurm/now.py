@@ -17,7 +17,7 @@ from batfill_site.accounting.slurm import Head, Table, status_of
 from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.jobs import COMMAND, READ, SlurmRecords
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
-from batfill_site.starts.site_state import slurm_fields, tasks_of
+from batfill_site.starts.site_state import CUT, slurm_fields, tasks_of
 
 FAR = LAST_S - 1  # when a job that waits starts, and one that runs ends, while the records are read
 OVER = "COMPLETING"  # has freed what it held
@@ -36,6 +36,7 @@ SCONTROL = {
     "Constraints": "Features",
     "State": "JobState",
 }
+ASKED = {"-N": "NumNodes", "-n": "NumTasks", "-w": "ReqNodeList", "-x": "ExcNodeList", "-p": "Partition"}
 
 
 class Now(NamedTuple):
@@ -55,9 +56,14 @@ class _Live(SlurmRecords):
     live = True  # whether to read jobs that have not ended
     seen_s = 0.0  # the last date at which a job has run
 
+    def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:
+        super().__init__(result, limits)
+        self.left_out: dict[str, str] = {}  # and why
+
     def read(self, table: Table) -> None:
         """Add the records; a job that waits starts and ends at `FAR`, and one that runs ends there."""
         columns, far = table.columns, str(FAR)
+        columns.pop("Elapsed", None)  # of a job that runs, whose end is not known
         live = (each(table["State"], status_of) == NOT_ENDED) & self.live
         for name in ("Start", "End", "State", "NodeList", "AllocCPUS", "AllocTRES", "Eligible"):
             columns[name] = list(table[name])
@@ -85,11 +91,17 @@ class _Live(SlurmRecords):
             memory = {name: fields.get(f"MinMemory{name}", "0") for name in ("CPU", "Node")}
             row["ReqMem"] = next((text + name[0].lower() for name, text in memory.items() if text != "0"), "")
             alone = " --exclusive" * (fields.get("OverSubscribe", fields.get("Shared")) == "NO")
-            row["SubmitLine"] = f"sbatch -N {row['NNodes'] or 1} --nice={fields.get('Nice', '0')}{alone}"
+            asked = {option: fields.get(name, "") for option, name in ASKED.items()}
+            if asked["-n"] and "-" not in asked["-N"]:  # Slurm's own number, of a job that did not name one
+                asked["-N"] = ""
+            options = "".join(f" {option} {text}" for option, text in asked.items() if text and text not in NONE)
+            row["SubmitLine"] = f"sbatch{options} --nice={fields.get('Nice', '0')}{alone}"
             if ran_s := clock_seconds(fields.get("RunTime", ""), bare=1):
                 start_s = float(read_times([row["Start"]], self.clock).seconds[0])
                 self.seen_s = max(self.seen_s, start_s + ran_s if start_s > 0 else 0.0)
-            rows += [[*(row | {"JobID": name}).values()] for name in tasks_of(path, row["JobID"])]
+            named = tasks_of(row["JobID"])
+            self.left_out |= {} if named else {row["JobID"]: CUT}
+            rows += [[*(row | {"JobID": name}).values()] for name in named]
         if not rows:
             raise WorkloadError(f"{path}: no job in it runs or waits; give what `scontrol show job` prints")
         self.read(head.table(rows))
@@ -141,7 +153,9 @@ def read_now(
         )
     end_s = np.where(waits | runs, np.nan, ends_s)
     run_s = np.where(runs, now_s - jobs.started_s, jobs.run_s)
-    left_out = {name: reasons[name] for name in np.array(jobs.ids, object)[waits & jobs.held].tolist()}
+    left_out = records.left_out | {
+        name: reasons[name] for name in np.array(jobs.ids, object)[waits & jobs.held].tolist()
+    }
     kept = set(jobs.ids)
     lost = [name for name, start_s in zip(whole.ids, whole.started_s.tolist(), strict=True) if start_s == FAR]
     left_out |= {name: "it cannot start in the model" for name in lost if name not in kept}

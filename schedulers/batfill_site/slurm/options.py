@@ -101,7 +101,7 @@ WEIGHTS = ("Age", "Assoc", "Fairshare", "Partition", "QOS")
 DEPTHS = ("default_queue_depth", "partition_job_depth", "sched_max_job_start")
 COUNTS = (*DEPTHS, "bf_min_prio_reserve", "bf_job_part_count_reserve")
 MOST_JOBS = ("user", "part", "user_part", "assoc", "start", "array_resv")
-flag = partial(one_of, values={"yes": True, "no": False, "1": True, "0": False})
+flag = partial(one_of, values=dict.fromkeys(("yes", "true", "1"), True) | dict.fromkeys(("no", "false", "0"), False))
 some, some_time, longest = partial(whole, least=1), partial(duration, least_s=1.0), partial(limit, read=duration)
 
 ROWS = rows(
@@ -129,6 +129,7 @@ ROWS = rows(
     *(Option(name, name, whole) for name in (*COUNTS, *(f"bf_max_job_{name}" for name in MOST_JOBS))),
 )
 PARTITION_ROWS = rows(
+    Option("Priority", "", lambda text: dict.fromkeys(("tier", "job_factor"), whole(text))),
     Option("PriorityTier", "tier", whole),
     Option("PriorityJobFactor", "job_factor", whole),
     Option("MaxTime", "max_time_s", longest),
@@ -147,14 +148,29 @@ REFUSED = {
     "schedulerparameters": "set its keys by themselves, as bf_interval=60",
 }
 # `conf` reads them.
-ELSEWHERE = ("topologyplugin", "accountingstorageenforce", "defmempercpu", "defmempernode")
+ELSEWHERE = ("topologyplugin", "accountingstorageenforce", "accountingstoragetres", "defmempercpu", "defmempernode")
+# On lines of nodes and partitions: what decides no start of a job that the log has in this partition, with this memory
+# and this limit. All others that have no row are named.
+HARMLESS = {
+    "nodename": "nodename bcastaddr cpubind nodeaddr nodehostname port reason state tmpdisk",
+    "partitionname": "partitionname nodes allocnodes allowaccounts allowgroups allowqos alternate cpubind default "
+    "defaulttime defmempercpu defmempernode denyaccounts denyqos disablerootjobs gracetime hidden minnodes=1 reqresv "
+    "resumetimeout rootonly state=up suspendtimeout",
+}
+SHARED = re.compile("(oversubscribe|shared)=(yes|force)(:(?!0*1$)[0-9]+)?", re.IGNORECASE)  # of several jobs on a CPU
+# The last version that knows an option. A site may have kept the line for longer: the version is assumed, and stated.
+DROPPED = {
+    **dict.fromkeys(("cryptotype", "memlimitenforce"), "18.08"),
+    **dict.fromkeys(("checkpointtype", "fastschedule", "jobcheckpointdir"), "19.05"),
+    "sallocdefaultcommand": "20.02",
+    "accountingstorejobcomment": "20.11",
+}
 # Can change starts, and is not modelled. What is in no table is of timers, logs, accounting or the launch of jobs.
 MISSING = re.compile(
     "completewait|def(cpu|mem)pergpu|maxmemper.*|mcsplugin|nodefeaturesplugins|overtimelimit|prioritysitefactorplugin|"
     "suspend(program|time)|topologyparam|bf_(?!allow|continue|max_time|node_space|yield).*|assoc_limit_stop|"
     "defer_batch|delay_boot|extra_constraints|max_switch_wait|reduce_completing_frag|sched_min_interval|"
-    "spec_cores_first|time_min_as_soft_limit|incr_only|no_normal_.*|ticket_based|cr_(one_task|pack|socket).*|ll_.*|"
-    "maxcpusper.*|minnodes|lln|exclusive(user|topo)"  # of partitions
+    "spec_cores_first|time_min_as_soft_limit|incr_only|no_normal_.*|ticket_based|cr_(one_task|pack|socket).*|ll_.*"
 )
 
 

@@ -38,6 +38,7 @@ class Node(NamedTuple):
     gpu_type: str = ""
     features: frozenset[str] = frozenset()
     weight: int = 1
+    threads: int = 1  # CPUs that a job takes together: those of a core with CR_Core
 
 
 class Limits(NamedTuple):
@@ -175,6 +176,8 @@ class Site:
     settings: Settings = Settings()
     windows: tuple[Window, ...] = ()
     warnings: tuple[str, ...] = ()  # what was assumed, or is not modelled; a sentence each
+    assumed: str = ""  # the version, if it was not given
+    mixed: frozenset[str] = frozenset()  # types of GPUs that share nodes with others: jobs of these take any
 
     @cached_property
     def cpus(self) -> int:
@@ -195,6 +198,11 @@ class Site:
     def qos_of(self) -> dict[str, Qos]:
         """The QOS by their names."""
         return {each.name: each for each in self.qos}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed of the version, and the warnings."""
+        return (*([f"assumed: {self.assumed}"] if self.assumed else ()), *self.warnings)
 
     @property
     def max_times_s(self) -> dict[str, float]:

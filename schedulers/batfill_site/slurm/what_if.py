@@ -24,7 +24,7 @@ from batfill_site.score import score
 from batfill_site.slurm.accounts import ASSOCIATION_ROWS, QOS_ROWS, column, with_texts
 from batfill_site.slurm.answer import Group, Logged, Outcome, Payers, SlurmWhatIf
 from batfill_site.slurm.arrays import possible
-from batfill_site.slurm.conf import VERSION, read_site
+from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import (
     FEWEST_RUNS,
     OTHERS,
@@ -64,7 +64,7 @@ def slurm(
     accounts: Sequence[str | Path] = (),
     sshare: str | Path | None = None,
     windows: str | Path | None = None,
-    slurm_version: str = VERSION,
+    slurm_version: str | None = None,
     timezone: str | None = None,
     tau_s: float = TAU_S,
     seed: int = 0,
@@ -81,7 +81,7 @@ def slurm(
         accounts: what `sacctmgr dump` and `sacctmgr -P show qos` print: shares and limits.
         sshare: what `sshare -l` printed when the log begins: the usage before.
         windows: nodes that were reserved or down, as CSV with the columns nodes,begin,end and announced.
-        slurm_version: the site's, whose rules and defaults hold.
+        slurm_version: the site's, whose rules and defaults hold; by default 22.05, or the last with all of its options.
         timezone: the cluster's, of dates without one; by default UTC.
         tau_s: the bound of the bounded slowdown.
         seed: of what differs between runs.
@@ -101,7 +101,8 @@ def slurm(
         sites[change] = changed(site, change)
     jobs = read_jobs(logs, timezone=timezone, limits=site.max_times_s)
     files = [*logs, *(Path(file) for file in (slurm_conf, *accounts, sshare, windows) if file is not None)]
-    settings = {"runs": runs, "slurm_version": slurm_version, "timezone": timezone, "tau_s": tau_s, "seed": seed}
+    version = slurm_version or "{}.{:02}".format(*site.settings.version)
+    settings = {"runs": runs, "slurm_version": version, "timezone": timezone, "tau_s": tau_s, "seed": seed}
     return compared(logs[0].name, sites, jobs, settings, {str(file): digest(file) for file in files})
 
 
@@ -150,7 +151,7 @@ def compared(
         never=[int(one.sum()) for one in stuck],
         mean_wait_s=np.array([[mean_of(row) for row in wait] for wait in found]),
         logged=logged_of(jobs, found[0], tau_s),
-        assumed=NO_SHARES if fair and not first.associations else "",
+        assumed="; ".join(filter(None, (NO_SHARES * (fair and not first.associations), first.assumed))),
         settings=settings,
         inputs=inputs,
         warnings=(*left_out, *([NO_USAGE] if fair and not used else []), *jobs.warnings, *first.warnings),

@@ -244,4 +244,4 @@ def when_under_slurm(
     said = (now.reasons[row] for row in found.rows)
     reasons = tuple(WHY.get(each, f"Slurm's reason is {each}" if each else NO_REASON) for each in said)
     how = (site.cpus, int(moment.waits.sum()), forks, seed, forecast.calibrated_on)
-    return SlurmEstimates(shifted, reasons, about, now.now_s - first_s, *how, (*site.warnings, *jobs.warnings))
+    return SlurmEstimates(shifted, reasons, about, now.now_s - first_s, *how, (*site.notes, *jobs.warnings))

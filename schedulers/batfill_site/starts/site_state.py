@@ -146,7 +146,7 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
             raise WorkloadError(f"{path}: is not JSON ({error}); give a list of jobs") from None
         return (found.get("jobs"), found) if isinstance(found, dict) else (found, {})
     if re.search(r"^\s*JobId=\S+", text, re.MULTILINE):
-        return whole_jobs(path, (job for each in slurm_jobs(text) for job in of_slurm(path, each))), {}
+        return whole_jobs(path, (job for each in slurm_jobs(text) for job in of_slurm(each))), {}
     if text.strip() == NO_JOBS:
         return [], {}
     first = text.partition("\n")[0]
@@ -159,19 +159,20 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
     if not bars and re.match(r"\s*JOBID\s", first):
         raise WorkloadError(f"{path}: not all columns are here, or nothing divides them; {USE_SQUEUE}")
     theirs, remedy = (SACCT, USE_SACCT) if SACCT["id"] in names else (SQUEUE, USE_SQUEUE)
+    slurm = bars or theirs["id"] in names
     if not known.union(theirs.values()).intersection(names):
         what = f"begins with {first.strip()!r:.60}" if text.strip() else "is empty"
         raise WorkloadError(f"{path}: {what}, and not with the names of columns; give a job's {', '.join(NEEDED)}")
-    if missing := [name for name in theirs.values() if bars and name not in names]:
+    if missing := [name for name in theirs.values() if slurm and name not in names]:
         raise WorkloadError(f"{path}: no column {missing[0]}; {remedy}")
-    if other := [name for name in names if not bars and name not in known]:
+    if other := [name for name in names if not slurm and name not in known]:
         raise WorkloadError(f"{path}: column {other[0]!r:.60} is unknown; a job's are {', '.join(NAMES)}")
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values():
             raise WorkloadError(f"{path}:{number}: not as many values as the first line has names; is it truncated?")
-    if bars:
+    if slurm:
         named = ({ours: row[name].strip() for ours, name in theirs.items()} for row in rows)
-        return whole_jobs(path, (job for each in named for job in of_slurm(path, each))), {}
+        return whole_jobs(path, (job for each in named for job in of_slurm(each))), {}
     return rows, {}
 
 
@@ -334,6 +335,7 @@ NO_JOBS = "No jobs in the system"
 NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?")  # 5, 1-9 or 1-9:2
 CPUS = re.compile(r"([0-9]{1,9})([KM]?)(?:-[0-9]{1,9}[KM]?)?")  # 4, 2-4 while it waits, or 4K for 4096
 MOST_TASKS = 1_000_000
+CUT = "not each task of the array is named (scontrol: set SLURM_BITSTR_LEN=0; squeue: -r)"
 USE_SQUEUE = 'use squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"'
 USE_SACCT = "use sacct -aXP -S DATE -o JobID,User,State,ReqCPUS,Timelimit,Submit,Start,End,Reason"
 FREE_TEXT = ("Command=", "WorkDir=", "Std", "Comment=", "AdminComment=")  # how lines with a user's own words begin
@@ -371,9 +373,9 @@ def slurm_jobs(text: str) -> list[dict[str, Any]]:
     return [{ours: found.get(theirs, "") for ours, theirs in SCONTROL.items()} for found in slurm_fields(text)]
 
 
-def of_slurm(path: Path, job: dict[str, Any]) -> list[dict[str, Any]]:
+def of_slurm(job: dict[str, Any]) -> list[dict[str, Any]]:
     """A job of Slurm as a state has it, or the tasks of an array; none if it is over and did not run."""
-    state, ids = str(job["state"]).partition(" ")[0].partition("+")[0], tasks_of(path, job["id"])
+    state, ids = str(job["state"]).partition(" ")[0].partition("+")[0], tasks_of(job["id"])
     if cpus := CPUS.fullmatch(job["processors"]):
         job["processors"] = int(cpus[1]) * {"": 1, "K": 1024, "M": 1024**2}[cpus[2]]  # of a range the least
     if state in OVER:
@@ -382,6 +384,8 @@ def of_slurm(path: Path, job: dict[str, Any]) -> list[dict[str, Any]]:
         return [{**job, "id": name} for name in ids] if ran else []
     if state in RUNNING:
         return [{**job, "id": name, "end": ""} for name in ids]
+    if not ids:
+        return [{**job, "start": "", "end": "", "left_out": CUT}]
     reason = job["reason"].strip("()").partition(",")[0].replace("_", " ") if state == "PENDING" else state
     left_out = "" if reason in READY and state == "PENDING" else reason or "no state"
     return [{**job, "id": name, "start": "", "end": "", "left_out": left_out} for name in ids]
@@ -404,11 +408,10 @@ def whole_jobs(path: Path, jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any
     return list(found.values())
 
 
-def tasks_of(path: Path, name: str) -> list[str]:
+def tasks_of(name: str) -> list[str]:
     """The jobs that an id of Slurm stands for: 7_[1-3,5%2] for four tasks of an array, and any other for itself.
 
-    Raises:
-        WorkloadError: the tasks are not all named.
+    No job if the tasks are not all named.
     """
     array, among, tasks = name.partition("_[")
     if not among:
@@ -419,6 +422,6 @@ def tasks_of(path: Path, name: str) -> list[str]:
         first, last, step = numbers.groups() if numbers else ("1", "0", None)
         each = range(int(first), int(last or first) + 1, int(step or 1) or 1)
         if not each or len(found) + len(each) > MOST_TASKS:
-            raise WorkloadError(f"{path}: job {name:.40} does not name each task of its array; {USE_SQUEUE}")
+            return []
         found += each
     return [f"{array}_{task}" for task in found]
