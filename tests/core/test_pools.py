@@ -240,7 +240,7 @@ def test_pools_are_stated_as_they_may_be_given(text, again):
 
 
 @pytest.mark.compiled
-def test_a_share_is_of_what_all_processors_take_in_every_host(tmp_path):
+def test_a_share_is_of_what_all_processors_take_in_every_host():
     share, amount = bf.replay(SAMPLE, pool="power=80%@100W"), bf.replay(SAMPLE, pool="power=5.12kW@100W")
     assert np.array_equal(share.schedule.start_s, amount.schedule.start_s, equal_nan=True)
     assert np.array_equal(share.schedule.start_s, bf.replay(SAMPLE, pool="p=80%").schedule.start_s, equal_nan=True)
@@ -254,9 +254,6 @@ def test_a_share_is_of_what_all_processors_take_in_every_host(tmp_path):
     document = load_document(SAMPLE)
     live = starts_of_plugin(document, 64, pool="power=80%@100W")
     assert_same_starts(live, starts_of_plugin(document, 64, pool="power=5.12kW@100W"))
-    share.save(tmp_path / "x")
-    (page,) = bf.report([tmp_path / "x"], tmp_path / "x.html")
-    assert "5.12kW" in page.read_text().replace(" ", "") or '"capacity":5120' in page.read_text()
 
 
 def test_jobs_state_what_they_take_in_resources_or_fields_and_others_take_nothing(tmp_path):
