@@ -173,14 +173,14 @@ def pool_of(option: str, text: str) -> Pool:
         raise BatfillError(f"option {option}: {name} are the machine's own; --procs says how many there are")
     where = f"option {option}: {name}"
     if share := SHARE.fullmatch(there.strip()):
-        each, base = amount_of(where, takes or "1") if not takes or takes[0].isdigit() else (0, "")
-        if not each or not 0 < float(share[1]) <= 100:
+        part, base = amount_of(where, takes or "1") if not takes or takes[0].isdigit() else (0, "")
+        if not part or not 0 < float(share[1]) <= 100:
             raise BatfillError(
                 f"{where}: {text!r:.60} is not a share, up to 100%, of what all processors take; give an amount "
                 "for each, as power=80%@100W"
             )
         return Pool(
-            *(name, 0, each), skips=lacking == "skip", of_user=lacking == "user", base=base, share=float(share[1])
+            *(name, 0, part), skips=lacking == "skip", of_user=lacking == "user", base=base, share=float(share[1])
         )
     capacity, base = amount_of(where, there)
     if base == "J":
