@@ -32,6 +32,7 @@ STRATEGIES = {
     "DefinedAmountsUsedForEachValue": "parallel_homogeneous",
     "DefinedAmountsSpreadUniformly": "parallel_homogeneous_total",
 }
+STRATEGY_OF = {old: strategy for strategy, old in STRATEGIES.items()}
 
 
 def version_of(where: str, profiles: Mapping[str, Any]) -> int:
@@ -208,7 +209,7 @@ def profile_for_version_5(where: str, name: str, profile: Any, workload: str) ->
         )
     made = {key: value for key, value in profile.items() if key != "nb"} | {"type": NEW_TYPES[kind]}
     if kind == "parallel_homogeneous_total":
-        made[STRATEGY] = "DefinedAmountsSpreadUniformly"
+        made[STRATEGY] = STRATEGY_OF[kind]
     if kind == "delay":
         refuse_no_delay(where, profile)
     if "nb" in profile:  # the repetitions' name in Batsim up to 2.0
