@@ -4,10 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist image version-check lint docs try screens bench format clean
+.PHONY: run help test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist image version-check lint docs try screens bench format clean
 
 run: $(VENV)/.installed kernels  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
+
+help:  ## List what can be made
+	@sed -nE 's/^([a-z][a-z -]*):.*  ## (.*)/\1: \2/p' Makefile
 
 test: $(VENV)/.test kernels  ## Run the tests but the slow ones, one process per processor; ARGS="-m quick" for the quickest
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)

@@ -1,6 +1,20 @@
-/* What the theme leaves out: names for its search, for parts of the navigation and for each block's buttons, and the
-   keyboard for what scrolls. */
+/* What the theme leaves out: names for its search, for parts of the navigation and for each block's buttons, the
+   keyboard for what scrolls, and what a block's button copies: of a session the commands alone. */
+function typed(code) {
+  const python = code.closest(".language-python");
+  let more = false;
+  const lines = code.textContent.split("\n").filter((line) => {
+    const is = line.startsWith(python ? ">>> " : "$ ") || (more && (!python || line.startsWith("...")));
+    more = is && (python || line.endsWith("\\"));
+    return is;
+  });
+  return lines.map((line) => line.replace(/^(\$ |>>> |\.\.\. ?)/, "")).join("\n");
+}
 function complete() {
+  for (const code of document.querySelectorAll(":is(.language-console, .language-python) code:not([data-copy])")) {
+    const text = typed(code);
+    if (text) code.dataset.copy = text;
+  }
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   for (const part of document.querySelectorAll("nav nav nav[aria-labelledby]")) {
     const named = (nav) => document.getElementById(nav.getAttribute("aria-labelledby"))?.textContent.trim() ?? "";

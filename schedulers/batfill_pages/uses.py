@@ -64,7 +64,8 @@ def pools_used(run: ReportedRun) -> list[PoolUse]:
     if not ran.any():
         return []
     span = span_s(run)
-    for pool in run.about.pools:
+    for given in run.about.pools:
+        pool = given.on(run.size)
         amounts = amounts_of(run, pool)
         if amounts is None:
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -115,6 +116,30 @@ def test_an_exclamation_mark_in_an_id_is_refused_where_batsims_messages_hold_it(
     assert "jobs[1].id: 'a!b' has '!' in it" in done.err
     with pytest.raises(BatfillError, match=r"jobs\[1\].id: 'a!b' has '!' in it"):
         workload_jobs([tmp_path / "w.json"])
+
+
+@pytest.mark.parametrize("deep", [300, 3000])
+def test_json_that_is_nested_too_deeply_is_refused(refused, deep):
+    nested = "[" * deep + "]" * deep
+    text = workload(JOB | {"more": "x"}).replace('"x"', nested)
+    assert re.search("nested too deeply|depth limit exceeded", refused("w.json", text))
+
+
+@pytest.mark.parametrize("command", ["replay {}", "workload convert {} --out {}.json"])
+def test_a_limit_that_no_date_can_have_is_refused(command, tmp_path):
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 4\n" + row(1, 0, 5))
+    assert "nor a limit > 0 such as 3600" in refusal(*command.format(log, log).split(), "--unrequested", "1e308")
+
+
+def test_a_polynomial_beyond_all_numbers_is_refused_in_one_line(tmp_path):
+    term = {"coefficient": 1e308, "p": 8, "q": 8, "r": 8}
+    (tmp_path / "f.json").write_text(
+        json.dumps({"format": "batfill policies 1", "functions": {"a": {"terms": [term]}}})
+    )
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n" + row(1, 0, 5, req_time=60))
+    line = refusal("replay", tmp_path / "log.swf", "--policy", f"a@{tmp_path / 'f.json'}")
+    assert "correct its formula so that it is finite for every job" in line
 
 
 ROWS = gzip.compress("".join(row(i, i, 5) for i in range(5000)).encode())

@@ -200,6 +200,26 @@ def test_power_states_and_cores_are_in_the_first_message(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("kind", "strategy", "ends_s"),
+    [
+        ("parallel_homogeneous", "DefinedAmountsUsedForEachValue", 4),
+        ("parallel_homogeneous_total", "DefinedAmountsSpreadUniformly", 2),
+    ],
+)
+def test_a_homogeneous_task_is_forwarded_with_how_its_amounts_count(kind, strategy, ends_s):
+    work = document(job("a", res=2, profile="h"), h={"type": kind, "cpu": 4e9, "com": 0})
+    settings = replace(REUSE_OFF, forward_profiles=True)
+    told, ends = run(work, {}, settings=settings, starts={"w0!a": "0-1"}, platform=machines(2))
+    (data,) = of_kind(told, "JobSubmittedEvent")
+    assert data["profile"] == {
+        "id": "w0!h",
+        "profile_type": "ParallelTaskHomogeneousProfile",
+        "profile": {"computation_amount": 4e9, "communication_amount": 0.0, "generation_strategy": strategy},
+    }
+    assert ends == {"a": (0, ends_s, "COMPLETED_SUCCESSFULLY")}
+
+
 @pytest.mark.parametrize("settings", [REUSE, SimulationSettings(dynamic_jobs=True)])
 def test_a_job_may_have_a_profile_of_another_workload_in_either_direction(settings):
     settings = replace(settings, acknowledge=True, forward_profiles=True)

@@ -225,6 +225,20 @@ def changed_5(path, value):
     return changed(path, value, GOOD_5)
 
 
+def nested(levels, inside=1):
+    """A workload of a sequence that has another so many times inside, and so on."""
+    sequences = {f"s{k}": {"type": "composed", "seq": [f"s{k + 1}"] * inside} for k in range(levels)}
+    profiles = {f"s{levels}": {"type": "delay", "delay": 1}, **dict(reversed(sequences.items()))}
+    return {"nb_res": 1, "jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "s0"}], "profiles": profiles}
+
+
+def homogeneous(strategy):
+    """A workload of 4e9 operations on four hosts, which count by this strategy of Batsim 5."""
+    profile = {"type": "ParallelTaskHomogeneousProfile", "cpu": 4e9, "com": 0, "generation_strategy": strategy}
+    return {"nb_res": 4, "jobs": [{"id": 1, "subtime": 0, "res": 4, "profile": "p"}], "profiles": {"p": profile}}
+
+
+DEEP, WIDE = nested(1000), nested(40, inside=2)
 MIXED = changed_5("profiles.p.type", "delay")
 
 
@@ -250,11 +264,38 @@ MIXED = changed_5("profiles.p.type", "delay")
         (changed_5("profiles.p.delay", 0.0), "profiles['p'].delay: 0 is not a number > 0"),
         (changed_5("profiles.p.delay", "1"), "profiles['p'].delay: '1' is not a number >= 0"),
         (changed_5("profiles.p.type", "ReplaySmpiProfile"), "profiles['p'].type: 'ReplaySmpiProfile' is not supported"),
+        (
+            DEEP,
+            "profiles['s899'].seq: sequences are nested more than 100 deep",
+        ),
+        (
+            WIDE,
+            "profiles['s20'].seq: sequences are nested more than 100 deep",
+        ),
+        (
+            homogeneous("Evenly"),
+            "profiles['p'].generation_strategy: 'Evenly' is none of DefinedAmountsUsedForEachValue, DefinedAmountsSpre",
+        ),
         (MIXED, "profiles['q'].type 'DelayProfile' is Batsim 5's, and ['p'].type 'delay'"),
     ],
 )
 def test_what_is_no_delay_workload_of_either_version_is_refused_with_its_place(content, complaint, tmp_path):
     assert refusal_of(read_batsim_json, write(tmp_path, content)).startswith(complaint)
+
+
+@pytest.mark.parametrize(("levels", "inside", "runs_s"), [(100, 1, 1), (19, 2, 2**19)])
+def test_sequences_inside_others_run_as_long_as_all_their_parts(levels, inside, runs_s, tmp_path):
+    assert read_batsim_json(write(tmp_path, nested(levels, inside))).jobs.runtime_s.tolist() == [runs_s]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "runs_s"), [("DefinedAmountsUsedForEachValue", 4), ("DefinedAmountsSpreadUniformly", 1)]
+)
+def test_amounts_of_a_homogeneous_task_count_for_each_host_or_for_all(strategy, runs_s, tmp_path):
+    path, again = write(tmp_path, homogeneous(strategy)), tmp_path / "again.json"
+    convert(path, again, version=5, speed="1Gf")
+    for made in (path, again):
+        assert read_batsim_json(made, "1Gf").jobs.runtime_s.tolist() == [runs_s]
 
 
 JSON = st.recursive(

@@ -256,6 +256,12 @@ def test_figures_count_what_is_available_second_by_second(seed):
     assert known.tolist() == [9 - gone + more for gone, more in zip(away, over, strict=True)]
 
 
+def test_nothing_is_in_use_of_a_machine_that_is_away_until_a_job_of_no_time_starts():
+    run = run_of([(0, 0, 30, 2)], 2, announced(0, 50, 2))
+    assert run.start_s.tolist() == [50]
+    assert run.summary().utilisation == 0
+
+
 @pytest.mark.compiled
 def test_a_drawing_shows_what_is_unavailable():
     calendar = Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])

@@ -60,6 +60,30 @@ def test_a_result_that_nobody_can_read_is_a_failure(tmp_path):
     assert program("platform", "4", "--out", str(tmp_path / "p.xml"), before=">&-").returncode == 0
 
 
+@pytest.mark.parametrize("words", ["policies --json", "replay --help", "replay {} --json", "batsim --help"])
+def test_a_reader_that_has_read_enough_is_no_error(words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "batfill", *words.format(SAMPLE).split()]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_notes_whose_reader_has_gone_end_no_work(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    (tmp_path / "log.swf").write_text(
+        "; MaxProcs: 4\n" + "".join(row(k, 60 * k, 50, req_time=40) for k in range(1, 60))
+    )
+    command = [sys.executable, "-m", "batfill", "replay", "log.swf", "--out", "x"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=writer, cwd=tmp_path, text=True, timeout=60)
+    os.close(writer)
+    assert done.returncode == 0
+    assert "jobs" in done.stdout
+    assert (tmp_path / "x_jobs.csv").exists()
+
+
 def test_an_interrupt_while_the_command_line_loads_is_a_line(tmp_path):
     (tmp_path / "typing.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     words = [sys.executable, "-m", "batfill", "policies"]
@@ -76,6 +100,12 @@ def test_a_refusal_is_one_line(words):
 
 def test_the_help_of_replay_is_one_screen():
     assert len(batfill("replay", "--help").out.splitlines()) <= 60
+
+
+@pytest.mark.parametrize("words", ["batsim", "batsim --protocol 5"])
+def test_the_simulators_help_fits_80_columns(monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, batfill(*words.split(), "--help").out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("name", [None, "workload"])
@@ -102,6 +132,17 @@ def test_no_line_of_a_list_of_commands_is_cut_at_80_columns(monkeypatch, name):
         ("replay x --policy", "--policy: requires an argument"),
         ("replay x y", "y: more than the command takes"),
         ("replay x --out -", "--out -: is not standard output here"),
+        ("replay x --policy sfa", "policy 'sfa' is unknown; known are"),
+        *(
+            (f"{command} --out y.html", "--out: y.html is written as JSON; name it *.json")
+            for command in ("fidelity x", "tune x", "select x", "fit x")
+        ),
+        *(
+            (f"{command} --out y.json", "--out: y.json is written as HTML; name it *.html")
+            for command in ("what-if x", "when x", "report x")
+        ),
+        ("platform 4 --out y.json.gz", "--out: y.json.gz is written as XML; name it *.xml"),
+        ("workload outages x --out y.json", "--out: y.json is written as CSV; name it *.csv"),
     ],
 )
 def test_every_refusal_says_where_and_what_in_one_style(words, said):
@@ -109,6 +150,7 @@ def test_every_refusal_says_where_and_what_in_one_style(words, said):
 
 
 def test_a_choice_suggests_the_nearest():
+    assert refusal("replay", "x", "--policy", "sfa").endswith("; did you mean 'saf'?")
     assert "; did you mean 'first-tries'?" in refusal("replay", "x", "--preset", "first-try")
 
 
@@ -161,7 +203,7 @@ def taken(tmp_path, monkeypatch):
 )
 def test_no_command_overwrites_what_it_reads(taken, tmp_path, words):
     line = refusal(*words.split())
-    assert "which the command needs; name another file" in line
+    assert "which the command needs; name another file" in line or "is written as HTML; name it *.html" in line
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == taken
 
 

@@ -44,6 +44,12 @@ def test_a_job_has_the_fields_batsim_reads(converted):
     assert workload["profiles"]["delay5"] == {"type": "delay", "delay": 5}
 
 
+@pytest.mark.parametrize("unrequested", ["queue", "user-max", "none", 30, "runtime"])
+def test_what_would_stand_in_for_a_request_is_not_needed_where_all_have_one(converted, unrequested):
+    _, workload = converted(row(1, 0, 5, req_time=60), unrequested=unrequested)
+    assert [job["walltime"] for job in workload["jobs"]] == [60]
+
+
 def test_profiles_are_shared_by_duration_and_the_source_and_its_digest_are_said(converted):
     _, workload = converted("".join(row(i, i, 5 + i % 2) for i in range(1, 9)))
     assert list(workload["profiles"]) == ["delay5", "delay6"]

@@ -36,6 +36,9 @@ def test_seconds_must_be_a_number_that_is_not_negative(name, value):
     [
         ("72000", 72_000),
         ("20h", 72_000),
+        ("1d12h", 129_600),
+        (" 1 d 12 h ", 129_600),
+        ("3 h 39 min", 13_140),
         ("3d", 259_200),
         ("30min", 1800),
         ("1.5h", 5400),

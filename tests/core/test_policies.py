@@ -140,6 +140,9 @@ def test_no_job_of_a_table_is_longer_than_a_job_without_walltime_counts_in_a_key
 def test_a_list_of_policies_keeps_the_numbers_of_a_name_together():
     mixed_name = "mixed:1,0,-0.5,0,1e-3,+2"
     assert names_in(f"fcfs, {mixed_name},saf") == names_in(f"fcfs;{mixed_name}; saf") == ["fcfs", mixed_name, "saf"]
+    assert names_in(f"fcfs+{mixed_name}+saf") == names_in(f"fcfs + {mixed_name} + saf") == ["fcfs", mixed_name, "saf"]
+    assert names_in("aged:1e+05,0.5,0+saf") == ["aged:1e+05,0.5,0", "saf"]
+    assert names_in("lin@a+b.json,saf") == ["lin@a+b.json", "saf"]
     assert names_in("1,fcfs") == ["1", "fcfs"]
 
 

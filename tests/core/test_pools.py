@@ -13,6 +13,7 @@ import pytest
 import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
+from batfill.live.request import Registration
 from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.jobs import SMALL
 from batfill.model.options import Options
@@ -24,7 +25,7 @@ from batfill.workloads.batsim_json import load_document
 from batfill.workloads.swf_log import FIELDS
 from command import batfill, refusal
 from oracle import assert_same, oracle
-from plugin import starts_of_plugin
+from plugin import assert_same_starts, starts_of_plugin
 from small_runs import as_workload
 from strategies import pools_for_oracle, random_table, table, with_amounts
 
@@ -163,6 +164,10 @@ def test_windows_of_processors_are_those_of_a_pool_and_a_cap_in_watts(archive_lo
         ("licences=4", "no job has a field licences above 0"),
         ("licences=4@tokens", "no job has a field tokens above 0"),
         ("power=9kW@1W:hold", "is no pool"),
+        ("power=80%@watts", "is not a share, up to 100%, of what all processors take; give an amount for each"),
+        ("power=101%", "'power=101%' is not a share, up to 100%"),
+        ("power=0%", "'power=0%' is not a share, up to 100%"),
+        ("power=1%", "power=1% is 0 on 64 processors; give an amount"),
         ("=4", "'=4' is no pool"),
         ("gpu=4kW", "the field gpu of jobs is a number of pieces; give one, or name another field"),
         ("gpu-a100=4GB:user", "the field gpu-a100 of jobs is a number of pieces"),
@@ -225,12 +230,30 @@ def test_what_takes_no_pools_says_so():
         ("power=250kW@mean_watts", "power=250kW@mean_watts"),
         ("power=1500W@100W:skip", "power=1.5kW@100W:skip"),
         ("memory=2TB", "memory=2TB"),
+        ("power=80 %@100W:user, cooling=62.50%:skip", "power=80%@100W:user,cooling=62.5%:skip"),
         ("a=7, b=0.5kW@1W:user", "a=7,b=500W@1W:user"),
         (["a=12345", "b=1234567W@1W"], "a=12345,b=1234.567kW@1W"),
     ],
 )
 def test_pools_are_stated_as_they_may_be_given(text, again):
     assert (Pools.of("pool", text).name, Pools.of("pool", again).name) == (again, again)
+
+
+@pytest.mark.compiled
+def test_a_share_is_of_what_all_processors_take_in_every_host():
+    share, amount = bf.replay(SAMPLE, pool="power=80%@100W"), bf.replay(SAMPLE, pool="power=5.12kW@100W")
+    assert np.array_equal(share.schedule.start_s, amount.schedule.start_s, equal_nan=True)
+    assert np.array_equal(share.schedule.start_s, bf.replay(SAMPLE, pool="p=80%").schedule.start_s, equal_nan=True)
+    assert share.as_dict()["pools"] == amount.as_dict()["pools"]
+    assert share.as_dict()["options"]["pool"] == "power=80%@100W"
+    found = bf.Replay(SAMPLE, "fcfs", pool="power=80%@100W").run(until_s=100_000).fork("saf").run()
+    assert [pool.capacity for pool in found.engine.queue.rules.pools] == [5120]
+    agent = Agent({"pool": "power=80%@100W"})
+    agent.begin(range(64), Registration(False, False, False), print)
+    assert [pool.capacity for pool in agent.cluster.pools] == [5120]
+    document = load_document(SAMPLE)
+    live = starts_of_plugin(document, 64, pool="power=80%@100W")
+    assert_same_starts(live, starts_of_plugin(document, 64, pool="power=5.12kW@100W"))
 
 
 def test_jobs_state_what_they_take_in_resources_or_fields_and_others_take_nothing(tmp_path):

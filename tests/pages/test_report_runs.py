@@ -80,6 +80,10 @@ def test_what_is_known_of_a_job_comes_back_from_its_metadata(tmp_path):
     takes = {"watts, mean": 2.5, "memory": 1e15, "x": 1e-7}
     texts = [metadata_text(user=1, takes=takes), "user=1 takes=memory=much", metadata_text(takes={})]
     assert Facts.of(texts).takes.tolist() == ["memory=1e%2B15&watts%2C+mean=2.5&x=1e-07", "", ""]
+    damaged = ["takes=a=1b=2", "takes=a=1x", "probability=.", "divider=1.2.3", "asked=e", "asked=--1", "takes=a=1_0"]
+    for facts in (Facts.of(damaged), Facts.of(["takes=" + "a=11" * 40 + "!"])):
+        assert set(facts.takes) == {""}
+        assert np.isnan([facts.probability, facts.divider_s, facts.asked_s]).all()
 
 
 @pytest.mark.needs("sklearn")

@@ -34,6 +34,13 @@ BUDGET = "100kJ@30..150,watts=watts,idle=200W"
 GATE = [(0, 25), (50, 80), (100, float("inf"))]
 
 
+@pytest.mark.compiled
+def test_a_pool_of_a_share_has_its_amount_on_the_page(tmp_path):
+    batfill("replay", ROOT / "workloads/sample.json", "--pool", "power=80%@100W", "--out", tmp_path / "x")
+    (use,) = uses_of(find_runs([tmp_path])[0]).pools
+    assert (use.pool.capacity, use.figures.capacity, use.figures.refused) == (5120, 5120, 11)
+
+
 def random_workload(folder, seed):
     """Forty jobs on 8 processors, some of which want more than there ever is."""
     rng = np.random.default_rng(seed)

@@ -196,7 +196,7 @@ def test_a_limit_of_running_jobs_per_user_is_found_and_explains_their_waits(tmp_
     assert [step["factors"] for step in found["fitted"]] == ["plain", "at most 12 running jobs a user"]
     plain, limited = (step["later"]["error"] for step in found["fitted"])
     assert limited == 0 < 0.9 < plain
-    assert "at most 12 running jobs a user" in str(found)
+    assert "at most 12 running jobs a" in str(found)
     plain, last = found["fitted"]
     worse = {**last, "factors": "more", "later": {**last["later"], "error": 0.83}}
     assert "second half; the lowest there, with at most 12 running jobs a user: 0 %" in text_below(

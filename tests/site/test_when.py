@@ -702,6 +702,41 @@ def test_where_nothing_is_known_of_run_times_no_interval_is_narrow_or_said_to_ho
         )
 
 
+def test_a_job_may_be_named_without_the_zeros_before_its_number(tmp_path):
+    path = tmp_path / "log.json"
+    jobs = [{"id": f"{k:05}", "subtime": k, "res": 2, "walltime": 60, "profile": "d"} for k in range(3)]
+    path.write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 50}}}))
+    for name in ("2", "00002"):
+        assert when(path, name, at=10)["job_id"].tolist() == ["00002"]
+    with pytest.raises(BatfillError, match="no job 20 waits"):
+        when(path, "20", at=10)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("began", [None, "2026-01-31T10:24:00", "2026-01-31T10:00:00"])
+def test_a_job_without_a_limit_narrows_no_interval_of_those_that_may_start_when_it_ends(text_file, began):
+    def between(limit):
+        other = (
+            waiting("5010", limit=limit)
+            if began is None
+            else RUNS.replace("4711", "4712").replace("10:05", began[11:16])
+        )
+        lines = (
+            HEAD
+            + RUNS.replace("4:00:00", "1:00:00")
+            + other.replace("4:00:00", limit)
+            + waiting("5011", limit="1:00:00")
+        )
+        last = list(when(text_file(lines), procs=8, at=AT["at"]))[-1]
+        return last["job_id"], last["from_s"], last["start_s"], last["to_s"]
+
+    known, unlimited = between("90-00:00:00"), between("UNLIMITED")
+    assert known[0] == unlimited[0] == "5011"
+    assert unlimited[1] <= known[1]
+    assert unlimited[3] >= known[3]
+    assert unlimited[2] == pytest.approx(known[2], abs=120)
+
+
 def test_the_instant_of_what_scontrol_shows_is_when_the_running_jobs_have_run_so_long(text_file):
     runs = {"JobState": "RUNNING", "StartTime": "2026-01-31T10:05:00", "TimeLimit": "04:00:00"}
     text = waiting_block("5000", RunTime="09:00:00") + waiting_block("4711", RunTime="00:20:00", **runs)
@@ -710,11 +745,13 @@ def test_the_instant_of_what_scontrol_shows_is_when_the_running_jobs_have_run_so
     assert when(text_file(text), procs=4, at="2026-01-31T10:30").as_text().startswith("2026-01-31 10:30")
 
 
-def test_a_running_job_without_any_past_ends_after_x_times_its_run_time_with_a_chance_of_one_in_x():
-    jobs = np.zeros(1, JOB_SO_FAR)
+def test_a_running_job_longer_than_all_past_ones_ends_after_x_times_its_run_time_with_a_chance_of_one_in_x():
+    jobs = np.zeros(2, JOB_SO_FAR)
     jobs["request_s"], jobs["procs"] = math.inf, 1
     chances = np.array([[0.0], [0.5], [0.75], [0.9], [0.9999]])
-    drawn = Past(jobs).drawn_s(np.array([0]), np.array([1200.0]), chances)[:, 0]
+    past = Past(jobs)
+    past.ended([1], [5.0])
+    drawn = past.drawn_s(np.array([0]), np.array([1200.0]), chances)[:, 0]
     assert drawn == pytest.approx([1200, 2460, 4980, 12_540, 125_940])
 
 

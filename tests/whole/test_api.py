@@ -9,6 +9,7 @@ import importlib
 import inspect
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 import batfill as bf
 from batfill.base.errors import PolicyError, WorkloadError
 from batfill.base.words import duration
+from batfill.cli.app import COMMANDS
 from batfill.workloads.formats import log_of, save_log, source_of
 from command import COMPILING, batfill, json_result, result
 from swf_text import row
@@ -45,6 +47,15 @@ def mine():
 
 
 # Names
+
+
+def test_the_guide_says_which_commands_have_a_function_and_which_have_none():
+    guide = (ROOT / "docs/how-to/python.md").read_text()
+    functions, _, others = guide.partition("These have the name and the options of a command")[2].partition(" none: ")
+    ours, theirs = re.findall(r"`bf\.(\w+)`", functions.partition(". Of ")[0]), re.findall(r"`([\w-]+)`", others[:200])
+    commands = {name: name.replace("-", "_") in bf.__all__ for name in COMMANDS}
+    assert sorted(ours) == sorted(name.replace("-", "_") for name, has in commands.items() if has)
+    assert sorted(theirs) == sorted(name for name, has in commands.items() if not has)
 
 
 def test_every_listed_name_loads_and_is_shown_and_no_module_has_one_of_them():

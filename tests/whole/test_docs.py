@@ -325,6 +325,17 @@ def test_three_pages_state_one_time_of_installation_and_the_first_screens_have_t
         assert {"make run", "make test"} <= set(re.findall(r"^make \w+", page[:1500], re.MULTILINE))
 
 
+def test_what_a_page_shows_needs_nothing_that_it_hides_but_a_readers_own_log():
+    hidden = [(block.page, mark) for block in BLOCKS for mark in block.marked("before") if "LOG.swf.gz" not in mark]
+    assert {page for page, _ in hidden} == {"docs/how-to/learn-a-policy.md"}  # it shows how, on a longer log
+
+
+def test_no_block_writes_into_the_folder_of_the_site():
+    assert [
+        block.place for block in TO_RUN if re.search(r"^(\$ )?[^#\n]*[ =]site(/|$)", block.text, re.MULTILINE)
+    ] == []
+
+
 # Command lines that are not run
 
 

@@ -376,3 +376,14 @@ def test_a_library_that_lacks_one_of_its_own_is_not_called_missing(tmp_path, mon
     with pytest.raises(ModuleNotFoundError, match="no_such_library_of_its_own") as caught:
         optional("half_installed", "tables")
     assert not isinstance(caught.value, MissingExtra)
+
+
+def test_every_library_of_the_tests_is_one_that_a_test_imports():
+    texts = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    named = {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in EXTRAS["test"] + EXTRAS["test-core"]} - {
+        "batfill"
+    }
+    plugins = {"pytest_cov", "pytest_xdist"}
+    assert plugins < named
+    unused = [name for name in named - plugins if not re.search(rf"(import|from) {name}\b|\"{name}\b", texts)]
+    assert unused == []

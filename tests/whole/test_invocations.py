@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from command import batfill
 from swf_text import row
 
+ROOT = Path(__file__).parents[2]
 # Of a line with {some|others}, each in turn.
 CASES = """
 # options of the scheduler
@@ -237,3 +241,24 @@ def test_the_remedy_in_the_line_works(line, here):
     assert [word for word in named if word.removeprefix("--") not in message] == []
     done = batfill(*good.replace("[", "").replace("]", "").split())
     assert done.status == 0, done
+
+
+def test_no_page_or_record_says_where_the_program_is(tmp_path):
+    program = Path(sys.executable).with_name("batfill")
+    shutil.copytree(ROOT / "workloads", tmp_path / "workloads")
+    shutil.copytree(ROOT / "platforms", tmp_path / "platforms")
+    (tmp_path / "e.yaml").write_text((ROOT / "expe/sample_saf.yaml").read_text())
+    for words in (
+        "replay workloads/sample.json --out runs/x",
+        "report runs",
+        "when workloads/sample.json --at 100000 --out when.html",
+        "what-if workloads/sample.json --no-small-first --threshold 24h --out what-if.html",
+        "run e.yaml",
+    ):
+        done = subprocess.run([program, *words.split()], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert str(program) not in done.stdout + done.stderr
+    made = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "workloads" not in path.parts}
+    assert [path for path, content in made.items() if str(program.parent).encode() in content] == []
+    assert b"batfill report runs" in made[tmp_path / "runs/report.html"]
+    assert json.loads(made[tmp_path / "expe-out/sample_saf/run.json"])["command"] == "batfill run e.yaml"

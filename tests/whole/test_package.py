@@ -103,6 +103,16 @@ def test_the_paper_cites_what_its_references_hold_and_only_commands_that_exist()
     assert all((ROOT / path).is_file() for path in re.findall(r"(?:tests|docs|benchmarks)/[\w/.-]+\.\w+", paper))
 
 
+def test_make_help_lists_every_target_with_what_it_does():
+    said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = {
+        name: what for names, _, what in (line.partition(": ") for line in said.splitlines()) for name in names.split()
+    }
+    (phony,) = re.findall(r"^\.PHONY: (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(listed) == set(phony.split())
+    assert all(listed.values())
+
+
 ARCHITECTURE = ROOT / "docs" / "background" / "architecture.md"
 LIGHT = (
     "batfill.cli",

@@ -96,6 +96,10 @@ def test_the_reference_has_every_command_and_option(site):
     assert "--sched-timeout" in text  # of the embedded Batsim, which reads its options itself
 
 
+COPIED = """
+const blocks = [...document.querySelectorAll('.language-console, .language-python')].map((block) => block.innerText);
+return [blocks, [...document.querySelectorAll('[data-copy]')].map((code) => code.dataset.copy)];
+"""
 THEMES = {"light": "default", "dark": "slate"}
 FOUND_FIRST = {
     "performance": "performance.html",
@@ -140,6 +144,29 @@ def test_pages_fit_every_width_and_axe_finds_nothing(site, tmp_path, scheme):
                 browser.visit(site / "index.html")
                 ends = "return document.querySelector('.home-result table').getBoundingClientRect().bottom"
                 assert browser.run(ends) <= 800
+    finally:
+        browser.close()
+
+
+@NO_BROWSER
+def test_the_button_of_a_session_copies_its_commands_alone(site, tmp_path):
+    browser = Browser(tmp_path)
+    try:
+        for name, first, last in [
+            ("how-to/power", "batfill workload generate", "python tests/pretend_sacct.py"),
+            ("how-to/python", "import batfill as bf", ""),
+        ]:
+            browser.visit(site / f"{name}.html")
+            browser.waited("return document.readyState === 'complete'")
+            blocks, copied = browser.run(COPIED)
+            assert any(text.startswith(first) for text in copied)
+            assert any(last in text for text in copied)
+            for text in copied:
+                assert not re.search(r"^(\$|>>>|\.\.\.)", text, re.MULTILINE)
+                lines = text.split("\n")
+                assert any(
+                    all(line in block for line in lines) and len(lines) < block.count("\n") + 1 for block in blocks
+                )
     finally:
         browser.close()
 

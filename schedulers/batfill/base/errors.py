@@ -200,8 +200,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     Examples:
         >>> nearest("safe", ["fcfs", "saf"])
         "; did you mean 'saf'?"
+        >>> nearest("sfa", ["fcfs", "saf", "srf"])  # letters in another order are the nearest
+        "; did you mean 'saf'?"
     """
     from difflib import get_close_matches
 
-    found = get_close_matches(word, list(known), 1)
+    names = list(known)
+    found = [name for name in names if sorted(name) == sorted(word)] or get_close_matches(word, names, 1)
     return f"; did you mean {found[0]!r}?" if found else ""

@@ -524,14 +524,20 @@ def read_json(path: Path, remedy: str) -> tuple[Any, str]:
 def refuse_doubles(text: bytes, parsed: Any) -> None:
     """Refuse JSON with a member twice in one object, of which the parser keeps the last and Batsim the first.
 
+    Also what is nested too deeply to be written again.
+
     Without backslashes, as many strings have to be in what was parsed as in the text; else the text is parsed again.
 
     Raises:
-        ValueError: it has; the message names the member.
+        ValueError: it has, and the message names the member, or is nested so.
     """
     import orjson
 
-    if b"\\" in text or text.count(b'"') != orjson.dumps(parsed).count(b'"'):
+    try:
+        written = orjson.dumps(parsed)
+    except TypeError:  # 255 levels or more, which it reads but does not write
+        raise ValueError("nested too deeply") from None
+    if b"\\" in text or text.count(b'"') != written.count(b'"'):
         loaded_json(text, object_pairs_hook=members_once)
 
 

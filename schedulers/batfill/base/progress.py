@@ -164,7 +164,8 @@ class above:  # noqa: N801 - used as a function
 class harmless:  # noqa: N801 - used as a function
     """A stream that shows control characters, which a log's header or a path may hold, so that no terminal obeys them.
 
-    `obeyed` is the stream without this. The errors of a stream with a name have it as their file.
+    `obeyed` is the stream without this. The errors of a stream with a name have it as their file. Once its reader has
+    gone, as that of `batfill policies | head -1`, what is written is lost: that is no error, and ends no work.
     """
 
     def __init__(self, stream: Any, name: str | None = None) -> None:
@@ -173,7 +174,8 @@ class harmless:  # noqa: N801 - used as a function
     def write(self, text: str) -> int:
         """Write the text, see `visible`."""
         with self.named():
-            return int(self.obeyed.write(visible(text)))
+            self.obeyed.write(visible(text))
+        return len(text)
 
     def flush(self) -> None:
         """Write what is buffered."""
@@ -186,6 +188,9 @@ class harmless:  # noqa: N801 - used as a function
         try:
             yield
         except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self.obeyed.fileno())
+                return
             error.filename = self.name_in_errors or error.filename
             raise
 

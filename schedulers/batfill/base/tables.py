@@ -376,17 +376,28 @@ def label_html(rows: Iterable[tuple[str, str]]) -> str:
 
 
 WIDEST_CELL = 46  # columns; a longer text goes on in the next line
+NARROWEST_CELL = 20  # of words, if columns would otherwise not fit
 
 
 def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
     """The rows, header first, as aligned columns: columns in `words` to the left, others to the right.
 
-    Long words are broken, and columns that do not fit a terminal follow below, beside the first one.
+    Long words are broken. Where all columns do not fit a terminal, the widest one of words gets narrower, and if that
+    does not suffice, the last ones follow below, beside the first one.
     """
     fit = columns()
-    wrapper = TextWrapper(min(WIDEST_CELL, fit // 2), break_long_words=False, break_on_hyphens=False)
-    broken = [[wrapper.wrap(cell) or [""] for cell in row] for row in rows]
-    widths = [max(len(line) for cell in column for line in cell) for column in zip(*broken, strict=True)]
+    wraps = [TextWrapper(min(WIDEST_CELL, fit // 2), break_long_words=False, break_on_hyphens=False)] * len(rows[0])
+
+    def broken_rows() -> tuple[list[list[list[str]]], list[int]]:
+        broken = [[wrap.wrap(cell) or [""] for wrap, cell in zip(wraps, row, strict=True)] for row in rows]
+        return broken, [max(len(line) for cell in column for line in cell) for column in zip(*broken, strict=True)]
+
+    broken, widths = broken_rows()
+    widest = max(words, key=widths.__getitem__, default=0)
+    left = widths[widest] + fit - sum(widths) - 2 * (len(widths) - 1)
+    if NARROWEST_CELL <= left < widths[widest]:
+        wraps[widest] = TextWrapper(left, break_long_words=False, break_on_hyphens=False)
+        broken, widths = broken_rows()
     parts: list[list[int]] = [[]]
     for k, width in enumerate(widths):
         if len(parts[-1]) > 1 and sum(widths[other] + 2 for other in parts[-1]) + width > fit:

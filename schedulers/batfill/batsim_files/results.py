@@ -465,14 +465,16 @@ class Fact(NamedTuple):
     read: Callable[[str], Any]
 
 
+NUMBER = r"-?[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?"
+TAKEN = r"[^\s=&]+=[0-9]+(?:\.[0-9]+)?(?:e(?:%2B|-)[0-9]+)?"
 FACTS = {
-    "user": Fact(r"\d{1,18}", np.int64, -1, int),
+    "user": Fact("[0-9]{1,18}", np.int64, -1, int),
     "class": Fact("small|large", np.int8, -1, ("large", "small").index),
-    "probability": Fact(r"[\d.e-]+", np.float64, math.nan, float),
-    "divider": Fact(r"[\d.e+-]+", np.float64, math.nan, float),
+    "probability": Fact(NUMBER, np.float64, math.nan, float),
+    "divider": Fact(NUMBER, np.float64, math.nan, float),
     "backfilled": Fact("[01]", np.int8, -1, int),
-    "asked": Fact(rf"[\d.e+-]+|{NOT_ASKED}", np.float64, math.nan, lambda w: math.inf if w == NOT_ASKED else float(w)),
-    "takes": Fact(r"(?:[^\s=&]+=\d+(?:\.\d+)?(?:e(?:%2B|-)\d+)?&?)+", object, "", str),
+    "asked": Fact(f"{NUMBER}|{NOT_ASKED}", np.float64, math.nan, lambda w: math.inf if w == NOT_ASKED else float(w)),
+    "takes": Fact(rf"{TAKEN}(?:&{TAKEN})*&?", object, "", str),
 }
 
 

@@ -70,6 +70,13 @@ def typed() -> list[str]:
     return ["batsched", *words] if os.path.basename(program) == BATSCHED else words  # noqa: PTH119 - loads nothing
 
 
+def command_line() -> str:
+    """This process's command line, as it may be typed again."""
+    import shlex
+
+    return shlex.join(["batfill", *typed()])
+
+
 def exit_status(words: list[str]) -> int:
     """Run the command line and report what went wrong; returns the exit status."""
     try:
@@ -81,7 +88,7 @@ def exit_status(words: list[str]) -> int:
         return say(as_typed(error.on_command_line), 2)
     except RunFailed as error:
         return say(str(error), 1)
-    except BrokenPipeError:  # the reader of our output has gone, as in `batfill policies | head -1`
+    except BrokenPipeError:  # of another stream than these two, see `harmless`
         discard(sys.stdout, sys.stderr)
         return 1
     except MemoryError as error:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import fail, note, offer, warn
+from batfill.cli import command_line, fail, note, offer, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -43,8 +42,6 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
     DESCRIPTOR is the experiment in YAML.
     """
-    import shlex
-
     from batfill.base.files import json_text
     from batfill.base.tables import label_lines
     from batfill.model.metrics import figure_rows
@@ -52,7 +49,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     from batfill.runner.pair import live_display
 
     with live_display() as show:
-        outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show, say=note)
+        outcome = run_experiment(descriptor, simulator=simulator, command=command_line(), show=show, say=note)
     for line in outcome.notes:
         note(line)
     warn(outcome.warnings)
@@ -66,7 +63,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
         try:
             known = {outcome.jobs_csv: outcome.results}
-            (page,) = door("write_report")([outcome.jobs_csv], known=known, command=shlex.join(sys.argv))
+            (page,) = door("write_report")([outcome.jobs_csv], known=known, command=command_line())
             offer(page)
         except (BatfillError, RunFailed) as error:  # the run itself succeeded
             note(f"no report: {on_command_line(error)}")
@@ -124,7 +121,7 @@ def batsim(arguments: tuple[str, ...]) -> int:
 @command()
 @click.argument("hosts", metavar="N", type=WHOLE)
 @link_options
-@out_option("file", "Write to this file instead of standard output.")
+@out_option("file", "Write to this file instead of standard output.", example="platform.xml")
 @JSON
 def platform(hosts: int, links: dict[str, str], out: Path | None, as_json: bool) -> None:
     """Print the SimGrid platform of a cluster of equal hosts.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     Command = TypeVar("Command", bound=Callable[..., Any])
 
 HOSTS = "batfill.hosts"  # in the meta of a command's context: the number of hosts of its --platform
+FORMS = {".html", ".json", ".csv", ".xml"}  # of files that a command writes in one form, each by its suffix
 WORDS = "batfill.words"  # in the meta of a command's context: the words given for each parameter
 MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 
@@ -99,6 +100,7 @@ class OnceCommand(click.Command):
             others = [value for name, value in given.items() if name != param.name]
             for place in param.type.written(path):
                 require_other(named(param), place, [Path(file) for value in others for file in files_in(value)])
+            param.type.require_form(path, param, ctx)
         return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -182,6 +184,15 @@ class PathParam(click.Path):
         if self.writes is not None:
             require_place(f"--{option_name(param)}", str(value), self.writes, self.example)
         return super().convert(value, param, ctx)
+
+    def require_form(self, path: Path, param: click.Parameter, ctx: click.Context) -> None:
+        """Refuse a file whose suffix is of another form than that in which the command writes."""
+        from batfill.base.files import PACKED
+
+        form = Path(self.example).suffix
+        given = next((suffix.lower() for suffix in reversed(path.suffixes) if suffix not in PACKED), form)
+        if self.writes == "file" and given != form and {form, given} <= FORMS:
+            self.fail(f"{path!s:.80} is written as {form[1:].upper()}; name it *{form}", param, ctx)
 
     def written(self, path: Path) -> list[Path]:
         """The files that the command writes there, as far as their names are known before."""

@@ -356,7 +356,7 @@ def job_slice(text: str) -> slice:
 @out_option(
     "file",
     "The Batsim workload to write, x.json, or the log, x.swf; .gz compresses either.",
-    example="x.json",
+    example="x.swf",
     required=True,
 )
 @click.option("--platform", type=NEW_FILE, help="Write the matching platform XML here.")

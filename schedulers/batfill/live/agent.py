@@ -172,6 +172,8 @@ class Agent:
         """
         self.say, self.registration, self.may_register = say, registration, registration.allowed
         self.machines = list(machines)
+        self.chosen = self.chosen.sized(len(self.machines))
+        self.pools = self.chosen.taken
         if self.chosen.calendar is not None:
             ids = self.machines if self.margin_s is not None else None
             self.chosen.calendar.require_machine(len(self.machines), self.chosen.pools, ids)

@@ -87,9 +87,9 @@ def utilisation(
     used_proc_s: NDArray[np.float64] | float,
     away_proc_s: float = 0.0,
 ) -> NDArray[np.float64]:
-    """The share of the available processors, of `size`, that is in use over this time; 0 if it has no length."""
-    lasts = np.asarray(makespan_s) > 0
-    return np.where(lasts, used_proc_s / (size * np.where(lasts, makespan_s, 1.0) - away_proc_s), 0.0)
+    """The share of the available processors, of `size`, that is in use over this time; 0 if there are none."""
+    there = size * np.asarray(makespan_s) - away_proc_s
+    return np.where(there > 0, used_proc_s / np.where(there > 0, there, 1.0), 0.0)
 
 
 def per_processor_slowdown(

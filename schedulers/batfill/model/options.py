@@ -262,7 +262,7 @@ class Options:
             BatfillError: they are not, a date does not fit the machine or the workload, or no job has a field that an
                 option reads.
         """
-        made = self.in_seconds(workload.clock)
+        made = self.in_seconds(workload.clock).sized(workload.procs or 0)
         made.require_taken(jobs, workload.name)
         if made.calendar is not None:
             assert workload.procs is not None
@@ -280,6 +280,14 @@ class Options:
         if made.energy_budget is None:
             return made
         return replace(made, energy_budget=made.energy_budget.drawn_by(self.pools))
+
+    def sized(self, size: int) -> Options:
+        """The same on a machine of `size` processors, of whose draw a pool may be a share.
+
+        Raises:
+            BatfillError: nothing is left of a pool.
+        """
+        return self if self.pool is None else replace(self, pool=self.pool.on(size))
 
     # What the options mean together
 

@@ -493,11 +493,13 @@ NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 
 
 def names_in(text: str) -> list[str]:
-    """The policies' names in a list separated by commas or semicolons.
+    """The policies' names in a list separated by commas or semicolons, or by + if no name is of a file.
 
-    >>> names_in("fcfs,aged:50000,0.5,0,saf")
-    ['fcfs', 'aged:50000,0.5,0', 'saf']
+    >>> names_in("fcfs,aged:50000,0.5,0,saf"), names_in("fcfs+aged:1e+05,0.5,0+saf")
+    (['fcfs', 'aged:50000,0.5,0', 'saf'], ['fcfs', 'aged:1e+05,0.5,0', 'saf'])
     """
+    if "@" not in text:
+        text = re.sub(r"\+(?=\s*[A-Za-z])", ";" if ";" in text else ",", text)
     if ";" in text:
         return [name.strip() for name in text.split(";")]
     names: list[str] = []
@@ -534,8 +536,9 @@ def sum_of_terms(
 ) -> NDArray[np.float64]:
     """The polynomial of these terms."""
     total = np.zeros(len(r))
-    for coefficient, of_p, of_q, of_r in terms:
-        total += coefficient * p**of_p * q.astype(np.float64) ** of_q * r**of_r
+    with np.errstate(over="ignore", invalid="ignore"):  # `Policy.checked` refuses what comes of it
+        for coefficient, of_p, of_q, of_r in terms:
+            total += coefficient * p**of_p * q.astype(np.float64) ** of_q * r**of_r
     return total
 
 

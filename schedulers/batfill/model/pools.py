@@ -3,6 +3,8 @@
 >>> power, licences = Pools.of("pool", "power=250kW@100W, licences=40:skip")
 >>> power.capacity, power.each, licences.skips
 (250000, 100, True)
+>>> Pools.of("pool", "power=80%@100W").on(64)[0].capacity
+5120
 >>> Pools.of("pool", "licences=40W@2").name
 Traceback (most recent call last):
 batfill.base.errors.BatfillError: option pool: licences: '2' is no amount in W, kW, MW
@@ -12,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import floor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +42,8 @@ MOST = 2**53  # an amount is exact up to here,
 TOO_MUCH = 2.0**54  # and this stands for any that is larger than every capacity
 POOL = re.compile(r"([A-Za-z_][\w./-]{0,39})=([^@:]+)(?:@([^:]+))?(?::(skip|user))?", re.ASCII)
 AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) ?([A-Za-z]*)", re.ASCII)
-FORM = "give NAME=AMOUNT, as licences=40 or power=250kW@100W, and :skip or :user behind it"
+SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
+FORM = "give NAME=AMOUNT, as licences=40, power=250kW@100W or power=80%, and :skip or :user behind it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Pool:
     skips: bool = False  # whether a job that lacks it now is skipped; otherwise it waits for it, with a reservation
     of_user: bool = False  # whether each user has so much; such a pool skips
     base: str = ""  # the unit
+    share: float | None = None  # of what all processors take, in per cent, if the capacity is given so
 
     @property
     def takes(self) -> str:
@@ -62,9 +67,23 @@ class Pool:
     @property
     def text(self) -> str:
         """As a user writes it."""
-        takes = f"@{self.takes}" if self.takes else ""
+        takes = f"@{self.takes}" if self.takes and (self.share is None or self.base) else ""
         lacking = ":user" if self.of_user else ":skip" if self.skips else ""
-        return f"{self.name}={amount_text(self.capacity, self.base)}{takes}{lacking}"
+        there = amount_text(self.capacity, self.base) if self.share is None else f"{self.share:.12g}%"
+        return f"{self.name}={there}{takes}{lacking}"
+
+    def on(self, size: int) -> Pool:
+        """The same on a machine of `size` processors, of whose draw the capacity may be a share.
+
+        Raises:
+            BatfillError: less than one unit is left, or more than an exact number.
+        """
+        if self.share is None:
+            return self
+        capacity = floor(self.share * size * (self.each or 1) / 100 * (1 + 1e-12))
+        if not 1 <= capacity <= MOST:
+            raise BatfillError(f"option pool: {self.text} is {capacity:,} on {size:,} processors; give an amount")
+        return replace(self, capacity=capacity)
 
     @property
     def reserves(self) -> bool:
@@ -117,6 +136,10 @@ class Pools(tuple[Pool, ...]):
         """As a user writes them."""
         return ",".join(pool.text for pool in self)
 
+    def on(self, size: int) -> Pools:
+        """The same on a machine of `size` processors, see `Pool.on`."""
+        return Pools(pool.on(size) for pool in self)
+
     @classmethod
     def of(cls, option: str, value: Any) -> Pools:
         """The pools that a text names, or several.
@@ -149,6 +172,16 @@ def pool_of(option: str, text: str) -> Pool:
     if name in ("processors", "procs"):
         raise BatfillError(f"option {option}: {name} are the machine's own; --procs says how many there are")
     where = f"option {option}: {name}"
+    if share := SHARE.fullmatch(there.strip()):
+        part, base = amount_of(where, takes or "1") if not takes or takes[0].isdigit() else (0, "")
+        if not part or not 0 < float(share[1]) <= 100:
+            raise BatfillError(
+                f"{where}: {text!r:.60} is not a share, up to 100%, of what all processors take; give an amount "
+                "for each, as power=80%@100W"
+            )
+        return Pool(
+            *(name, 0, part), skips=lacking == "skip", of_user=lacking == "user", base=base, share=float(share[1])
+        )
     capacity, base = amount_of(where, there)
     if base == "J":
         raise BatfillError(f"{where}: energy is not a pool, since jobs do not give it back; give an --energy-budget")

@@ -293,7 +293,7 @@ BUDGET = Kind(
 )
 POOLS = Kind(
     lazily("pools", "Pools.of"),
-    "`NAME=AMOUNT`, with `@` and a field, or what a processor takes; several with commas",
+    "`NAME=AMOUNT`, or a share, with `@` and a field, or what a processor takes; several with commas",
     "pool",
     "Pools | str | list[str]",
 )

@@ -23,6 +23,7 @@ SPEED_UNITS = {
     prefix + unit: scale for unit in ("f", "flops", "Flops", "") for prefix, scale in (PREFIXES | {"K": 1e3}).items()
 }
 DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
+PARTS = re.compile("".join(rf"(?:(?P<{unit}>\d+)\s*{unit}\s*)?" for unit in ("w", "d", "h", "min", "s")), re.ASCII)
 UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.model.jobs.Unrequested
 NUMBER = re.compile(r"[+-]?(?:\d+|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE)
 WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
@@ -50,7 +51,7 @@ def speed_given(name: str, value: Any) -> float:
 
 
 def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
-    """The value as a finite number of seconds, at least `least`: a number, or text such as 72000, 20h, 1.5d, 30min.
+    """The value as a finite number of seconds, at least `least`: a number, or text such as 72000, 20h, 1.5d, 1d12h.
 
     Raises:
         BatfillError: it is something else.
@@ -59,12 +60,14 @@ def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
     number = value.total_seconds() if hasattr(value, "total_seconds") else value
     if isinstance(value, str) and (found := DURATION.fullmatch(value.strip().lower())) and found[2] in UNITS_S:
         number = float(found[1]) * UNITS_S[found[2]]
+    elif isinstance(value, str) and value.strip() and (found := PARTS.fullmatch(value.strip().lower())):
+        number = sum(float(part or 0) * UNITS_S[unit] for unit, part in found.groupdict().items())
     return number_of(
         name,
         number,
         least,
         math.inf,
-        f"a number of seconds {'>= 0' if least == 0 else '> 0'}, as 72000, 20h, 3d or 30min",
+        f"a number of seconds {'>= 0' if least == 0 else '> 0'}, as 72000, 20h, 1d12h or 30min",
     )
 
 
@@ -178,8 +181,10 @@ def unrequested_of(name: str, value: Any) -> str | float:
     """
     if isinstance(value, str) and value in UNREQUESTED:
         return value
+    from batfill.model.jobs import LONGEST_S
+
     try:
-        seconds = seconds_of(name, value, least=1e-9)
+        seconds = number_of(name, seconds_of(name, value, least=1e-9), 0, LONGEST_S, "")
     except BatfillError:
         raise BatfillError(
             f"option {name}: {value!r:.60} is none of {', '.join(UNREQUESTED)}, nor a limit > 0 such as 3600 or 24h"

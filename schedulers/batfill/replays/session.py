@@ -170,7 +170,7 @@ class Replay(JobRows):
         """Follow other rules from the next decision on: these fields of the options are changed."""
         self.changes = (*self.changes, (self.now_s, self.options))
         self.options = replace(self.options, **values)
-        self.engine.change_rules(self.options.rules)
+        self.engine.change_rules(self.options.sized(self.engine.size).rules)
 
     # What there is to see
 

@@ -132,8 +132,8 @@ OPTIONS = {
         ),
         option("5", "--energy-host", "accepted with a remark: energy is not simulated"),
         option(
-            "4", "-v --verbosity", SHOWN.format("network-only"), default="information",
-            choices=("quiet", "network-only", "information", "debug"),
+            "4", "-v --verbosity LEVEL", f"quiet, network-only, information or debug: {SHOWN.format('network-only')}",
+            default="information", choices=("quiet", "network-only", "information", "debug"),
         ),
         option("5", "-v --verbosity", SHOWN.format("info"), default="info", choices=("quiet", "info", "debug")),
         option("45", "-q --quiet", "the same as --verbosity quiet"),
@@ -460,7 +460,6 @@ def _parser(version: int, passed_on: Mapping[str, str]) -> argparse.ArgumentPars
         prog="batfill batsim" if version == 4 else "batfill batsim --protocol 5",
         description=DESCRIPTION.format("4.2" if version == 4 else "5 (as of 5.0.0-rc2)"),
         epilog=EPILOGUE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for form, line in PRINTED[version].items():
         _add(parser, form, "print it and exit", action="version", version=line)

@@ -26,7 +26,7 @@ from batfill.protocol.forms import (
     parsed,
     shown_type,
 )
-from batfill.workloads.batsim5_json import EXTRA_FIELD, NEW_TYPES, extra_of, extra_text
+from batfill.workloads.batsim5_json import EXTRA_FIELD, NEW_TYPES, STRATEGY, STRATEGY_OF, extra_of, extra_text
 from batfill.workloads.batsim_json import NO_WALLTIME, repeat_of
 
 if TYPE_CHECKING:
@@ -293,6 +293,9 @@ def _profile(workload: str, name: str, raw: dict[str, Any]) -> dict[str, Any]:
     if raw["type"] == "composed":
         parts = [f"{workload}!{part}" for part in raw["seq"]]
         content: dict[str, Any] = {"repetition_count": repeat_of(raw), "profile_ids": parts}
+    elif raw["type"] in STRATEGY_OF:
+        amounts = {"computation_amount": float(raw["cpu"]), "communication_amount": 0.0}
+        content = amounts | {STRATEGY: STRATEGY_OF[raw["type"]]}
     else:
         content = {"delay": float(raw["delay"])}
     described = {"id": f"{workload}!{name}", "profile_type": NEW_TYPES[raw["type"]], "profile": content}

@@ -25,9 +25,14 @@ TYPES = {
     "SequentialCompositionProfile": "composed",
     "ParallelTaskHomogeneousProfile": "parallel_homogeneous",
 }
-NEW_TYPES = {old: new for new, old in TYPES.items()}
-# How a homogeneous task's amounts count; version 4's parallel_homogeneous is the default, the only one tried.
+NEW_TYPES = {old: new for new, old in TYPES.items()} | {"parallel_homogeneous_total": "ParallelTaskHomogeneousProfile"}
+# How a homogeneous task's amounts count: for each host, which is the default, or for all together.
 STRATEGY = "generation_strategy"
+STRATEGIES = {
+    "DefinedAmountsUsedForEachValue": "parallel_homogeneous",
+    "DefinedAmountsSpreadUniformly": "parallel_homogeneous_total",
+}
+STRATEGY_OF = {old: strategy for strategy, old in STRATEGIES.items()}
 
 
 def version_of(where: str, profiles: Mapping[str, Any]) -> int:
@@ -120,14 +125,20 @@ def profile_from_version_5(where: str, profile: Any) -> Any:
     """The profile with version 4's name of its type; one that version 4 does not have keeps its type.
 
     Raises:
-        WorkloadError: the delay is 0; `where` begins the message.
+        WorkloadError: the delay is 0, or it is unknown how amounts count; `where` begins the message.
     """
-    if not isinstance(profile, dict) or STRATEGY in profile:
+    kind = profile.get("type") if isinstance(profile, dict) else None
+    if not isinstance(kind, str):
         return profile
-    if profile.get("type") == "DelayProfile":
+    if kind == "DelayProfile":
         refuse_no_delay(where, profile)
-    kind = profile.get("type")
-    return profile | {"type": TYPES.get(kind, kind)} if isinstance(kind, str) else profile
+    made = profile | {"type": TYPES.get(kind, kind)}
+    if made["type"] == "parallel_homogeneous" and STRATEGY in made:
+        strategy = made.pop(STRATEGY)
+        if not isinstance(strategy, str) or strategy not in STRATEGIES:
+            raise WorkloadError(f"{where}.{STRATEGY}: {strategy!r:.60} is none of {', '.join(STRATEGIES)}; take one")
+        made["type"] = STRATEGIES[strategy]
+    return made
 
 
 # To version 5
@@ -197,6 +208,8 @@ def profile_for_version_5(where: str, name: str, profile: Any, workload: str) ->
             f"{where}.type: {kind!r:.40} is not translated to Batsim 5; translated: {', '.join(NEW_TYPES)}"
         )
     made = {key: value for key, value in profile.items() if key != "nb"} | {"type": NEW_TYPES[kind]}
+    if kind == "parallel_homogeneous_total":
+        made[STRATEGY] = STRATEGY_OF[kind]
     if kind == "delay":
         refuse_no_delay(where, profile)
     if "nb" in profile:  # the repetitions' name in Batsim up to 2.0

@@ -74,6 +74,7 @@ REQUEST_FIELD = "requested_time"  # the user's request if it is not the walltime
 ASSUMED_FIELD = "assumed_time"  # what stood in for an unknown request before the walltime was raised
 EXPECTED_FIELD = "expected_time"  # what the scheduler reads in place of the walltime, if the job may outlive it
 JOBS_AT_ONCE = 10_000  # written at a time
+DEEPEST, MOST_PARTS = 100, 1_000_000  # of a sequence: levels of sequences inside, and parts with theirs
 UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
 
@@ -131,6 +132,8 @@ class ProfileTask(NamedTuple):
     shared: float = 0.0  # and those that the hosts share equally
     hosts: int | None = None  # for how many it is; None for any number
     load: float = 1.0  # of the hosts that compute, on average, from 0 to 1
+    levels: int = 0  # of sequences in one another
+    n_parts: int = 1  # with those of the parts
 
     @property
     def computes(self) -> bool:
@@ -531,10 +534,17 @@ def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapp
     """The work of a checked composed profile; `tasks` has that of its parts.
 
     Raises:
-        WorkloadError: the whole takes too long.
+        WorkloadError: the whole takes too long, or is nested too deeply.
     """
-    whole = ProfileTask(name, 0.0, profile.get("ret", 0), repeat=repeat_of(profile))
-    return whole.made_of([tasks[part] for part in profile["seq"]], where)
+    parts = [tasks[part] for part in profile["seq"]]
+    levels, n_parts = 1 + max(part.levels for part in parts), sum(part.n_parts for part in parts)
+    if levels > DEEPEST or n_parts > MOST_PARTS:
+        raise WorkloadError(
+            f"{where}.seq: sequences are nested more than {DEEPEST} deep, or have more than {MOST_PARTS:,} parts in "
+            "all; write them flatter, or with repeat"
+        )
+    whole = ProfileTask(name, 0.0, profile.get("ret", 0), repeat=repeat_of(profile), levels=levels, n_parts=n_parts)
+    return whole.made_of(parts, where)
 
 
 def plain_task(name: str, profile: Mapping[str, Any]) -> ProfileTask:
@@ -573,7 +583,7 @@ def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Map
     kind = profile.get("type")
     if kind not in SUPPORTED_PROFILES:
         types = types or dict(zip(SUPPORTED_PROFILES, SUPPORTED_PROFILES, strict=True))
-        supported = ", ".join(types[name] for name in SUPPORTED_PROFILES if name in types)
+        supported = ", ".join(dict.fromkeys(types[name] for name in SUPPORTED_PROFILES if name in types))
         called = types.get(kind, kind) if isinstance(kind, str) else kind
         if kind in BATSIM_ONLY:
             raise WorkloadError(f"{where}.type: {kind} runs under Batsim only; here run: {supported}")

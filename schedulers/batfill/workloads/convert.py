@@ -184,7 +184,7 @@ def convert(
         for batch in batches_of(source):
             if whole is not None:
                 batch = replace(batch, assumed_s=whole[first_row : first_row + len(batch)])
-            elif chosen not in ("refuse", "runtime"):
+            elif chosen not in ("refuse", "runtime", "queue", "user-max"):  # with the last two no job lacks a request
                 limit_s = np.inf if chosen == "none" else float(chosen)
                 batch = replace(batch, assumed_s=np.full(len(batch), limit_s))
             columns = columns_of(

@@ -52,7 +52,11 @@ if TYPE_CHECKING:
 @seed_option("the subtraces, the orders and the comparison")
 @OVERRUN
 @UNREQUESTED
-@out_option("file", "Write the policy file, for --policy area@FILE and so on, or @FILE for what is recommended.")
+@out_option(
+    "file",
+    "Write the policy file, for --policy area@FILE and so on, or @FILE for what is recommended.",
+    example="fitted.json",
+)
 @JSON
 def fit(
     workload: Path,

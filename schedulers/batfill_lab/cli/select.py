@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @seed_option("the samples, the noise and the choices")
 @OVERRUN
 @UNREQUESTED
-@out_option("file", "Write the full result to this JSON file.")
+@out_option("file", "Write the full result to this JSON file.", example="select.json")
 @JSON
 def select(
     workload: Path,

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 @click.option("--baseline", type=PolicyName(), default="saf", help="The policy that all are compared with.")
 @OVERRUN
 @UNREQUESTED
-@out_option("file", "Write the full result to this JSON file.")
+@out_option("file", "Write the full result to this JSON file.", example="tune.json")
 @JSON
 def tune(
     workload: Path,

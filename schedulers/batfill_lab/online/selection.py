@@ -116,7 +116,7 @@ class Selection:
                 raise BatfillError(f"option {name}: {method} has no such option; leave it out")
         return cls(
             method=method,
-            policies=candidates_of(in_force["policies"].replace("+", ",")),
+            policies=candidates_of(in_force["policies"]),
             period_s=in_force["period"],
             noise=in_force.get("noise", "none"),
             seed=in_force["seed"],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.base.progress import progress
+from batfill.cli import command_line
 from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, WHOLE, Choice, command, out_option, seed_option
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @command()
 @click.argument("places", metavar="DIR...", nargs=-1, required=True, type=FILE)
-@out_option("file", "The page to write; by default DIR/report.html.")
+@out_option("file", "The page to write; by default DIR/report.html.", example="report.html")
 @TAU
 @click.option(
     "--threshold", "overdue_s", type=SECONDS, help="Mark jobs that waited longer than this, a duration, as overdue."
@@ -50,9 +51,6 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
 
     DIR is a folder with runs, or the prefix of a run's result files.
     """
-    import shlex
-    import sys
-
     from batfill.base.files import json_text
     from batfill_pages.write import write_report
 
@@ -62,7 +60,7 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
             out,
             **how,
             figures=[name.strip() for name in figures.split(",") if name.strip()],
-            command=shlex.join(sys.argv),
+            command=command_line(),
             advance=advance,
         )
     print(json_text([str(path) for path in written]) if as_json else "\n".join(map(str, written)))

@@ -471,7 +471,7 @@ def what_if(
     limits, fitting = {name: shared[name] for name in LIMITING if shared.get(name)}, jobs
     workload = workload.with_read(Options.of(tried[0].options).fields)
     if shared.get("pool"):  # whatever the order, the same jobs run
-        pools = Pools.of("pool", shared["pool"])
+        pools = Pools.of("pool", shared["pool"]).on(size)
         jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
         if not len(jobs):
             raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @site_options
 @RUNS
 @seed_option("what differs between the runs")
-@out_option("file", "Write the full result to this JSON file.")
+@out_option("file", "Write the full result to this JSON file.", example="fidelity.json")
 @JSON
 def fidelity(
     log: Path,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import offer, warn
+from batfill.cli import command_line, offer, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -40,7 +39,7 @@ OF_BOTH = {"log", "out", "tau_s", "seed", "details", "as_json"}
 @command("what-if", heading="advice")
 @click.argument("log", metavar="LOG", type=FILE)
 @PROCS
-@out_option("file", "Write the answer as one HTML page.")
+@out_option("file", "Write the answer as one HTML page.", example="what-if.html")
 @click.option(
     "--threshold",
     type=POSITIVE_SECONDS,
@@ -114,15 +113,13 @@ def what_if(
     Prints waits and slowdown under each, and who would lose. LOG is SWF or Batsim JSON; `batfill workload
     import` makes one from a cluster's accounting. With --slurm-conf it is what `sacct -P` prints.
     """
-    import shlex
-
     from batfill.base.errors import BatfillError
     from batfill.base.files import json_text, write_text
 
     if details and as_json:
         raise BatfillError("option details: --json has all of them; leave one of the two out")
     require_one_kind(site, OF_SLURM, OF_BOTH)
-    line = shlex.join(["batfill", *sys.argv[1:]])
+    line = command_line()
     if site:
         from batfill_site.slurm.page import as_page as slurm_page
         from batfill_site.slurm.what_if import ADD_NODES, slurm

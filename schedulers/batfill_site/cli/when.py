@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import offer, warn
+from batfill.cli import command_line, offer, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -70,8 +69,6 @@ def when(
 
     JOB: the id of one job; by default all that wait.
     """
-    import shlex
-
     from batfill.base.files import write_text
     from batfill_site.starts.when import when as estimate
 
@@ -82,6 +79,6 @@ def when(
     if out is not None:
         from batfill_site.starts.page import as_page
 
-        write_text(out, as_page(found, str(state), shlex.join(sys.argv)))
+        write_text(out, as_page(found, str(state), command_line()))
         offer(out)
     print(found.as_json() if as_json else found.as_text())

@@ -13,7 +13,7 @@ from batfill.base.files import json_text
 from batfill.base.tables import KeptRows, ReadOnly, as_table
 from batfill.base.version import __version__
 from batfill.base.words import percent, things, wrapped
-from batfill.model.jobs import DAY_S
+from batfill_site.starts.past import NEVER_S
 from batfill_site.starts.why_not import Instants, in_order
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ WIDENED = 0.2  # logarithm of the factor by which intervals are wider than the f
 STEP = 0.15  # of that logarithm, for a start outside
 MARGIN, MARGIN_S = 0.05, 60.0  # added to the forks' spread, as a share of the time until the start, and besides
 FEWEST_STARTS = 20  # past starts from which on an interval is said to hold so many
-NEVER_S = 10 * 365 * DAY_S  # when a job is expected that needs processors which are away
 
 
 class Found(NamedTuple):
@@ -78,6 +77,8 @@ class Forecast:
         from_s = np.maximum(lower_s - np.exp(self.widened[0]) * margin_s, moment.now_s)
         to_s = upper_s + np.exp(self.widened[1]) * margin_s
         rows = moment.past_rows[asked]
+        if not self.past.ends and np.isinf(self.past.jobs["request_s"][moment.past_rows]).any():
+            from_s[:] = moment.now_s  # in the forks jobs without a request do not end, which they may at any time
         unbounded = self.unbounded(moment)[asked]
         middle_s, from_s, to_s = (np.where(unbounded, np.nan, column) for column in (middle_s, from_s, to_s))
         for row, first_s, last_s in zip(rows.tolist(), from_s.tolist(), to_s.tolist(), strict=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.kernels import F8, I8, Array, entry, kernel, outlined, record
+from batfill.model.jobs import DAY_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +24,7 @@ HALF_LIFE = 8.0  # and half as much after so many of the user's jobs
 # A job about which nothing is known but that it has run for t runs for x t with a chance of 1 / x.
 UNKNOWN_S = 60.0  # is added to t, so that this also holds for a job that has just begun
 MOST_TIMES = 100.0
+NEVER_S = 10 * 365 * DAY_S  # until a job ends of which nothing is known, or starts that needs processors which are away
 JOB_SO_FAR = np.dtype(
     [
         ("submit_s", "f8"),
@@ -163,11 +165,16 @@ class Past:
     def drawn_s(
         self, rows: NDArray[np.intp], ran_s: NDArray[np.float64], chances: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Run times of these jobs, shape (forks, n), by the quantiles `chances`; each is longer than `ran_s`, (n,)."""
+        """Run times of these jobs, shape (forks, n), by the quantiles `chances`; each is longer than `ran_s`, (n,).
+
+        While no run time is known at all, a job without a request does not end.
+        """
         jobs = self.jobs[rows]
         wanted = Wanted(jobs["user"].copy(), jobs["request_s"].copy(), jobs["procs"].astype(np.float64), ran_s)
         drawn_s = np.empty(chances.shape)
         draw(self.kept, wanted, self.of_all(), chances, np.empty((2, LAST + QUANTILES + 1)), drawn_s)
+        if not self.ends:
+            drawn_s[:, np.isinf(wanted.request_s)] = NEVER_S
         return drawn_s
 
     def of_all(self) -> NDArray[np.float64]:

@@ -107,6 +107,8 @@ def estimates_of(
     instants, asked, ids = Instants(moment.now_s, state.clock), waits, state.names[moment.past_rows]
     if job is not None:
         asked = waits & (ids == str(job))
+        if not asked.any():  # a Batsim workload has numbers such as 02124
+            asked = waits & np.array([str(name).lstrip("0") == str(job).lstrip("0") for name in ids], bool)
         if not asked.any():
             at = instants.full(moment.now_s)
             raise BatfillError(f"{state.name}: no job {job} waits at {at}; {int(waits.sum()):,} others do")
