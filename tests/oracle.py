@@ -392,14 +392,14 @@ class Oracle:
         return min(job.whole_expected, self.divider(job)) if self.bound else job.whole_expected
 
     def expected_end(self, t, job):
-        """Of a running job, as it is expected at t."""
-        span = min(job.whole_expected, job.bound)
+        """Of a running job, as it is expected at t; of a try that its divider bounds, at the latest there."""
+        span = job.whole_expected
         if self.outlived:
             for step in chain(STEPS, repeat(STEPS[-1])):
                 if job.start + span > t or (span >= job.request and not self.table.outlives):
                     break
                 span = min(span + step, job.request if span < job.request else math.inf)
-        return job.start + span
+        return job.start + min(span, job.bound)
 
     # The queue's order
 

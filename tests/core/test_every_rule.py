@@ -135,6 +135,21 @@ def gates(draw, unit_s):
 
 
 @st.composite
+def pools_at_the_edge(draw, jobs, size):
+    """Pools of which there is as much as jobs that run could hold, or they and one that waits, or one more or less."""
+    pools, wants, procs = [], [], np.minimum(jobs.procs, size)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    for place in range(draw(st.integers(1, 2))):
+        each = rng.integers(0, 3, len(jobs)) * procs + rng.integers(0, 2, len(jobs))
+        amounts = draw(st.sampled_from([procs, 2 * procs, each]))
+        most = math.ceil((amounts / procs).max() * size) + draw(st.booleans()) * amounts.max()
+        capacity = max(int(most) + draw(st.integers(-1, 1)), 1)
+        pools.append(Pool(f"p{place}", capacity, skips=draw(st.sampled_from([True, True, False]))))
+        wants.append(amounts)
+    return tuple(pools), (), np.array(wants, np.int64).T
+
+
+@st.composite
 def several_pools(draw, n_jobs, unit_s):
     """Pools of all kinds, often none, with windows of those of the machine, and what the jobs take of each."""
     pools, windows, wants = [], [], []
@@ -181,7 +196,7 @@ def rules(draw, size, unit_s):
 
 
 @st.composite
-def cases(draw):
+def cases(draw, at_the_edge=False):
     unit_s = draw(st.sampled_from(UNITS_S))
     jobs, size = draw(workloads(unit_s))
     policy, chosen, calendar = draw(rules(size, unit_s))
@@ -189,7 +204,8 @@ def cases(draw):
         chosen, calendar = chosen | {"depth": 1, "tested": math.inf, "max_running": math.inf}, None
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     more = {}
-    pools, windows, wants = draw(several_pools(len(jobs), unit_s))
+    some = pools_at_the_edge(jobs, size) if at_the_edge else several_pools(len(jobs), unit_s)
+    pools, windows, wants = draw(some)
     if pools and len(jobs) <= 90 and not chosen["keeps"]:
         more["pools"], jobs = pools, with_amounts(jobs, wants)
         whole = (*(calendar.windows if calendar else ()), *windows)
@@ -271,6 +287,14 @@ def thorough(usual):
 @thorough(120)
 @given(cases())
 def test_a_replay_is_the_oracles_run(case):
+    run = replay_of(*case)
+    run.advance()
+    assert_same(run.schedule(), oracle_of(*case))
+
+
+@thorough(80)
+@given(cases(at_the_edge=True))
+def test_a_replay_with_pools_at_the_edge_of_what_can_run_short_is_the_oracles_run(case):
     run = replay_of(*case)
     run.advance()
     assert_same(run.schedule(), oracle_of(*case))

@@ -172,3 +172,8 @@ def test_the_plugin_never_kills_a_protected_job():
     protected["data"]["job"]["killable"] = False
     assert plugin.tell(10.0, protected) == ["start 2 on 0"]
     assert plugin.tell(19.0, submitted("3", 19, 100, 1)) == []
+
+
+def test_a_job_that_wants_more_of_a_pool_than_there_is_brings_no_new_divider(tmp_path):
+    path = written(tmp_path / "made.json", 2, size=4, n_jobs=900, weeks=1)
+    assert_hosts_agree(path, 4, {"small": "all", "kill": "always", "policy": "saf", "pool": "slots=3@1"})

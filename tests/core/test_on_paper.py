@@ -21,7 +21,7 @@ from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from from_python import from_python
 from oracle import assert_same
-from strategies import announced, both, failure, table
+from strategies import announced, both, failure, outliving, table
 
 reservation = from_python(engine_running.reservation)
 FCFS = policy_named("fcfs")
@@ -171,6 +171,23 @@ TRIES = {
             [(0, 100, 100, 3), (1, 50, 50, 4), (2, 20, 20, 1, SMALL), (95, 50, 50, 1, SMALL)],
             [0, 100, 2, 150],
         ),
+    ],
+    # at 3 the first is at its divider, and the head waits for it alone: what would run into the head waits
+    "a try of a job that may outlive its request is expected to end at its divider, also there": [
+        (
+            *(8, SMALL_TRIES | {"divider_s": 3.0, "outlives": True}),
+            [(0, 8, 15, 1, SMALL), (1, 2, 11, 8, SMALL), (3, 2, 21, 5, SMALL)],
+            [5, 3, 5],
+        ),
+    ],
+    # from 4 on it has outlived its request, and is expected to be killed at 10
+    "what a bounded try outlives is corrected up to its divider": [
+        (
+            *(4, SMALL_TRIES | {"policy": "lqf", "outlives": True}),
+            [(0, 30, 4, 1, SMALL), (1, 5, 5, 4), (5, request, request, 1)],
+            [15, 10, start],
+        )
+        for request, start in ((5, 5), (6, 15))
     ],
     # eight processors are requested from 3 s on, more than 1.9 machines have
     "tries stand back in a backlog of more machines than that": [
@@ -358,6 +375,8 @@ def test_on_paper(claim):
     for size, rules, rows, starts in CASES[claim]:
         given = {"policy": "fcfs", **rules}
         jobs, windows = table(rows), given.pop("windows", None)
+        if given.pop("outlives", False):
+            jobs = outliving(jobs)
         if users := given.pop("users", None):
             jobs = replace(jobs, user=np.array(users))
         schedule, slow = both(jobs, size, calendar=Calendar(tuple(windows)) if windows else None, **given)

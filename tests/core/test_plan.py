@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import batfill as bf
 from batfill.base.errors import BatfillError
+from batfill.engine.plan import FEW
 from batfill.model.options import PRESETS, Options, plans_machines
 from batfill.model.policy import policy_named
 from batfill.model.rules import EVERY_JOB, Rules
@@ -50,6 +51,14 @@ def test_predictions_of_no_time_and_those_that_are_outlived_are_planned_as_the_o
         run = EngineReplay(jobs, 8, Rules(policy_named("spf"), outlived=True, depth=in_engine(depth)), expected_s=guess)
         run.advance()
         assert_same(run.schedule(), oracle(jobs, 8, "spf", expected_s=guess, outlived=True, depth=depth))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("depth", [FEW, FEW + 1])
+def test_from_so_many_reservations_on_those_far_away_are_noted_alone_and_change_no_start(depth):
+    for seed, policy in enumerate(("fcfs", "lpf", "wfp3")):
+        jobs = random_table(seed, n_jobs=90, size=8, span_s=40)
+        assert_same(*both(jobs, 8, policy, depth=depth))
 
 
 @pytest.mark.parametrize(("seed", "depth", "span_s"), [(1, 3, 60), (5, 3, 200), (38, 2, 200)])

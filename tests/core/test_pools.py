@@ -54,6 +54,16 @@ ON_PAPER = {
     "a job that lacks a pool that skips has no reservation": [
         ((SKIPPED,), None, [(0, 10, 10, 1), (1, 5, 5, 1), (2, 90, 90, 1), (3, 90, 90, 1)], [2, 3, 1, 1], [0, 92, 2, 3]),
     ],
+    # of 5 there is enough for all who can run; the third lacks 2 processors and 1 of it: skipped, it holds back no job
+    "a pool that suffices for all who run may skip one that waits": [
+        (
+            (replace(SKIPPED, capacity=5),),
+            None,
+            [(0, 10, 10, 2), (0, 20, 20, 1), (1, 5, 5, 3), (2, 30, 30, 1)],
+            [2, 1, 3, 1],
+            [0, 0, 20, 2],
+        ),
+    ],
     # 2 of 4 are left from 10 to 20: a request until 10 fits, one until 11 waits until 20
     "a known fall is kept free, and one that is not known stops nothing": [
         ((P0,), falls("p0", (10, 20, 2)), [(0, 10, 10, 1), (0, 9, 11, 1)], [3, 3], [0, 20]),

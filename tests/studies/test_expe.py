@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -23,12 +25,14 @@ from batfill.model.options import NAMES, Options
 from batfill.replays.replay import simulate
 from batfill.runner.descriptor import read_descriptor
 from batfill.workloads.archive import known_log
+from command import batfill as here
 from command import free_port
 from swf_text import row as swf_row
 
 ROOT = Path(__file__).parents[2]
 DESCRIPTORS = sorted((ROOT / "expe").glob("*.yaml"))
 SAMPLES = [path for path in DESCRIPTORS if path.name.startswith("sample_")]
+ON_LOGS = [path for path in DESCRIPTORS if path not in SAMPLES]
 LIMIT_S = 120
 
 
@@ -59,9 +63,15 @@ def machines_of(platform):
     return len(read_platform(platform).compute)
 
 
+def workload_of(path):
+    """The workload that a descriptor names."""
+    words = shlex.split(read_descriptor(path).descriptor.batcmd)
+    return Path(words[words.index("-w") + 1])
+
+
 @pytest.fixture
 def of_another_log(tmp_path):
-    """The experiment that the guide makes of one of those with KTH-SP2."""
+    """The experiment that the guide makes of one of those with SDSC-SP2."""
     (command,) = re.findall(r"^sed .*", (ROOT / "docs/how-to/running.md").read_text(), re.MULTILINE)
     program, _, target = command.rpartition(" > ")
     done = subprocess.run(shlex.split(program), cwd=ROOT, capture_output=True, text=True, check=True)
@@ -71,7 +81,7 @@ def of_another_log(tmp_path):
 
 def test_an_experiment_of_another_log_is_made_by_changing_names(of_another_log):
     test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_scheduler_that_can_be(of_another_log)
-    assert "kth" not in of_another_log.read_text().lower()
+    assert "sdsc" not in of_another_log.read_text().lower()
 
 
 @pytest.mark.parametrize("path", DESCRIPTORS, ids=lambda path: path.stem)
@@ -116,6 +126,31 @@ def test_a_sample_runs_at_once(study, path):
     assert record["options"]["policy"] in read_descriptor(path).descriptor.schedcmd
 
 
+def needing(path):
+    """The experiment as a parameter of a test, with the library that its scheduler needs."""
+    learns = "--small forest" in read_descriptor(path).descriptor.schedcmd
+    return pytest.param(path, id=path.stem, marks=[pytest.mark.needs("sklearn")] if learns else [])
+
+
+@pytest.mark.parametrize("path", [needing(path) for path in ON_LOGS])
+def test_an_experiment_on_a_log_runs_on_a_short_one_of_its_name_fetched_as_it_says(tmp_path, monkeypatch, path):
+    for name in ("expe", "platforms"):
+        (tmp_path / name).symlink_to((ROOT / name).resolve(strict=True))
+    monkeypatch.chdir(tmp_path)
+    log = known_log(workload_of(path).stem)
+    size, weeks = ("--procs", log.processors), ("--interarrival", 30)
+    here("workload", "generate", "--out", log.file, "--jobs", 100, *size, *weeks)
+    short = replace(log, sha256=hashlib.sha256(Path(log.file).read_bytes()).hexdigest())
+    monkeypatch.setattr("batfill.workloads.archive.known_log", {log.name: short}.get)
+    (says,) = re.findall(r"^# Make its workload first: batfill (.*)", path.read_text(), re.MULTILINE)
+    assert here(*says.split(), "--from", ".", "--cache", "cache").status == 0
+    done = run(f"expe/{path.name}", "--simulator", "embedded", "--json", cwd=tmp_path, BATSIM_PORT=str(free_port()))
+    assert done.returncode == 0, done.stderr
+    figures, record = json.loads(done.stdout), json.loads((tmp_path / f"expe-out/{path.stem}/run.json").read_text())
+    assert (figures["jobs"], figures["rejected"], record["exit"]) == (100, 0, 0)
+    assert record["options"]["policy"] in read_descriptor(path).descriptor.schedcmd
+
+
 def test_a_scheduler_with_a_mistake_in_it_fails_the_run_in_one_line(study):
     text = (ROOT / "expe/sample_saf.yaml").read_text().replace("--policy saf", "--policy sfa")
     (study / "mistake.yaml").write_text(text)
@@ -126,14 +161,46 @@ def test_a_scheduler_with_a_mistake_in_it_fails_the_run_in_one_line(study):
     assert "sfa" in done.stderr
 
 
-def test_an_experiment_on_a_log_that_is_not_there_says_how_to_make_it(study):
+# As Batsim 4, it says what it would do before it looks for its files.
+BATSIM = """#!/bin/bash
+case "${*: -1}" in
+--version) echo 4.2.0;;
+--dump-execution-context)
+    echo '{"socket_endpoint": "tcp://localhost:1", "export_prefix": "'"$6"'", "external_scheduler": true}';;
+*) echo "no workload" >&2; exit 1;;
+esac
+"""
+
+
+@pytest.mark.parametrize("simulator", ["embedded", "on PATH", "named by BATSIM"])
+def test_an_experiment_on_a_log_that_is_not_there_names_the_command_that_makes_it(study, simulator):
     (study / "workloads").unlink()
-    done = run("expe/kth_saf.yaml", "--simulator", "embedded", cwd=study)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "batfill: expe/kth_saf.yaml: workload workloads/archive/KTH-SP2-1996-2.1-cln.json is missing; make it: "
-        "batfill workload fetch kth-sp2 --convert --into workloads/archive\n"
-    )
+    (study / "bin").mkdir()
+    (study / "bin/batsim").write_text(BATSIM)
+    (study / "bin/batsim").chmod(0o755)
+    given = {
+        "embedded": {"BATSIM": "unused"},
+        "on PATH": {"PATH": f"{study}/bin:{os.defpath}"},
+        "named by BATSIM": {"BATSIM": f"{study}/bin/batsim"},
+    }
+    embedded = ["--simulator", "embedded"] if simulator == "embedded" else []
+    done = run("expe/sdsc_saf.yaml", *embedded, cwd=study, **given[simulator])
+    makes = "batfill workload fetch sdsc-sp2 --convert"
+    workload = "workload workloads/archive/SDSC-SP2-1998-4.2-cln.json"
+    says = f"batfill: expe/sdsc_saf.yaml: {workload} is missing; make it: {makes}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
+    for page in ("expe/sdsc_saf.yaml", "README.md", "docs/study.md", "docs/how-to/running.md"):
+        assert makes in (ROOT / page).read_text(), page
+
+
+def test_files_that_only_a_container_may_see_are_left_to_batsim(study):
+    (study / "workloads").unlink()
+    (study / "docker").write_text(BATSIM.replace("$6", "$7"))
+    (study / "docker").chmod(0o755)
+    done = run("expe/sdsc_saf.yaml", cwd=study, BATSIM=f"{study}/docker batsim", BATSIM_PORT=str(free_port()))
+    assert done.returncode == 2
+    assert "is not visible from here: whether all its jobs are executed is not checked" in done.stderr
+    assert "no workload" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["sample_saf", "kth_saf"])  # the second one's log is nowhere
@@ -154,7 +221,7 @@ def test_a_run_from_another_folder_says_where_to_run_it_and_that_works(tmp_path,
     if name == "sample_saf":
         assert (done.returncode, done.stderr) == (0, "")
     else:
-        assert f"make it: {batfill} workload fetch kth-sp2 --convert --into workloads/archive" in done.stderr
+        assert f"make it: {batfill} workload fetch kth-sp2 --convert" in done.stderr
 
 
 def test_while_the_port_is_in_use_a_descriptor_that_reads_its_number_runs_on_a_free_one(study):

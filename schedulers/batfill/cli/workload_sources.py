@@ -147,9 +147,9 @@ def fetch(
 
     if not names and (convert or local is not None or cache is not None):
         raise click.UsageError("the option does not apply to the list of known logs; name a log, or leave it out")
-    if into not in (None, Path("workloads/archive")) and not convert:
+    if into not in (None, archive.CONVERTED) and not convert:
         raise click.UsageError("--into: nothing is converted; add --convert, or leave it out")
-    folder = Path("workloads/archive") if into is None else into
+    folder = archive.CONVERTED if into is None else into
 
     def one(log: ArchiveLog) -> dict[str, object]:
         with download_progress(log.file) as (started, advance):

@@ -277,8 +277,12 @@ def correct(now_s, queue):
         job, tried = queue.jobs[row], queue.tries[row]
         if job.expected_s < 0:  # without a walltime, see `waiting.planned_s`
             continue
+        most_s = tried.most_expected_s
+        if job.killable and queue.rules[0].bound_s < np.inf:
+            most_s = min(most_s, tried.kill_after_s)
+        request_s = min(tried.request_s, most_s)
         expected_s, tried.corrections = corrected(
-            now_s, job.start_s, job.expected_s, tried.corrections, tried.request_s, tried.most_expected_s
+            now_s, job.start_s, job.expected_s, tried.corrections, request_s, most_s
         )
         if expected_s != job.expected_s:  # the reservation may change
             procs = finish(queue, row)

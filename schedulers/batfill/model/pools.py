@@ -298,8 +298,13 @@ def rejected(jobs: JobTable, size: int, pools: Sequence[Pool], amounts: NDArray[
 
 
 def may_run_short(pool: Pool, amounts: NDArray[np.int64], procs: NDArray[np.int64], size: int) -> bool:
-    """Whether jobs on `size` processors could ever together want more than there is of a pool that never changes."""
-    return pool.of_user or bool((amounts * (size * (1 + 1e-9)) > pool.capacity * procs.astype(np.float64)).any())
+    """Whether jobs on `size` processors could ever together want more than there is of a pool that never changes.
+
+    A pool that skips also has to suffice for a job that waits, for processors too, beside those that run: with less it
+    would be skipped. Jobs that take at most `there` / `size` for each processor take at most `there` together.
+    """
+    there = pool.capacity - (0 if pool.reserves else amounts.max(initial=0))
+    return pool.of_user or bool((amounts * (size * (1 + 1e-9)) > there * procs.astype(np.float64)).any())
 
 
 def in_order(pools: Iterable[Pool]) -> tuple[Pool, ...]:

@@ -79,7 +79,7 @@ class LearningReplay:
 
     def finish(self, advance: Callable[[int], None] = lambda _: None) -> Learned:
         """Run to the end; `advance` gets the number of jobs judged."""
-        fits = self.run.table.procs <= self.run.size
+        fits = ~self.run.rejected
         for first, beyond in instants(self.run.table.submit_s):
             if not fits[first:beyond].any():  # rejected jobs trigger no retraining
                 continue
@@ -144,7 +144,7 @@ class LearningReplay:
         """Judge the jobs submitted at the next instant."""
         for row in range(first, beyond):
             job = self.jobs[row]
-            if job.procs > self.run.size:
+            if self.run.rejected[row]:
                 continue
             verdict = self.knowledge.judge(job)
             expected_s = verdict.expected_s if verdict.key_request_s is None else verdict.key_request_s

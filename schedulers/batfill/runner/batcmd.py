@@ -33,7 +33,7 @@ from batfill.runner.setting import BATSIM_LOG, SIMULATOR, Engine, Setting, Simul
 from batfill.runner.translation import PROGRAM as TRANSLATOR
 from batfill.runner.translation import VARIABLE, Whereabouts, major_version
 from batfill.simulator.command_line import LIBRARIES, form_of
-from batfill.workloads.archive import known_log
+from batfill.workloads.archive import CONVERTED, known_log
 from batfill.workloads.batsim_json import read_members
 from batfill.workloads.formats import stem_of
 
@@ -183,7 +183,7 @@ def read_context(setting: Setting, lifeline: Lifeline) -> tuple[ExecutionContext
     context = parse_context(answer.read_text(errors="replace"))
     if not answered or dump.status is None:
         raise Stopped(1, f"batcmd did not answer {DUMP} within {timeout_s:g} s; {last_line_of([log])}")
-    if dump.status != 0 or (setting.engine, command.program) == ("embedded", "batsim"):
+    if dump.status != 0 or reads_here(setting, command):
         refuse_missing(setting, command)
     if dump.status != 0 and setting.version == 4 and command.program and form_of(command.arguments) == 5:
         raise Stopped(
@@ -200,6 +200,16 @@ def read_context(setting: Setting, lifeline: Lifeline) -> tuple[ExecutionContext
     if context.protocol == 5 and not set(LIBRARIES).isdisjoint(command.arguments):
         context = context._replace(endpoint="", external_scheduler=False)
     return context, command
+
+
+def reads_here(setting: Setting, command: SimulatorCommand) -> bool:
+    """Whether the simulator is certain to see the files that are here, as one in a container is not."""
+    if setting.engine == "embedded":
+        return command.program == "batsim"
+    words = command.words
+    if words[:1] == ("batsim",):
+        words = (*behind_the_word(setting.engine, os.environ), *words)
+    return words != () and PROGRAM.fullmatch(Path(words[0]).name) is not None
 
 
 def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
@@ -250,7 +260,8 @@ def making(workload: Path, form: int) -> str:
     except WorkloadError:
         return f"{first}batfill workload convert {log}{option} --out {made}"
     if workload.name == f"{stem_of(Path(known.file))}.json" and not option:
-        return f"batfill workload fetch {known.name} --convert --into {shlex.quote(str(workload.parent))}"
+        into = "" if workload.parent == CONVERTED else f" --into {shlex.quote(str(workload.parent))}"
+        return f"batfill workload fetch {known.name} --convert{into}"
     fetched = f'"$(batfill workload fetch {known.name})"'
     return f"{first}batfill workload convert {fetched} --procs {known.processors}{option} --out {made}"
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ELSEWHERE = "choose another cache with --cache or $BATFILL_CACHE"
+CONVERTED = Path("workloads/archive")  # the folder in which the descriptors of expe/ look for workloads
 DOWNLOAD_TRIES = 5
 TIMEOUT_S = 30.0
 BLOCK_BYTES = 1 << 16
