@@ -298,7 +298,8 @@ def test_invented_requests_and_correlated_weeks_cap_the_confidence_and_say_so(an
     assert head(guessed, limit) == "Do not trust this advice: 67 % of the requests are invented"
     merged = with_gains(sure, {limit.advised: {"merged": 3, "blocks": 10}})
     assert merged.confidence(limit) == MEDIUM
-    assert "fewer than 12 are left to compare saf + 24 h: the intervals may be too narrow" in said(merged, "Confidence", limit)
+    few = "fewer than 12 are left to compare saf + 24 h: the intervals may be too narrow"
+    assert few in said(merged, "Confidence", limit)
 
 
 @pytest.mark.parametrize(
