@@ -797,7 +797,7 @@ def filled(text: str) -> str:
 
 def detail_lines(answer: WhatIf) -> list[str]:
     """All choices, the advice at each limit, and what the statistics rest on."""
-    width = max(*(len(outcome.name) for outcome in answer.outcomes), len(REFERENCE)) + 2
+    width = max(len(outcome.name) for outcome in answer.outcomes) + 2
     lines = [f"{'':{width}}  {'mean wait':>12}  {'longest wait':>14}  slowdown  jobs longer  users longer"]
     for k in by_slowdown(answer):
         o, advised = answer.outcomes[k], k == answer.limit.advised and not answer.undecided
