@@ -127,7 +127,7 @@ def first_screen(answer: WhatIf, shown: int) -> str:
     caption = (
         f"Shaded: {starved}."
         if answer.undecided
-        else f"Shaded: above the limit, or without one {starved}. Why says why a lower point is not advised."
+        else f"Shaded: above the limit, or without one {starved}. Why lower points are not advised: see Why."
     )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
     about = guide("how-to/what-if", "What all of this means", "#the-advice")

@@ -361,7 +361,7 @@ def log_text(answer: SlurmWhatIf) -> str:
     nodes, runs = answer.site.nodes, answer.settings["runs"]
     dates = submission_dates(answer.jobs.submit_s, Clock(0, UTC)).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
     size = f"{count(len(answer.jobs))} jobs on {things(len(nodes), 'node')} ({count(answer.site.cpus)} CPUs)"
-    return f"{size}, {dates}; means of {runs} runs (± 95 %: Slurm's cycles alone)"
+    return f"{size}, {dates}; means of {runs} runs (±{NB}95{NB}%: Slurm's cycles alone)"
 
 
 # The terminal
