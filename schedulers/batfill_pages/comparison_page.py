@@ -151,7 +151,8 @@ class View:
     def undecided(self, reference: int) -> str:
         """Why no choice can be called better than the reference; "" if one can."""
         if self.few:
-            return self.few
+            number, what, *rest = self.few.split()
+            return " ".join([no_break(f"{number} {what}"), *rest])
         others = [k for k in self.order if k != reference and not self.same(k, reference)]
         if self.lowest == reference or any(self.verdict(k, reference) == BETTER for k in others):
             return ""

@@ -204,7 +204,7 @@ def test_when_a_model_does_not_show_a_sites_waits(mean_s, logged_s, rho, unlike)
 
 
 def test_an_answer_from_less_than_12_weeks_is_not_trusted(answer):
-    assert answer["cautions"] == ["1 day is too few, another day may differ: 12 weeks are needed"]
+    assert answer["cautions"] == ["1 day is too few, another day may differ: it takes 12 weeks"]
     assert answer["trusted"] is False
     for weeks, few in ((11, "11 weeks are too few, another week may differ"), (12, None)):
         days = np.linspace(0, 7 * weeks - 0.5, len(answer.jobs))

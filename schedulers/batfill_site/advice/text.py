@@ -215,7 +215,7 @@ def why_text(answer: WhatIf, limit: Limit) -> str:
     """Why the headline says what it says."""
     said = [f"{first_upper(caution)}." for caution in answer.invented]
     if answer.undecided:
-        seen = f"{short(answer.outcomes[answer.best_seen])} has the least slowdown seen, which may be chance."
+        seen = f"Least slowdown seen, perhaps by chance: {short(answer.outcomes[answer.best_seen])}."
         if answer.unseen and not answer.too_short:
             seen = "`batfill fidelity` looks for causes."
         said += [f"{first_upper(answer.undecided)}.", seen]
@@ -472,12 +472,12 @@ def job_text(job: OneJob | None) -> str:
 def users_of(payers: Payers) -> str:
     """The users who lose and gain most; "" if there are none."""
     said = [
-        f"{user.user} ({things(user.jobs, 'job')}) {does} most, mean wait {duration(user.after_s)} "
+        f"{user.user} ({things(user.jobs, 'job')}) {does} most, {duration(user.after_s)} "
         f"(fcfs: {duration(user.before_s)})"
         for user, does in ((payers.user, "loses"), (payers.gainer, "gains"))
         if user is not None
     ]
-    return f"{'; '.join(said)}." if said else ""
+    return f"{'; '.join(said)} on average." if said else ""
 
 
 def fidelity_text(answer: WhatIf) -> str:

@@ -530,7 +530,7 @@ def too_short(weeks: int, days: int) -> str | None:
         return None
     number, unit = (days, "day") if weeks == 1 else (weeks, "week")
     few = f"{things(number, unit)} {'are' if number > 1 else 'is'} too few, another {unit} may differ"
-    return f"{few}: {FEWEST_BLOCKS} weeks are needed"
+    return f"{few}: it takes {FEWEST_BLOCKS} weeks"
 
 
 def limit_of(
