@@ -67,7 +67,7 @@ class Score(NamedTuple):
             return None
         if not 1 / far <= (math.inf if self.ratio is None else self.ratio) <= far:
             means = f"{duration(self.simulated_mean_s)} on average, and {duration(self.logged_mean_s)} in the log"
-            return f"{UNLIKE}: they are {means}"
+            return f"{UNLIKE}: simulated ones are {means}"
         if self.rank_correlation is not None and self.rank_correlation < least:
             return f"{UNLIKE}: other jobs wait than in the log (rank correlation {ratio_text(self.rank_correlation)})"
         return None

@@ -218,7 +218,8 @@ def why_text(answer: WhatIf, limit: Limit) -> str:
         seen = f"Least slowdown seen, perhaps by chance: {short(answer.outcomes[answer.best_seen])}."
         if answer.unseen and not answer.too_short:
             seen = "`batfill fidelity` looks for causes."
-        said += [f"{first_upper(answer.undecided)}.", seen]
+        why = answer.undecided.partition(": ")[2] or answer.undecided  # the headline has what is before
+        said += [f"{first_upper(why)}.", seen]
     elif limit.advised:
         said.append(chosen_text(answer, limit))
     else:
@@ -472,8 +473,7 @@ def job_text(job: OneJob | None) -> str:
 def users_of(payers: Payers) -> str:
     """The users who lose and gain most; "" if there are none."""
     said = [
-        f"{user.user} ({things(user.jobs, 'job')}) {does} most, {duration(user.after_s)} "
-        f"(fcfs: {duration(user.before_s)})"
+        f"{user.user} {does} most, {duration(user.after_s)} (fcfs: {duration(user.before_s)})"
         for user, does in ((payers.user, "loses"), (payers.gainer, "gains"))
         if user is not None
     ]
