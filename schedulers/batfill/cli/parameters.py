@@ -316,10 +316,6 @@ def speed_options(command: Callable[..., Any]) -> Callable[..., Any]:
             found = read_platform(platform)
             values["speed"] = found.speed
             click.get_current_context().meta[HOSTS] = len(found.compute)
-            if values["speed"] is None:
-                raise BatfillError(
-                    f"{platform}: its hosts differ or have several cores: jobs compute under Batsim only"
-                )
         return command(**values)
 
     return SPEED(click.option("--platform", type=FILE, help="The platform that states it.")(collected))

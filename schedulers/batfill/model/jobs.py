@@ -90,6 +90,8 @@ class JobTable(ReadOnly, KeptRows):
     preceding: NDArray[np.int64] | None = None  # the number of the job that this one followed; -1 or None if unknown,
     think_s: NDArray[np.float64] | None = None  # and how long after its end; unknown if below 0
     amounts: NDArray[np.void] | None = None  # float64 fields by name: what jobs state that they take; nan for nothing
+    computing: NDArray[np.bool_] | None = None  # whether hosts compute in the part that ends the job; None: in none
+    fails: NDArray[np.bool_] | None = None  # whether the job returns another code than 0; None: no job does
     source: InitVar[str] = "the job table"  # what error messages call the jobs
     entering: InitVar[bool] = False  # whether they come from outside, where every run time is finite
 
