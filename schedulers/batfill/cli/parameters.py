@@ -18,6 +18,8 @@ from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, SCHE
 from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import (
+    POLICY_NAMES,
+    has_policy_name,
     number_of,
     number_or_text,
     part_of,
@@ -227,20 +229,19 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value, if it names policies."""
+        if value in self.more or (not self.several and has_policy_name(value)):
+            return value
         from batfill.model.policy import names_in, policy_named
 
-        if value not in self.more:
-            for name in names_in(value) if self.several else [value]:
-                policy_named(name)
+        for name in names_in(value) if self.several else [value]:
+            policy_named(name)
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The policies whose names begin with `incomplete`."""
         from click.shell_completion import CompletionItem
 
-        from batfill.model.policy import POLICIES
-
-        return [CompletionItem(name) for name in (*self.more, *POLICIES) if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in (*self.more, *POLICY_NAMES) if name.startswith(incomplete)]
 
 
 class Whole(click.IntRange):
