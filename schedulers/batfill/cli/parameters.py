@@ -16,7 +16,6 @@ from batfill.cli import note
 from batfill.cli.app import named, option_name
 from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, SCHEDULING, SELECTION, lapses, refuse_other
 from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
-from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import (
     POLICY_NAMES,
     has_policy_name,
@@ -28,6 +27,7 @@ from batfill.model.values import (
     speed_given,
     unrequested_of,
 )
+from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
