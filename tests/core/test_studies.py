@@ -48,7 +48,7 @@ class Study(NamedTuple):
         """Write its workload and its platform, whose hosts say what they draw."""
         content = {"nb_res": self.size, "jobs": self.jobs, "profiles": self.profiles}
         (self.folder / "workload.json").write_text(json.dumps(content))
-        prop = f'<prop id="wattage_per_state" value="{IDLE:g}:{BUSY:g},{IDLE / 2:g}:{BUSY / 2:g}"/>'
+        prop = f'<prop id="wattage_per_state" value="{IDLE:g}:{BUSY:g}"/>'
         platform = homogeneous_platform(self.size, speed=f"{SPEED:g}")
         (self.folder / "platform.xml").write_text(re.sub("<(cluster|host)( [^>]*)/>", rf"<\1\2>{prop}</\1>", platform))
         return self

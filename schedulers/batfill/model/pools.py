@@ -212,8 +212,8 @@ def amount_of(where: str, text: str) -> tuple[float, str]:
     base, scale = UNITS[found[2]]
     amount = round(float(found[1]) * scale, 6)
     if not 1 <= amount <= MOST or not (base or amount.is_integer()):
-        of = base or "pieces, a whole number,"
-        raise BatfillError(f"{where}: {text!r:.60} is not an amount of {of} from 1 to {MOST:,}")
+        of = f"a number of {base}" if base else "a whole number of pieces"
+        raise BatfillError(f"{where}: {text!r:.60} is not {of} from 1 to {MOST:,}")
     return int(amount) if amount.is_integer() else amount, base
 
 
