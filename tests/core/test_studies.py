@@ -158,8 +158,9 @@ def test_a_study_of_computing_jobs_with_their_energy(tmp_path, monkeypatch):
         for row in one.rows["jobs"]:
             if row["consumed_energy"]:
                 joules, used = float(row["consumed_energy"]), used_s(row)
-                # Whatever the scheduler, a job draws the same.
-                assert joules == pytest.approx(drawn.setdefault(row["job_id"], joules), rel=1e-6)
+                # Whatever the scheduler, a job draws the same, but a sequence may draw more when no other job ends.
+                if not row["profile"].startswith("composed"):
+                    assert joules == pytest.approx(drawn.setdefault(row["job_id"], joules), rel=1e-6)
                 assert used * IDLE - 1e-3 <= joules <= used * BUSY + 1e-3
                 if row["profile"].startswith(("delay", "parallel_homogeneous")):
                     watts = IDLE if row["profile"].startswith("delay") else BUSY
