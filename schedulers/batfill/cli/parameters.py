@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -16,8 +17,8 @@ from batfill.cli import note
 from batfill.cli.app import named, option_name
 from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, SCHEDULING, SELECTION, lapses, refuse_other
 from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
+from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import (
-    POLICY_NAMES,
     has_policy_name,
     number_of,
     number_or_text,
@@ -27,7 +28,6 @@ from batfill.model.values import (
     speed_given,
     unrequested_of,
 )
-from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -229,7 +229,8 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value, if it names policies."""
-        if value in self.more or (not self.several and has_policy_name(value)):
+        plain = not self.several and "batfill.model.policy" not in sys.modules  # to which users may add their own
+        if value in self.more or (plain and has_policy_name(value)):
             return value
         from batfill.model.policy import names_in, policy_named
 
@@ -241,7 +242,9 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
         """The policies whose names begin with `incomplete`."""
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem(name) for name in (*self.more, *POLICY_NAMES) if name.startswith(incomplete)]
+        from batfill.model.policy import POLICIES
+
+        return [CompletionItem(name) for name in (*self.more, *POLICIES) if name.startswith(incomplete)]
 
 
 class Whole(click.IntRange):

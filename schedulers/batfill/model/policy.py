@@ -428,7 +428,7 @@ def policy_named(text: str) -> Policy:
     if "@" in text:
         return policy_in_file(text)
     name, _, rest = text.strip().lower().partition(":")
-    if has_policy_name(text):
+    if has_policy_name(text, POLICIES):
         return POLICIES[name]
     if name == "mixed":
         try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import LARGEST, BatfillError, PolicyError, nearest, whole_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 # The names of the policies of batfill.model.policy, and the forms of the others.
@@ -163,8 +163,8 @@ def truth(name: str, value: Any) -> bool:
     return value
 
 
-def has_policy_name(text: str) -> bool:
-    """Whether this text is a policy's name; otherwise it has another form of them, for `policy_named` to read.
+def has_policy_name(text: str, names: Collection[str] = POLICY_NAMES) -> bool:
+    """Whether this text is one of these names; otherwise it has another form of policies, for `policy_named` to read.
 
     Raises:
         PolicyError: it is neither; the message lists the known names.
@@ -172,9 +172,9 @@ def has_policy_name(text: str) -> bool:
     name, colon, _ = text.strip().lower().partition(":")
     if "@" in text or (colon and name in ("mixed", "aged")):
         return False
-    if colon or name not in POLICY_NAMES:
-        known = f"known are {', '.join(POLICY_NAMES)}, {IN_FILE}, {MIXED}, and {AGED}"
-        raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, POLICY_NAMES)}")
+    if colon or name not in names:
+        known = f"known are {', '.join(names)}, {IN_FILE}, {MIXED}, and {AGED}"
+        raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, names)}")
     return True
 
 
