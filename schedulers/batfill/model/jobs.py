@@ -660,7 +660,7 @@ def job_table(
         preceding: the id, a whole number, of the job that this one followed; -1 if unknown.
         think_s: how long after that job's end this one was submitted; below 0 if unknown.
         amounts: by name, what the jobs take beside processors, >= 0; watts, GB or pieces; nan for nothing.
-        computing: whether hosts compute in the part that ends a job, which at p = p~ then ends by itself; None: in none.
+        computing: whether hosts compute in the part that ends a job, which then ends by itself at p = p~; None: none.
         fails: whether a job returns another code than 0; None: none does.
 
     Raises:
