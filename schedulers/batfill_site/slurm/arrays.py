@@ -367,7 +367,7 @@ def limit_arrays(
 def limits_of(
     site: Site, rows: list[Association], parent: list[int], leaf: int, user: str, account: str, *of_qos: str
 ) -> dict[Any, Limits]:
-    """The limits that count for a class of jobs, by what they are of (Q5); `of_qos` is in the order in which it counts."""
+    """The limits that count for a class of jobs, by what they are of (Q5), and `of_qos` before others."""
     found, left = dict[Any, Limits](), dict.fromkeys(("group", "per_user", "per_account"), Limits(*[True] * KINDS))
 
     def counted(limits: Limits, *scopes: str) -> Limits:

@@ -107,9 +107,9 @@ def node_key(slurm, job, i):
     cpus, memory, gpus, left, key = node.free, node.memory, node.gpus, node.jobs, NOW
     needs = memory_on(job, node, job.cpus)
     for place in range(node.first, node.first + node.jobs + 1):
-        if memory >= needs and gpus >= job.gpus and not (job.exclusive and left > 0):
-            if counts_on(job, node, cpus, memory) >= job.cpus:
-                return key
+        enough = memory >= needs and gpus >= job.gpus and not (job.exclusive and left > 0)
+        if enough and counts_on(job, node, cpus, memory) >= job.cpus:
+            return key
         if left > 0:
             key = slurm.shapes.on_nodes[place]
             cpus += slurm.shapes.on_cpus[place]
