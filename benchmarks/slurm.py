@@ -7,7 +7,7 @@
 
 The ablation frees one job's nodes late on given dates, as Slurm did in own-b; no log says why.
 
-The runs are those of tests/data/slurm, and the public run in the folder that $BATFILL_SLURM names; or those in FOLDER...
+The runs are those of tests/data/slurm and the public run in the folder that $BATFILL_SLURM names, or those in FOLDER...
 with the same files (tests/data/slurm/README.md). `--engine twin` takes the slow version in plain Python, of which the
 ablation needs some rows in any case.
 """

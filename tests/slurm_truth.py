@@ -82,13 +82,16 @@ def recorded(folder, *, late=False):
     said = [each for each in (file("accounts.txt"), file("qos.txt")) if each]
     site = read_site(folder / "slurm.conf", accounts=said, windows=file("windows.csv"))
     jobs, by_id = read_jobs(file("sacct.txt")), {row["id"]: row for row in rows_of(file("jobs.csv"))}
+    jobs = jobs.select([i for i, name in enumerate(jobs.ids) if by_id[name]["endms"]])  # others never ran
     rows = [by_id[name] for name in jobs.ids]
     # Tasks of an array that waited for their turn, and jobs that were held, are eligible later than they were submitted.
     seen_s, start_s, end_s, freed_s = (
-        np.array([float(row.get(key) or row["endms"]) for row in rows]) for key in ("subms", "startms", "endms", "freedms")
+        np.array([float(row.get(key) or row["endms"]) for row in rows])
+        for key in ("subms", "startms", "endms", "freedms")
     )
     seen_s = seen_s - (0.0 if "freedms" in rows[0] else 0.02)  # the log's line may come later than what it reports
     eligible_s = np.where(jobs.eligible_s > seen_s + 1, jobs.eligible_s, seen_s)
+    freed_s = freed_s - (0.002 if "freedms" in rows[0] else 0.0)  # the log's line comes after the pass that it allows
     run_s = freed_s - start_s + LATE_S * (late & (np.array(jobs.ids) == LATE_JOB))
     jobs = replace(jobs, submit_s=seen_s, eligible_s=eligible_s, run_s=run_s, started_s=start_s)
     dates = {kind: [] for kind in ("sched", "full", "bf", "tick")}

@@ -44,6 +44,7 @@ class Job:
         self.alone = bool(jobs.exclusive[row]) or partition.exclusive or site.settings.whole_nodes
         memory = self.memory_per_cpu * self.cpus or self.memory_per_node * self.min_nodes
         self.wants = self.amounts(self.cpus, memory, self.min_nodes, self.gpus * self.min_nodes)
+        self.tried_cpus = self.nodes * self.k if self.even else self.cpus
         self.start, self.by, self.held = math.nan, 0, {}
 
     def amounts(self, cpus, memory, nodes, gpus):
@@ -94,7 +95,7 @@ class Twin:
         self.decay = 1 - 0.693 / self.s.half_life_s if self.s.half_life_s else 1.0
         self.u3_shares()
         for job in (each for records in self.records for each in records):
-            job.asked, job.fixed, job.priority = self.p2_asked(job), self.q3_fixed(job), 1
+            job.asked, job.fixed, job.priority = self.p2_asked(job), self.q3_fixed(job, job.cpus), 1
             job.required = {self.index.get(name, -1) for name in job.required}
         self.to_queue, self.at_first = list(self.jobs), []
         for row in () if running is None else np.flatnonzero(running).tolist():
@@ -109,21 +110,21 @@ class Twin:
     def q2_order(self, job):
         return -job.partition.tier, -job.priority, math.floor(job.submit_s), job.row
 
-    def q3_size(self, job):
+    def q3_size(self, job, cpus):
         n, c = len(self.nodes), sum(node.cpus for node in self.nodes)
-        parts = job.min_nodes / n, job.cpus / c
+        parts = job.min_nodes / n, cpus / c
         if self.s.small_relative_to_time:
-            size = max(job.cpus, job.min_nodes * c / n) / (job.limit_s / 60) / c
+            size = max(cpus, job.min_nodes * c / n) / (job.limit_s / 60) / c
             return 1 - size if self.s.favor_small else size
         return sum(1 - x if self.s.favor_small else x for x in parts) / 2
 
-    def q3_fixed(self, job):
+    def q3_fixed(self, job, cpus):
         def share(value, values):
             largest = max(values, default=0)
             return value / largest if largest else 0.0
 
         s, site = self.s, self.site
-        fixed = s.weight_job_size * self.q3_size(job)
+        fixed = s.weight_job_size * self.q3_size(job, cpus)
         fixed += s.weight_partition * share(job.partition.job_factor, [p.job_factor for p in site.partitions])
         fixed += s.weight_qos * share(self.qos.get(job.qos, Qos("")).priority, [q.priority for q in site.qos])
         fixed += s.weight_assoc * share(job.share.row.priority, [a.priority for a in site.associations])
@@ -142,6 +143,7 @@ class Twin:
     def q4_priorities(self):
         for job in self.waiting:
             base = job.submit_s if self.s.accrue_always else job.eligible_s
+            job.fixed = self.q3_fixed(job, job.tried_cpus)
             job.priority = self.q3_priority(job, max(math.floor(self.now) - math.floor(base), 0))
 
     def q5_qos(self, job):
@@ -325,8 +327,17 @@ class Twin:
     def place(self, job, free, nodes, capped=True):
         """The job's nodes, {node: CPUs taken}, or None."""
         counts = self.p1_counts(job, free, nodes, capped)
-        if not job.required <= {*counts}:
-            return None
+        while job.required <= {*counts}:
+            taken = self.p3_by_weight(job, counts, free)
+            if taken is not None or job.even or not math.isfinite(job.most):
+                return taken
+            least = min(counts.values(), default=0)
+            counts = {i: c for i, c in counts.items() if c > least}
+            if len(counts) < max(job.nodes, 1):
+                break
+        return None
+
+    def p3_by_weight(self, job, counts, free):
         begin = [job.nodes, job.nodes * job.k if job.even else job.cpus, {}]
         for i in sorted(job.required):
             self.p5_take(job, counts, i, begin)
