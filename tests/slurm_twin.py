@@ -377,8 +377,11 @@ class Twin:
 
     def p5_take(self, job, counts, node, need):
         n, p, taken = need
-        taken[node] = min(counts[node], max(p - max(n - 1, 0) * job.t, job.k))
-        need[0], need[1] = n - 1, p - taken[node]
+        core = self.nodes[node].threads
+        left = max(n - 1, 0) * max(job.t, core)  # for the others
+        took = min(counts[node], max(p - left, job.k))
+        taken[node] = max(took - took % job.t, job.k)
+        need[0], need[1] = n - 1, p + (-took // core) * core
 
     def p5_best_fit(self, job, counts, groups, need, as_they_come):
         def size(group):
@@ -389,7 +392,11 @@ class Twin:
             group = min(enough, key=size) if enough else max(groups, key=size)
             groups = [x for x in groups if x is not group]
             one = not as_they_come and need[0] <= 1  # node may do
-            while group and not self.p5_satisfied(job, need) and len(need[2]) < job.most:
+            while not self.p5_satisfied(job, need) and len(need[2]) < job.most:
+                if len(need[2]) + 1 == job.most:  # the last one must have all that is left
+                    group = [i for i in group if counts[i] >= need[1]]
+                if not group:
+                    break
                 best = one or (self.leaves and not as_they_come)
                 node, one = self.p5_node(counts, group, need[1]) if best else group[0], False
                 group = [i for i in group if i != node]
