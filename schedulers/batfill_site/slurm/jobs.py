@@ -83,7 +83,6 @@ class Line(NamedTuple):
     """What a SubmitLine says of what the job asks for; 0 and "" for nothing."""
 
     nodes: int = 0  # the fewest
-    ranged: int = 0  # whether it names the most, too
     tasks: int = 0
     per_node: int = 0  # tasks on each node
     cpus_per_task: int = 0
@@ -118,26 +117,32 @@ def options_in(text: str) -> dict[str, str]:
     return found
 
 
+def gpus_in(options: Mapping[str, str], tasks: int) -> tuple[int, int, str]:
+    """The GPUs of these options, whether they are on each node, and their type."""
+    for name, each_node, times in (
+        ("gres", 1, 1),
+        ("gpus-per-node", 1, 1),
+        ("gpus", 0, 1),
+        ("gpus-per-task", 0, tasks),
+    ):
+        for item in filter(None, options.get(f"--{name}", "").split(",")):
+            words = item.split(":") if name == "gres" else ["gpu", *item.split(":")]
+            if words.pop(0) == "gpu":
+                count = int(words.pop()) if words and re.fullmatch("[0-9]{1,6}", words[-1]) else 1
+                return count * times, each_node, words[0] if words else ""
+    return 0, 0, ""
+
+
 def line_of(text: str) -> Line:
     """What a SubmitLine says."""
     options = options_in(text)
     counts = {name: int(value) for name, value in options.items() if re.fullmatch("-?[0-9]{1,9}", value)}
-    fewest, dash, _ = options.get("--nodes", "").partition("-")
+    fewest = options.get("--nodes", "").partition("-")[0]
     lists = {name: options.get(name, "") for name in ("--nodelist", "--exclude")}
     good = {name: value if nodes_in(value) else "" for name, value in lists.items()}
-    gpus, kind, each_node = 0, "", 1
-    for name in ("--gres", "--gpus-per-node", "--gpus", "--gpus-per-task"):
-        asked = re.fullmatch(
-            r"(?:.*,)?gpu(?::([A-Za-z]\w*|[0-9]+\w*[A-Za-z_]\w*))?(?::([0-9]{1,6}))?(?:,.*)?", options.get(name, "")
-        )
-        if name != "--gres":
-            asked = re.fullmatch(r"(?:(\w+):)?([0-9]{1,6})", options.get(name, ""))
-        if asked and not gpus:
-            gpus, kind, each_node = int(asked[2] or 1), asked[1] or "", int(name in ("--gres", "--gpus-per-node"))
-            gpus *= max(counts.get("--ntasks", 1), 1) if name == "--gpus-per-task" else 1
+    gpus, each_node, kind = gpus_in(options, max(counts.get("--ntasks", 1), 1))
     return Line(
         nodes=int(fewest) if re.fullmatch("[0-9]{1,9}", fewest) else 0,
-        ranged=int(bool(dash)),
         tasks=max(counts.get("--ntasks", 0), 0),
         per_node=max(counts.get("--ntasks-per-node", 0), 0),
         cpus_per_task=max(counts.get("--cpus-per-task", 0), 0),
@@ -145,7 +150,7 @@ def line_of(text: str) -> Line:
         alone=int(options.get("--exclusive") == ""),
         per_cpu=int("--mem-per-cpu" in options),
         memory=int(any(name.startswith("--mem") and name != "--mem-bind" for name in options)),
-        whole=int("--wrap" in options or text.startswith(("srun ", "salloc "))),
+        whole=int("--wrap" in options or re.match(r"(\S*/)?(srun|salloc)\s", text) is not None),
         gpus=gpus,
         gpus_each=each_node,
         gpu_type=kind,
@@ -188,12 +193,23 @@ class SlurmRecords(Records):
         nodes, asked = np.maximum(ran_on, 1), _first(req[:, 2], table.counts("ReqNodes")[0], line.nodes)
         min_nodes = _first(asked, nodes)
         # Without -N, a job takes what is free; a log whose SubmitLine is only a script's name may show that it did.
-        free = (line.nodes == 0) & (line.per_node == 0) & ((line.tasks > 0) | (asked > 0) & (asked < nodes))
+        free = (
+            (line.nodes == 0)
+            & (line.per_node == 0)
+            & np.where(line.tasks > 0, asked <= 1, (asked > 0) & (asked < nodes))
+        )
         task = np.maximum(line.cpus_per_task, 1)
         fixed_on_each = np.where(asked_cpus % nodes == 0, asked_cpus // nodes, task)
         fixed_on_each = np.where((line.tasks > 0) & (nodes > 1), task, fixed_on_each)
         on_each = np.where(free, task, _first(line.per_node * task, fixed_on_each))
-        unsure = ~free & (line.nodes == 0) & (line.per_node == 0) & (line.whole == 0) & (asked_cpus > 1)
+        silent = (
+            ~free
+            & ("SubmitLine" in table)
+            & (line.nodes == 0)
+            & (line.per_node == 0)
+            & (line.whole == 0)
+            & (asked_cpus > 1)
+        )
         # Memory: ReqMem if it says of what; else the total over what it was requested, or given, for.
         reqmem, per = each(table["ReqMem"], memory_of).T
         total = _first(req[:, 1], np.where(per == 0, reqmem, 0))
@@ -221,7 +237,7 @@ class SlurmRecords(Records):
             "jobs that ran on an unknown number of nodes: one": ran_on == 0,
             "jobs that do not say how many nodes they asked for (ReqTRES does): as many as they ran on": asked == 0,
             "jobs of unknown memory: they take none": (memory == 0) & ~((line.whole > 0) & (line.memory == 0)),
-            "jobs that do not say (SubmitLine does) whether their CPUs must be on as many nodes: on so many": unsure,
+            "jobs that do not say (SubmitLine does) whether their CPUs must be on as many nodes: on so many": silent,
             "jobs whose list of nodes (-w, -x) is a file, or cannot be read: it is left out": line.odd > 0,
             "jobs with GPUs of several types: GPUs of any type": types[:, 1] > 1,
             "jobs without a time limit: their partition's": unlimited & (longest_s > 0),
