@@ -162,7 +162,7 @@ def test_texts_are_read_as_slurm_writes_them():
     assert [nodes_in(text) for text in lists] == [0, 1, 2, 3, 13, 8, 9, 0]
 
 
-# Rule P0: what is asked for, with the request and the run's number of nodes, as nodes, max_nodes, CPUs on each, in a task.
+# Rule P0: with the numbers of nodes that were asked for and used; nodes, max_nodes, CPUs on each, in a task.
 @pytest.mark.parametrize(
     ("line", "cpus", "asked", "ran", "layout"),
     [

@@ -139,7 +139,7 @@ def line_of(text: str) -> Line:
     counts = {name: int(value) for name, value in options.items() if re.fullmatch("-?[0-9]{1,9}", value)}
     fewest = options.get("--nodes", "").partition("-")[0]
     lists = {name: options.get(name, "") for name in ("--nodelist", "--exclude")}
-    good = {name: value if nodes_in(value) else "" for name, value in lists.items()}
+    good = {name: value if "/" not in value and nodes_in(value) else "" for name, value in lists.items()}
     gpus, each_node, kind = gpus_in(options, max(counts.get("--ntasks", 1), 1))
     return Line(
         nodes=int(fewest) if re.fullmatch("[0-9]{1,9}", fewest) else 0,
@@ -185,36 +185,37 @@ class SlurmRecords(Records):
         if missing := [name for name in EXPECTED if name not in table]:
             self.result.note(f"without {', '.join(missing)}: what they say is assumed; give them, too", len(table))
         req, alloc = self._tres(table["ReqTRES"]), self._tres(table["AllocTRES"])
-        line = Line(*each(table["SubmitLine"], self._line).T)
+        line = dict(zip(Line._fields, each(table["SubmitLine"], self._line).T, strict=True))
         asked_cpus = _first(req[:, 0], columns["requested_procs"], columns["procs"])
         ran_on = _first(alloc[:, 2], table.counts("NNodes")[0])
         if not ran_on.all():
             ran_on = _first(ran_on, each(table["NodeList"], nodes_in), req[:, 2])
-        nodes, asked = np.maximum(ran_on, 1), _first(req[:, 2], table.counts("ReqNodes")[0], line.nodes)
+        nodes, asked = np.maximum(ran_on, 1), _first(req[:, 2], table.counts("ReqNodes")[0], line["nodes"])
         min_nodes = _first(asked, nodes)
         # Without -N, a job takes what is free; a log whose SubmitLine is only a script's name may show that it did.
         free = (
-            (line.nodes == 0)
-            & (line.per_node == 0)
-            & np.where(line.tasks > 0, asked <= 1, (asked > 0) & (asked < nodes))
+            (line["nodes"] == 0)
+            & (line["per_node"] == 0)
+            & np.where(line["tasks"] > 0, asked <= 1, (asked > 0) & (asked < nodes))
         )
-        task = np.maximum(line.cpus_per_task, 1)
+        task = np.maximum(line["cpus_per_task"], 1)
         fixed_on_each = np.where(asked_cpus % nodes == 0, asked_cpus // nodes, task)
-        fixed_on_each = np.where((line.tasks > 0) & (nodes > 1), task, fixed_on_each)
-        on_each = np.where(free, task, _first(line.per_node * task, fixed_on_each))
+        fixed_on_each = np.where((line["tasks"] > 0) & (nodes > 1), task, fixed_on_each)
+        on_each = np.where(free, task, _first(line["per_node"] * task, fixed_on_each))
         silent = (
             ~free
-            & ("SubmitLine" in table)
-            & (line.nodes == 0)
-            & (line.per_node == 0)
-            & (line.whole == 0)
+            & (line["nodes"] == 0)
+            & (line["per_node"] == 0)
+            & (line["whole"] == 0)
             & (asked_cpus > 1)
+            & ("SubmitLine" in table)
+            & (line["tasks"] == 0)
         )
         # Memory: ReqMem if it says of what; else the total over what it was requested, or given, for.
         reqmem, per = each(table["ReqMem"], memory_of).T
         total = _first(req[:, 1], np.where(per == 0, reqmem, 0))
         spread = (alloc[:, 1] > 0) & (alloc[:, 1] == req[:, 1]) & (nodes > min_nodes)  # not so much on each node
-        per_cpu = np.where(per > 0, per == PER_CPU, (line.per_cpu > 0) | spread)
+        per_cpu = np.where(per > 0, per == PER_CPU, (line["per_cpu"] > 0) | spread)
         memory = _first(
             np.where(per > 0, reqmem, 0),
             _shares(total, np.where(per_cpu, asked_cpus, min_nodes)),
@@ -223,9 +224,9 @@ class SlurmRecords(Records):
         # Without GPUs among a site's TRES only the line names them; those given may be others than was asked for.
         counted = (req[:, 3] > 0) | (alloc[:, 3] > 0)
         gpus = _first(_shares(req[:, 3], nodes), np.where(req[:, 0] > 0, 0, _shares(alloc[:, 3], nodes)))
-        gpus = np.where(counted, gpus, np.where(line.gpus_each > 0, line.gpus, _shares(line.gpus, nodes)))
+        gpus = np.where(counted, gpus, np.where(line["gpus_each"] > 0, line["gpus"], _shares(line["gpus"], nodes)))
         types = np.where(req[:, 3:4] > 0, req[:, 4:], alloc[:, 4:])
-        types = np.where(counted[:, None], types, np.stack([line.gpu_type, 0 * line.gpu_type], 1))
+        types = np.where(counted[:, None], types, np.stack([line["gpu_type"], 0 * line["gpu_type"]], 1))
         limit_s, partition = columns["requested_s"], table["Partition"]
         unlimited = np.isin(limit_s, (0, UNLIMITED, PARTITION_LIMIT))
         longest_s = np.array([self.limits.get(name, 0) for name in partition], float)
@@ -236,9 +237,9 @@ class SlurmRecords(Records):
         assumed = {
             "jobs that ran on an unknown number of nodes: one": ran_on == 0,
             "jobs that do not say how many nodes they asked for (ReqTRES does): as many as they ran on": asked == 0,
-            "jobs of unknown memory: they take none": (memory == 0) & ~((line.whole > 0) & (line.memory == 0)),
+            "jobs of unknown memory: they take none": (memory == 0) & ~((line["whole"] > 0) & (line["memory"] == 0)),
             "jobs that do not say (SubmitLine does) whether their CPUs must be on as many nodes: on so many": silent,
-            "jobs whose list of nodes (-w, -x) is a file, or cannot be read: it is left out": line.odd > 0,
+            "jobs whose list of nodes (-w, -x) is a file, or cannot be read: it is left out": line["odd"] > 0,
             "jobs with GPUs of several types: GPUs of any type": types[:, 1] > 1,
             "jobs without a time limit: their partition's": unlimited & (longest_s > 0),
             "jobs without a time limit, as their partition: 365 days": unlimited & (longest_s == 0),
@@ -256,13 +257,13 @@ class SlurmRecords(Records):
             "min_nodes": min_nodes,
             "memory_per_cpu_mb": np.where(per_cpu, memory, 0),
             "memory_per_node_mb": np.where(per_cpu, 0, memory),
-            "memory_unsaid": (line.whole > 0) & (line.memory == 0),
+            "memory_unsaid": (line["whole"] > 0) & (line["memory"] == 0),
             "gpus_per_node": gpus,
-            "nice": line.nice,
-            "exclusive": line.alone > 0,
-            "partitions": line.partitions,
-            "required": line.required,
-            "excluded": line.excluded,
+            "nice": line["nice"],
+            "exclusive": line["alone"] > 0,
+            "partitions": line["partitions"],
+            "required": line["required"],
+            "excluded": line["excluded"],
             "gpu_type": types[:, 0],
             "constraint": self.names["constraint"].codes(table["Constraints"]),
             "ran_on": self.names["ran_on"].codes(table["NodeList"]),
@@ -273,8 +274,10 @@ class SlurmRecords(Records):
     def _line(self, text: str) -> tuple[int, ...]:
         """What a SubmitLine says, texts as their codes."""
         line = line_of(text)
-        codes = {name: int(self.names[name].codes([getattr(line, name)])[0]) for name in TEXTS if name in Line._fields}
-        return tuple(map(int, line._replace(**codes)))
+        return tuple(
+            int(self.names[name].codes([str(value)])[0]) if name in self.names else int(value)
+            for name, value in line._asdict().items()
+        )
 
     def _tres(self, texts: list[str]) -> Ints:
         """The CPUs, MB, nodes and GPUs of each text, the code of its GPUs' type, and how many types, (n, 6)."""
