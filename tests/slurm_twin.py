@@ -57,8 +57,11 @@ class Job:
 
     @property
     def holds(self):
-        cpus, memory, gpus = (sum(each) for each in zip(*self.held.values(), strict=True))
-        return self.amounts(cpus, memory, len(self.held), gpus)
+        return self.sums(self.held)
+
+    def sums(self, held):
+        cpus, memory, gpus = (sum(each) for each in zip(*held.values(), strict=True))
+        return self.amounts(cpus, memory, len(held), gpus)
 
 
 class Share:
@@ -149,12 +152,15 @@ class Twin:
     def q5_qos(self, job):
         return [self.qos[name] for name in dict.fromkeys((job.partition.qos, job.qos)) if name in self.qos]
 
-    def q5_limited(self, job, wants):
-        """Whether a limit forbids the job now, if it holds so much."""
+    def q5_limited(self, job, held=None):
+        """Whether a limit forbids the job now, with what it requests, or with what it would hold."""
+        wants = job.wants if held is None else job.sums(held)
 
         def exceeds(limits, belongs):
-            held = [wants, *(x.holds for x in self.running if belongs(x))]
-            sums = [sum(each[name] for each in held) for name in ("jobs", "cpu", "node", "mem", "gres/gpu")]
+            own = [x for x in self.running if belongs(x)]
+            both = [wants, *(x.holds for x in own)]
+            sums = [sum(each[name] for each in both) for name in ("jobs", "cpu", "node", "mem", "gres/gpu")]
+            sums[2] = len({*(held or ()), *(i for x in own for i in x.held)})  # a node counts once
             return any(limit is not None and total > limit for total, limit in zip(sums, limits, strict=True))
 
         own, free, same = self.q5_qos(job), {}, {"group": "", "per_user": "user", "per_account": "account"}
@@ -442,7 +448,7 @@ class Twin:
             if (count.total() > s.default_queue_depth and not full) or 0 < s.sched_max_job_start <= started:
                 break  # M2
             count[name] += 1
-            if name in closed or self.q6_forbidden(job) or self.q5_limited(job, job.wants):
+            if name in closed or self.q6_forbidden(job) or self.q5_limited(job):
                 continue
             taken = self.place(job, self.free, self.startable(job, job.asked - closed_nodes))
             if taken is not None:
@@ -484,7 +490,7 @@ class Twin:
             keys = ("user", job.user), ("part", name), ("both", job.user, name), ("assoc", job.account, job.user)
             if any(limit and count[key] >= limit for key, limit in zip(keys, most, strict=True)):
                 continue
-            if job not in self.waiting or self.q6_forbidden(job) or self.q5_limited(job, job.wants):
+            if job not in self.waiting or self.q6_forbidden(job) or self.q5_limited(job):
                 continue
             if 0 < s.bf_max_job_test <= self.tested or 0 < s.bf_max_job_start <= started:
                 break
@@ -510,6 +516,8 @@ class Twin:
             if found is None:  # 3
                 at = later if may_reserve else None
                 continue
+            if self.q5_limited(job, self.p7_held(job, found[1])):
+                return tested
             start, chosen = max(found[0], at), set(found[1])  # 4
             if start <= now and chosen & set(self.cleaning):
                 start, later = now + 1, None
@@ -627,11 +635,10 @@ class Twin:
 
     def r1_start(self, job, taken, by):
         """Start the job, unless a limit forbids it what it would hold."""
-        job.held = self.p7_held(job, taken)
-        if self.q5_limited(job, job.holds):
-            job.held = {}
+        held = self.p7_held(job, taken)
+        if self.q5_limited(job, held):
             return False
-        job.start, job.by = self.now, by
+        job.start, job.by, job.held = self.now, by, held
         self.jobs[job.row] = job
         self.hold(self.free, job, 1)
         self.waiting = [x for x in self.waiting if x.row != job.row]
