@@ -428,16 +428,14 @@ def amounts_of(name: str, jobs: SlurmJobs) -> tuple[Floats, Callable[[Node], flo
     return amounts, of_node
 
 
-def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association]) -> Floats:
-    """The part of each job's priority that does not change; `rows` are the jobs' associations."""
+def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association], cpus: Ints) -> Floats:
+    """Each job's priority without age and usage; `rows` are the jobs' associations, `cpus` those of its size."""
     s, tres = site.settings, np.zeros(len(jobs))
     if s.small_relative_to_time:
-        size: Any = (
-            np.maximum(jobs.cpus, jobs.min_nodes * site.cpus / len(site.nodes)) / (jobs.limit_s / 60) / site.cpus
-        )
+        size: Any = np.maximum(cpus, jobs.min_nodes * site.cpus / len(site.nodes)) / (jobs.limit_s / 60) / site.cpus
         size = 1 - size if s.favor_small else size
     else:
-        parts = jobs.min_nodes / len(site.nodes), jobs.cpus / site.cpus
+        parts = jobs.min_nodes / len(site.nodes), cpus / site.cpus
         size = sum(1 - each if s.favor_small else each for each in parts) / 2
 
     def share(values: Iterable[int], of: Iterable[int]) -> Any:
@@ -577,7 +575,9 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     shares, association, given = share_arrays(site, jobs)
     table = job_arrays(site, jobs, of, classes, longest_s(site, jobs, association, given))
     table["association"] = association
-    table["fixed"] = fixed_priority(site, jobs, [given[i] for i in association])
+    taken = np.where(table["even"] > 0, jobs.nodes * jobs.cpus_per_node, jobs.cpus)
+    for name, cpus in (("fixed", jobs.cpus), ("fixed_later", taken)):
+        table[name] = fixed_priority(site, jobs, [given[i] for i in association], cpus)
     limited, table["limits"] = limit_arrays(site, jobs, classes.bills, shares, association, given)
     counts_of, most, places = counted_of(site, jobs, association)
     nodes = node_arrays(site, classes.gpu_type, classes.asks, classes.required)

@@ -17,11 +17,10 @@ from batfill_site.slurm.placement import (
     ZERO,
     choose,
     end_of,
-    fits,
     has,
+    has_many,
     put,
     row_of,
-    size_of,
     slot_of,
 )
 from batfill_site.slurm.records import COUNTED, TRIED
@@ -132,14 +131,11 @@ def on_any(slurm, row, asked):
 
 @kernel
 def key_when(slurm, job, slot, asked):
-    """The first key after which enough of the nodes asked, and those required, count; there must be one."""
-    order, n, place, required = slurm.shapes.order[slot], 0, -1, 0
-    if job.required >= 0:
-        required = size_of(slurm.nodes.required[job.required])
-    while n < job.nodes or required > 0:
+    """The first key after which enough of the nodes asked count; there must be one."""
+    order, n, place = slurm.shapes.order[slot], 0, -1
+    while n < job.nodes:
         place += 1
         n += has(asked, order[place])
-        required -= job.required >= 0 and has(slurm.nodes.required[job.required], order[place])
     return slurm.shapes.keys[slot, order[place]]
 
 
@@ -185,15 +181,17 @@ def first_fit(slurm, job, slot, asked):
 
     NOW if it fits now, NEVER if it does not fit after any group.
     """
-    state, key = slurm.state[0], key_when(slurm, job, slot, asked)
-    if key == NOW and fits(slurm, job, slot, asked, NOW):
+    state, key, sure = slurm.state[0], key_when(slurm, job, slot, asked), job.even != 0 and job.required < 0
+    if key == NOW and (sure or choose(slurm, job, slot, asked, NOW, False)):
         return NOW
+    if sure:
+        return group_of(slurm, asked, key)
     while True:
         place = next_on(slurm, asked, np.searchsorted(slurm.running[: state.running], key))
         if place == state.running:
             return NEVER
         last = group_of(slurm, asked, slurm.running[place])
-        if fits(slurm, job, slot, asked, last):
+        if choose(slurm, job, slot, asked, last, False):
             return last
         key = last + 1
 
@@ -245,7 +243,7 @@ def testable(slurm, job):
     for x in range(len(nodes.mask)):
         if job.required >= 0 and nodes.required[job.required, x] & ~nodes.mask[x] != ZERO:
             return False
-    return size_of(nodes.mask) >= job.nodes
+    return has_many(nodes.mask, job.nodes)
 
 
 @kernel
@@ -305,7 +303,7 @@ def try_job(slurm, place, may_reserve):
         reached = seen >= job.nodes and enough(slurm, job, k, at)
         if reached or not tested:
             ask(slurm, job, k, at)
-            tested = tested or testable(slurm, job)
+            tested = reached or testable(slurm, job)
         last = first_fit(slurm, job, slot, mask) if reached else NEVER
         if last == NEVER:
             # No date up to `later` is found, and it does not matter which one is.

@@ -105,10 +105,10 @@ def node_key(slurm, job, i):
     if job.gpus > 0 and job.gpu_type >= 0 and job.gpu_type != node.gpu_type:
         return NEVER
     cpus, memory, gpus, left, key = node.free, node.memory, node.gpus, node.jobs, NOW
-    needs = memory_on(job, node, job.cpus)
+    needs, simple = memory_on(job, node, job.cpus), node.threads == 1 and job.task <= 1
     for place in range(node.first, node.first + node.jobs + 1):
-        enough = memory >= needs and gpus >= job.gpus and not (job.exclusive and left > 0)
-        if enough and counts_on(job, node, cpus, memory) >= job.cpus:
+        enough = cpus >= job.cpus and memory >= needs and gpus >= job.gpus and not (job.exclusive and left > 0)
+        if enough and (simple or counts_on(job, node, cpus, memory) >= job.cpus):
             return key
         if left > 0:
             key = slurm.shapes.on_nodes[place]
@@ -211,15 +211,14 @@ def put(words, i):
 
 
 @kernel
-def size_of(words):
-    """How many nodes are in a set."""
-    n = 0
+def has_many(words, most):
+    """Whether so many nodes are in a set."""
     for x in range(len(words)):
         word = words[x]
-        while word != ZERO:
+        while word != ZERO and most > 0:
             word &= word - ONE
-            n += 1
-    return n
+            most -= 1
+    return most <= 0
 
 
 @kernel
@@ -240,10 +239,10 @@ def choose(slurm, job, slot, asked, until, capped):
 
     With `capped` each counts on as many CPUs as it gives in an even layout (P1).
     """
-    nodes, options, counted = slurm.nodes, slurm.options[0], slurm.nodes.counted
+    nodes, counted = slurm.nodes, slurm.nodes.counted
     keys, order, n = slurm.shapes.keys[slot], slurm.shapes.order[slot], 0
     for x in range(len(asked)):
-        counted[x] = nodes.picked[x] = nodes.tested[x] = ZERO
+        counted[x] = ZERO
     for place in range(len(order)):
         i = order[place]
         if keys[i] > until:
@@ -255,11 +254,41 @@ def choose(slurm, job, slot, asked, until, capped):
             node.count = job.cpus
             if not capped:
                 node.count = counts_on(job, node, *free_after(slurm, i, until))
-    if n < job.nodes:
-        return False
-    needs = needs_of(job)
+    while n >= job.nodes and n > 0:
+        if by_weight(slurm, job, until):
+            return True
+        if job.even or job.most >= NEVER:
+            break
+        n = drop_least(nodes)
+    return False
+
+
+@kernel
+def drop_least(nodes):
+    """Leave out the nodes that count on the fewest CPUs (P5); returns how many are left."""
+    n, fewest = 0, NEVER
+    for drop in range(2):
+        for x in range(len(nodes.counted)):
+            word = nodes.counted[x]
+            while word != ZERO:
+                i = 64 * x + place_of(nodes.places, word)
+                count = nodes.nodes[i].count
+                if drop and count == fewest:
+                    nodes.counted[x] &= ~(word & (~word + ONE))
+                n += drop and count > fewest
+                fewest = min(fewest, count)
+                word &= word - ONE
+    return n
+
+
+@outlined
+def by_weight(slurm, job, until):
+    """Whether the job fits on `nodes.counted` (P3); if so, `nodes.picked` are those that it takes."""
+    nodes, options, counted, needs = slurm.nodes, slurm.options[0], slurm.nodes.counted, needs_of(job)
+    for x in range(len(counted)):
+        nodes.picked[x] = nodes.tested[x] = ZERO
     if job.required >= 0:
-        for x in range(len(asked)):
+        for x in range(len(counted)):
             word = nodes.required[job.required, x]
             if word & ~counted[x] != ZERO:
                 return False
@@ -268,11 +297,11 @@ def choose(slurm, job, slot, asked, until, capped):
                 word &= word - ONE
                 needs = take(nodes, job, i, needs)
     if satisfied(needs):
-        return needs[2] >= 0
+        return True
     tree, first = options.leaves > 0, needs
     for weight in range(len(nodes.weights)):
         n = 0
-        for x in range(len(asked)):
+        for x in range(len(counted)):
             if tree and job.required >= 0:
                 nodes.picked[x] = nodes.required[job.required, x]
             elif tree:
@@ -304,8 +333,8 @@ def needs_of(job):
 
 @kernel
 def satisfied(needs):
-    """Whether a job needs no more nodes and CPUs (P5)."""
-    return needs[0] <= 0 and needs[1] <= 0
+    """Whether a job needs no more nodes and CPUs, and has not too many (P5)."""
+    return needs[0] <= 0 and needs[1] <= 0 and needs[2] >= 0
 
 
 @kernel
@@ -313,11 +342,12 @@ def take(nodes, job, i, needs):
     """The job takes a node; returns how many nodes and CPUs it still needs, and how many nodes it may still take."""
     n, cpus, most = needs
     node = nodes.nodes[i]
-    taken = min(node.count, max(cpus - max(n - 1, 0) * job.task, job.cpus))
-    held = job.cpus if job.even else taken
-    node.taken = node.cpus if job.exclusive else held + -held % node.threads
+    core = node.threads
+    taken = min(node.count, max(cpus - max(n - 1, 0) * max(job.task, core), job.cpus))
+    held = job.cpus if job.even else max(taken - taken % job.task, job.cpus)
+    node.taken = node.cpus if job.exclusive else held + -held % core
     put(nodes.picked, i)
-    return n - 1, cpus - taken, most - 1
+    return n - 1, cpus - taken - -taken % core, most - 1
 
 
 @kernel
@@ -353,7 +383,7 @@ def pick_free(slurm, job, until, needs):
                 i = 64 * x + place_of(nodes.places, word)
                 word &= word - ONE
                 cpus, _ = free_after(slurm, i, until)
-                if best < 0 or cpus > most:
+                if (best < 0 or cpus > most) and (needs[2] > 1 or nodes.nodes[i].count >= needs[1]):
                     best, most = i, cpus
         if best < 0:
             break
@@ -426,21 +456,23 @@ def pick_groups(nodes, job, n_groups, tree, needs):
         groups[best].used = 1
         single, left = needs[0] <= 1, groups[best].members
         while left > 0 and not satisfied(needs) and needs[2] > 0:
-            needs = take(nodes, job, best_node(nodes, best, needs[1], single, tree), needs)
-            single = False
+            i = best_node(nodes, best, needs, single, tree)
+            if i < 0:
+                break
+            needs, single = take(nodes, job, i, needs), False
             left -= 1
     return needs
 
 
 @kernel
-def best_node(nodes, k, cpus, single, tree):
-    """The node of group k that is taken next."""
+def best_node(nodes, k, needs, single, tree):
+    """The node of group k that is taken next; -1 if none may be, as only one more may."""
     best, fits, i, left = -1, False, nodes.groups[k].first, nodes.groups[k].members
     while left > 0 and (best < 0 or tree or single):
         if has(nodes.tested, i) and nodes.nodes[i].group == k:
             left -= 1
-            enough = nodes.nodes[i].count >= cpus
-            if has(nodes.picked, i):
+            enough = nodes.nodes[i].count >= needs[1]
+            if has(nodes.picked, i) or (needs[2] == 1 and not enough):
                 pass
             elif best < 0 or (enough and not fits):
                 best, fits = i, enough

@@ -97,6 +97,7 @@ def tick(slurm):
         set_factors(slurm)
     for place in range(state.waiting):
         row = slurm.queue[place]
+        slurm.jobs[row].fixed = slurm.jobs[row].fixed_later
         set_priority(slurm, row, np.float64(max(state.now - slurm.jobs[row].aged_from, 0)))
         if sift(slurm.jobs, slurm.queue, place) or options.bf_min_prio_reserve > 0:
             state.steady = 0

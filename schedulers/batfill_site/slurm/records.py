@@ -41,7 +41,8 @@ JOB = np.dtype(
         ("eligible", "i8"),
         ("aged_from", "i8"),
         ("limit", "i8"),
-        ("fixed", "f8"),  # the part of its priority that does not change
+        ("fixed", "f8"),  # the part of its priority without age and usage,
+        ("fixed_later", "f8"),  # and from the first tick on
         ("nodes", "i8"),  # at least,
         ("most", "i8"),  # and at most
         ("needs", "i8"),  # CPUs in all
