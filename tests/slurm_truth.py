@@ -43,7 +43,7 @@ class Truth(NamedTuple):
         first_s, s = float(self.jobs.submit_s[0]), self.site.settings
         return self.clock._replace(
             main_s=(), cycles_s=(), phase_s=phase_s, first_cycle_s=first_s + cycle * s.bf_interval_s,
-            first_decay_s=first_s - tick * s.calc_period_s, jitter_s=1.0, seed=number,
+            first_decay_s=first_s - tick * s.calc_period_s, jitter_s=0.1, seed=number,
         )  # fmt: skip
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -16,14 +14,16 @@ from slurm_twin import Twin
 
 both = pytest.mark.parametrize("model", [Twin, Model], ids=["twin", "kernel"])
 # Of each run: jobs that start more than 1 s from when Slurm started them, and jobs on other nodes or in another pass.
-# A run in which two clusters' worth of events fall into 5 ms is not exact to its end: a node was clean too late.
 RUNS = {
     "own-a": (0, 0, 0),
     "own-b": (0, 0, 3),  # job 46 ended 0.1 s before a cycle, and its nodes were not clean: 58, 63 and 65
     "own-kinds": (0, 0, 0),
+    "own-layouts": (0, 0, 0),
+    "own-limits": (0, 0, 0),
     "own-maintenance": (0, 0, 0),
-    "own-partitions": (5, 9, 4),  # the first of them while a node that had been freed 5 ms before was not clean
-    "own-tasks": (0, 1, 5),
+    "own-partitions": (5, 9, 4),  # after 83 jobs a node is not used that is free by the log
+    "own-tasks": (0, 1, 5),  # job 101 ended 0.05 s before a pass, and its nodes were not clean
+    "own-threads": (0, 0, 0),
     "micro-depth": (0, 0, 0),
 }
 
@@ -37,15 +37,6 @@ def test_every_job_of_a_real_run_starts_when_and_where_slurm_started_it(model, n
     assert int((~(np.abs(found.off_s) <= truth.close_s)).sum()) <= off
     assert int((~found.same_nodes).sum()) <= elsewhere
     assert int((~found.same_pass).sum()) <= other_pass
-
-
-def test_the_priorities_of_a_real_run_are_those_that_slurm_gave():
-    truth = recorded(OWN / "own-kinds")
-    twin = Twin(truth.site, truth.jobs)
-    given = recorded_priorities(OWN / "own-kinds")
-    for records in twin.records:
-        for job in records:
-            assert twin.q3_priority(job, 0) == given[truth.jobs.ids[job.row]]
 
 
 @both
@@ -66,13 +57,14 @@ def test_no_start_is_off_before_the_late_node():
     assert truth.jobs.started_s[off].min() > truth.jobs.started_s[row] + truth.jobs.run_s[row]
 
 
-@pytest.mark.parametrize("name", ["own-kinds", "own-maintenance", "own-partitions", "own-tasks"])
-def test_the_mean_wait_on_a_clock_of_its_own_is_within_a_tenth_of_the_real_one(name):
-    truth = own(name.removeprefix("own-"))
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", [name for name in RUNS if name.startswith("own")])
+def test_the_real_mean_wait_is_among_those_of_runs_on_clocks_of_their_own(name):
+    truth = recorded(OWN / name)
     model = Model(truth.site, truth.jobs)
     waits_s = [distance(truth, model.run(truth.own_clock(number))).waits_s.mean() for number in range(20)]
     real_s = (truth.jobs.started_s - truth.jobs.submit_s).mean()
-    assert np.mean(waits_s) == pytest.approx(real_s, rel=0.1)
+    assert abs(np.mean(waits_s) - real_s) <= max(0.1 * real_s, 2 * np.std(waits_s))
 
 
 @pytest.mark.skipif(not PUBLIC, reason="BATFILL_SLURM names no folder with the public run")
