@@ -342,26 +342,42 @@ def reset_dates(site: Site, jobs: SlurmJobs) -> Floats:
 
 
 def limit_arrays(
-    site: Site, jobs: SlurmJobs, billed: Iterable[Any], shares: Shares, association: Ints, rows: list[Association]
-) -> tuple[Limited, Ints]:
-    """The limits, and each job's class of them; the last three are what `share_arrays` gives.
+    site: Site,
+    jobs: SlurmJobs,
+    table: Records,
+    billed: Iterable[Any],
+    shares: Shares,
+    association: Ints,
+    rows: list[Association],
+) -> Limited:
+    """The limits, of which `table` receives each job's class; the last three are what `share_arrays` gives.
 
     `billed` are the classes of what is billed, which `job_arrays` gives.
     """
-    counters, classes, parent = Numbers(), Numbers(), shares.tree["parent"].tolist()
+    counters, classes, parent, on_nodes = Numbers(), Numbers(), shares.tree["parent"].tolist(), Numbers()
     of_partition = (site.partition_of[name].qos for name in jobs.partition)
     keys = list(zip(association.tolist(), jobs.user, jobs.account, of_partition, jobs.qos, strict=True))
-    of_jobs = classes.all(keys)
+    table["limits"] = of_jobs = classes.all(keys)
     held = [limits_of(site, rows, parent, *each) for each in classes]
-    counts = {what for each in held for what, limits in each.items() if least(*limits) is not None}
-    of_class = [[counters[what] for what in each if what in counts] for each in held]
-    most = [limits for each in held for what, limits in each.items() if what in counts]
-    bounds = [[NO_LIMIT if each is None else each for each in limits] for limits in most]
-    arrays = [*side_by_side(of_class), np.array(bounds, np.int64).reshape(-1, KINDS)]
-    arrays += [np.zeros((len(counters), KINDS), np.int64), requested(jobs), np.zeros(KINDS, np.int64)]
+    limited = {what: limits for each in held for what, limits in each.items() if least(*limits) is not None}
+    of_nodes = {what for each in held for what, limits in each.items() if limits.nodes is not None}
+    of_class = [[counters[what] for what in each if what in limited] for each in held]
+    bounds = [limits for each in held for what, limits in each.items() if what in limited]
+    most = np.array([[NO_LIMIT if each is None else each for each in limits] for limits in bounds], np.int64)
+    amounts, rows_of = requested(jobs), [on_nodes[what] if what in of_nodes else -1 for what in counters]
+    amounts[:, NODES] = 0  # they count where nodes were found
+    # A job that holds what it requests needs no second look, but at nodes.
+    as_asked = (table["even"] > 0) & (table["exclusive"] == 0) & (jobs.nodes * jobs.cpus_per_node == jobs.cpus)
+    as_asked &= (jobs.nodes == jobs.min_nodes) & (table["memory"] >= 0) & all(node.threads == 1 for node in site.nodes)
+    looks = np.array([(not limited.keys().isdisjoint(each), not of_nodes.isdisjoint(each)) for each in held], bool)
+    table["looked_at"] = np.where(as_asked, *looks.reshape(-1, 2)[of_jobs].T[::-1])
     bills = [[(kind_of(name, kind), x) for name, x in site.partition_of[of].billing.items()] for of, kind in billed]
-    weights = np.array([0.0 if kind < 0 else weight for each in bills for kind, weight in each], np.float64)
-    return Limited(*arrays, *side_by_side([[kind for kind, _ in each] for each in bills]), weights), of_jobs
+    return Limited(
+        *(*side_by_side(of_class), most.reshape(-1, KINDS), np.zeros((len(counters), KINDS), np.int64), amounts),
+        *(np.zeros(KINDS, np.int64), np.array(rows_of, np.int64), np.zeros((len(on_nodes), len(site.nodes)), np.int64)),
+        *side_by_side([[kind for kind, _ in each] for each in bills]),
+        np.array([weight * (kind >= 0) for each in bills for kind, weight in each], np.float64),
+    )
 
 
 def limits_of(
@@ -578,7 +594,7 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     taken = np.where(table["even"] > 0, jobs.nodes * jobs.cpus_per_node, jobs.cpus)
     for name, cpus in (("fixed", jobs.cpus), ("fixed_later", taken)):
         table[name] = fixed_priority(site, jobs, [given[i] for i in association], cpus)
-    limited, table["limits"] = limit_arrays(site, jobs, classes.bills, shares, association, given)
+    limited = limit_arrays(site, jobs, table, classes.bills, shares, association, given)
     counts_of, most, places = counted_of(site, jobs, association)
     nodes = node_arrays(site, classes.gpu_type, classes.asks, classes.required)
     shapes = shape_arrays(table, nodes)

@@ -296,7 +296,7 @@ def try_job(slurm, place, may_reserve):
         while k < state.intervals and plan.end[k] <= at:
             k += 1
         later = later_than(slurm, k)
-        bound = NEVER if later == NEVER else (later + 1) << ROW_BITS
+        bound = NEVER if later == NEVER or job.looked_at else (later + 1) << ROW_BITS
         while seen < len(order) and keys[order[seen]] < bound:
             put(nodes.reached, order[seen])
             seen += 1
@@ -311,6 +311,9 @@ def try_job(slurm, place, may_reserve):
                 return tested, 0
             at = later
             continue
+        capped = old_even and (last != NOW or job.features != 0)
+        if job.looked_at and choose(slurm, job, slot, mask, last, capped) and would_exceed(slurm, row):
+            return tested, 0
         begin = max(date_of(slurm, last), at)
         same_until(slurm, end_of(last) if last != NOW and end_of(last) > now else begin)
         if begin > now:
@@ -322,7 +325,7 @@ def try_job(slurm, place, may_reserve):
             if begin > now + options.window:
                 same_until(slurm, begin - options.window)
                 return tested, 0
-        choose(slurm, job, slot, mask, last, old_even and (last != NOW or job.features != 0))
+        choose(slurm, job, slot, mask, last, capped)
         for x in range(words):
             nodes.found[x] = nodes.picked[x]
         if begin <= now:

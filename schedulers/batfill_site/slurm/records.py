@@ -66,6 +66,7 @@ JOB = np.dtype(
         ("association", "i8"),
         ("form", "i8"),  # its shape, what it asks of each node
         ("limits", "i8"),  # its row of `Limited.first`
+        ("looked_at", "u1"),  # whether limits may forbid what it would hold, although not what it requests (Q5)
         ("mate", "i8"),  # the next record of the same job; of one record its own row
         ("priority", "i8"),
         ("first", "i8"),  # its first place of `Slurm.at`,
@@ -164,7 +165,7 @@ class Shapes(NamedTuple):
     log: Ints  # (N,)  the last nodes where a job has started or ended, in turn
 
 
-@record(I8, I8, Array(I8, 2), Array(I8, 2), Array(I8, 2), I8, I8, I8, F8)
+@record(I8, I8, Array(I8, 2), Array(I8, 2), Array(I8, 2), I8, I8, Array(I8, 2), I8, I8, F8)
 class Limited(NamedTuple):
     """The limits of what runs, and what it adds to usage.
 
@@ -177,6 +178,8 @@ class Limited(NamedTuple):
     used: Ints  # (counters, KINDS)
     amounts: Ints  # (n_jobs, KINDS)  what each requests, or holds once it has started
     held: Ints  # (KINDS,)  what a job would hold on `nodes.picked`
+    rows: Ints  # (counters,)  of `jobs_on`, -1 where nodes are not limited
+    jobs_on: Ints  # (rows, N)  how many jobs that count run on each node: a node counts once
     bills: Ints
     kinds: Ints
     weights: Floats

@@ -14,6 +14,7 @@ from batfill_site.slurm.placement import (
     ZERO,
     counts_on,
     gpus_on,
+    has,
     insert,
     insert_at,
     key_of,
@@ -59,8 +60,16 @@ def hold(slurm, row, sign):
         shapes.log[state.logged % len(shapes.log)] = i
         state.logged += 1
     for place in range(limited.first[job.limits], limited.first[job.limits + 1]):
+        counter = limited.counters[place]
         for kind in range(KINDS):
-            limited.used[limited.counters[place], kind] += sign * limited.amounts[row, kind]
+            if kind != NODES:
+                limited.used[counter, kind] += sign * limited.amounts[row, kind]
+        if limited.rows[counter] >= 0:
+            jobs_on = limited.jobs_on[limited.rows[counter]]
+            for at in range(job.first, job.first + job.placed):
+                i = slurm.at[at]
+                jobs_on[i] += sign
+                limited.used[counter, NODES] += sign * (jobs_on[i] == (sign > 0))
     insert(slurm.running, 0, state.running, key, sign)
     insert(slurm.held, 0, state.running, row, sign)
     state.running += sign
@@ -87,15 +96,28 @@ def passed_over(slurm, row):
 @outlined
 def would_exceed(slurm, row):
     """Whether the job would exceed a limit with what it would hold on `nodes.picked` (Q5)."""
-    job, held = slurm.jobs[row], slurm.limited.held
+    job, limited, nodes = slurm.jobs[row], slurm.limited, slurm.nodes
+    held, first, n = limited.held, limited.first[job.limits], 0
     held[:] = 0
     held[JOBS] = 1
-    for x in range(len(slurm.nodes.picked)):
-        word = slurm.nodes.picked[x]
+    for x in range(len(nodes.picked)):
+        word = nodes.picked[x]
         while word != ZERO:
-            count_held(held, job, slurm.nodes.nodes[64 * x + place_of(slurm.nodes.places, word)])
+            count_held(held, job, nodes.nodes[64 * x + place_of(nodes.places, word)])
             word &= word - ONE
-    return exceeds(slurm.limited, job.limits, held)
+    if not job.looked_at:
+        return False
+    n, held[NODES] = held[NODES], 0
+    over = exceeds(limited, job.limits, held)
+    held[NODES] = n
+    for place in range(first, limited.first[job.limits + 1]):
+        counter = limited.counters[place]
+        if limited.rows[counter] >= 0 and not over:
+            more = limited.used[counter, NODES]
+            for i in range(len(nodes.nodes)):
+                more += has(nodes.picked, i) and limited.jobs_on[limited.rows[counter], i] == 0
+            over = more > limited.most[place, NODES]
+    return over
 
 
 @kernel
