@@ -35,11 +35,12 @@ class Job:
         self.most = min(
             jobs.max_nodes[row].item() or math.inf, math.inf if partition.max_nodes is None else partition.max_nodes
         )
-        self.gpus, self.memory_per_cpu = jobs.gpus_per_node[row].item(), jobs.memory_per_cpu_mb[row].item()
-        self.memory_per_node = jobs.memory_per_node_mb[row].item()
-        sizes = {node.memory_mb for node in site.nodes} | {0}
-        unsaid = jobs.memory_unsaid[row].item() and not self.memory_per_cpu and self.memory_per_node in sizes
-        self.all_memory = site.settings.memory and unsaid
+        self.gpus = jobs.gpus_per_node[row].item()
+        unsaid = jobs.memory_unsaid[row].item() and site.settings.memory
+        of = partition.memory_per_cpu_mb, partition.memory_per_node_mb * (not partition.memory_per_cpu_mb)
+        said = jobs.memory_per_cpu_mb[row].item(), jobs.memory_per_node_mb[row].item()
+        self.memory_per_cpu, self.memory_per_node = of if unsaid and any(of) else said
+        self.all_memory = unsaid and not any(of)
         self.required, self.excluded = ({*expand(x)} if x else set() for x in (jobs.required[row], jobs.excluded[row]))
         self.alone = bool(jobs.exclusive[row]) or partition.exclusive or site.settings.whole_nodes
         memory = self.memory_per_cpu * self.cpus or self.memory_per_node * self.min_nodes
@@ -312,9 +313,9 @@ class Twin:
             if (job.alone and jobs) or gpus < job.gpus or (job.gpus and job.gpu_type not in ("", node.gpu_type)):
                 continue
             if self.s.memory:
-                if memory < max(job.memory_per_node, job.all_memory * node.memory_mb):
+                if memory < (node.memory_mb if job.all_memory else job.memory_per_node):
                     continue
-                c = min(c, memory // job.memory_per_cpu) if job.memory_per_cpu else c
+                c = min(c, memory // job.memory_per_cpu) if job.memory_per_cpu and not job.all_memory else c
             c -= c % node.threads
             c -= c % job.t
             if c >= job.k:
@@ -443,12 +444,12 @@ class Twin:
         s, closed, closed_nodes, count, started = self.s, set(), set(), Counter(), 0
         for job in sorted(self.waiting, key=self.q2_order):
             name = job.partition.name
-            if job not in self.waiting or 0 < s.partition_job_depth <= count[name]:
+            if job not in self.waiting or self.q6_forbidden(job) or 0 < s.partition_job_depth <= count[name]:
                 continue
             if (count.total() > s.default_queue_depth and not full) or 0 < s.sched_max_job_start <= started:
                 break  # M2
             count[name] += 1
-            if name in closed or self.q6_forbidden(job) or self.q5_limited(job):
+            if name in closed or self.q5_limited(job):
                 continue
             taken = self.place(job, self.free, self.startable(job, job.asked - closed_nodes))
             if taken is not None:

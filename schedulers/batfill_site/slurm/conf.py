@@ -166,6 +166,11 @@ def read_site(
     texts = {name.lower(): text for _, name, text in given}
     switches = switches_of(path.with_name("topology.conf"), texts.get("topologyplugin", "none"), nodes)
     associations, qos = tuple(known.associations.values()), tuple(known.qos.values())
+    usual_mb: dict[str, Any] = {}  # of all partitions that have none
+    for where, name, text in given:
+        if name.lower() in ("defmempercpu", "defmempernode"):
+            usual_mb |= value(PARTITION_ROWS[name.lower()], where, text)
+    partitions = [x if x.memory_per_cpu_mb or x.memory_per_node_mb else x._replace(**usual_mb) for x in partitions]
     enforced = {"limits", "safe", "all"} & {*words(texts.get("accountingstorageenforce", ""))}
     limited = {str(each[0]): None for each in (*associations, *qos) if not enforced and each != unlimited(each)}
     if limited:

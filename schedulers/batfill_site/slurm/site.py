@@ -62,6 +62,8 @@ class Partition(NamedTuple):
     max_nodes: int | None = None
     exclusive: bool = False  # each job has its nodes alone
     qos: str = ""  # whose limits hold for all jobs of the partition
+    memory_per_cpu_mb: int = 0  # DefMemPerCPU, of jobs that name no memory
+    memory_per_node_mb: int = 0  # DefMemPerNode; if both are 0 they take all of their nodes
     billing: Mapping[str, float] = NONE  # TRESBillingWeights, such as {"cpu": 1.0, "gres/gpu": 2.0}; {}: CPUs
 
 
@@ -223,7 +225,7 @@ class SlurmJobs:
     min_nodes: Ints  # requested: what priority counts; 1 for `sbatch -n` alone
     memory_per_cpu_mb: Ints  # 0 if memory is per node
     memory_per_node_mb: Ints  # 0 if memory is per CPU
-    memory_unsaid: Bools  # it named no memory, only the site's Slurm did
+    memory_unsaid: Bools  # it named no memory: it takes its partition's default
     gpus_per_node: Ints
     gpu_type: tuple[str, ...]  # "" for any
     constraint: tuple[str, ...]  # features, such as IB&(CPU-N|CPU-M); "" for none
