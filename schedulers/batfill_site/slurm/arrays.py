@@ -33,7 +33,7 @@ from batfill_site.slurm.records import (
     Slurm,
     Windows,
 )
-from batfill_site.slurm.site import NEW_RULES, Association, Bools, Floats, Ints, Limits, Node, Records, Site, SlurmJobs
+from batfill_site.slurm.site import NEW_RULES, Association, Floats, Ints, Limits, Node, Records, Site, SlurmJobs
 
 NO_LIMIT = 2**62
 NO_LIMIT_IF_0 = ("partition_job_depth", "sched_max_job_start", "bf_max_job_test", "bf_max_job_start")
@@ -147,13 +147,6 @@ def memory_of(jobs: SlurmJobs) -> Ints:
     return np.where(jobs.memory_per_node_mb > 0, jobs.memory_per_node_mb, jobs.memory_per_cpu_mb * jobs.cpus_per_node)
 
 
-def whole_memory(site: Site, jobs: SlurmJobs) -> Bools:
-    """Which jobs take all memory of their nodes (P7)."""
-    sizes = [0, *{node.memory_mb for node in site.nodes}]
-    unsaid = jobs.memory_unsaid & (jobs.memory_per_cpu_mb == 0) & np.isin(jobs.memory_per_node_mb, sizes)
-    return unsaid & site.settings.memory
-
-
 def requested(jobs: SlurmJobs) -> Ints:
     """What each job requests of each kind that is limited (Q3), (n_jobs, KINDS)."""
     memory = np.where(
@@ -170,14 +163,27 @@ def partitions_of(site: Site, jobs: SlurmJobs) -> list[list[str]]:
 
 
 def records_of(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, Ints]:
-    """A row for each job and each of its partitions (Q2), and the job of each."""
+    """A row for each job and each of its partitions (Q2), and the job of each.
+
+    Of these `memory_unsaid` says whether they take all memory of their nodes (P7).
+    """
     named = partitions_of(site, jobs)
-    of = np.repeat(np.arange(len(jobs)), [len(names) for names in named])
-    return replace(jobs.select(of), partition=tuple(chain.from_iterable(named))), of
+    of, names = np.repeat(np.arange(len(jobs)), [len(each) for each in named]), tuple(chain.from_iterable(named))
+    usual = {each.name: (each.memory_per_cpu_mb, each.memory_per_node_mb) for each in site.partitions}
+    per_cpu, per_node = np.array([usual.get(name, (0, 0)) for name in names], np.int64).reshape(-1, 2).T
+    each, known = jobs.select(of), (per_cpu > 0) | (per_node > 0)
+    unsaid = each.memory_unsaid & site.settings.memory
+    return replace(
+        each,
+        partition=names,
+        memory_per_cpu_mb=np.where(unsaid & known, per_cpu, each.memory_per_cpu_mb),
+        memory_per_node_mb=np.where(unsaid & known, per_node * (per_cpu == 0), each.memory_per_node_mb),
+        memory_unsaid=unsaid & ~known,
+    ), of
 
 
 class Needs(NamedTuple):
-    """What decides whether a job could start: columns of `SlurmJobs`, and whether it takes all memory of its nodes."""
+    """What decides whether a job could start: columns of `records_of`."""
 
     partition: str
     constraint: str
@@ -192,14 +198,13 @@ class Needs(NamedTuple):
     memory_per_cpu_mb: int
     memory_per_node_mb: int
     gpus_per_node: int
-    whole: bool
+    memory_unsaid: bool
 
 
 def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
     """The jobs that can start if the site is empty, and a sentence for each reason why others are left out."""
     given, of = records_of(site, jobs)
-    columns = [np.asarray(getattr(given, name), object) for name in Needs._fields[:-1]]
-    needs = map(Needs, *columns, whole_memory(site, given).tolist())
+    needs = map(Needs, *(np.asarray(getattr(given, name), object) for name in Needs._fields))
     too_long = given.limit_s > longest_s(site, given, *share_arrays(site, given)[1:])
     lacks, reasons = cache(partial(lacking, site, Asked(site))), dict[int, str]()
     for row, each, long in zip(of.tolist(), needs, too_long.tolist(), strict=True):
@@ -226,7 +231,7 @@ def lacking(site: Site, asked: Asked, job: Needs) -> str:
     memory_mb = job.memory_per_node_mb or job.memory_per_cpu_mb * job.cpus_per_node
 
     def counts(node: Node) -> int:
-        per_cpu = job.memory_per_cpu_mb if site.settings.memory else 0
+        per_cpu = job.memory_per_cpu_mb * (site.settings.memory and not job.memory_unsaid)
         free = min(node.cpus, node.memory_mb // per_cpu) if per_cpu else node.cpus
         return free // node.threads * node.threads // job.cpus_per_task * job.cpus_per_task
 
@@ -235,7 +240,7 @@ def lacking(site: Site, asked: Asked, job: Needs) -> str:
         "features that they name": lambda node: site.place[node.name] in asked.featured(job.constraint),
         "names that they allow": lambda node: site.place[node.name] not in asked.named(job.excluded),
         "CPUs that they need": lambda node: node.cpus >= job.cpus_per_node,
-        "memory that they need": lambda node: job.whole or node.memory_mb >= memory_mb,
+        "memory that they need": lambda node: job.memory_unsaid or node.memory_mb >= memory_mb,
         "CPUs in whole cores and tasks, with the memory that they need": lambda node: counts(node) >= job.cpus_per_node,
         "GPUs that they need": lambda node: (
             not job.gpus_per_node or (node.gpus >= job.gpus_per_node and job.gpu_type in ("", node.gpu_type))
@@ -515,9 +520,9 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
     table["most"] = np.minimum(most, np.where(jobs.max_nodes > 0, jobs.max_nodes, NO_LIMIT))
     table["needs"], table["cpus"], table["task"] = jobs.cpus, jobs.cpus_per_node, jobs.cpus_per_task
     table["even"] = (jobs.max_nodes == jobs.nodes) & (jobs.nodes * jobs.cpus_per_node >= jobs.cpus)
-    whole, memory = whole_memory(site, jobs), memory_of(jobs)
+    whole, memory = jobs.memory_unsaid, memory_of(jobs)
     table["memory"], table["gpus"] = np.where(whole, -1, memory), jobs.gpus_per_node
-    table["memory_per_cpu"] = np.where(jobs.memory_per_node_mb > 0, 0, jobs.memory_per_cpu_mb)
+    table["memory_per_cpu"] = np.where(whole | (jobs.memory_per_node_mb > 0), 0, jobs.memory_per_cpu_mb)
     table["gpu_type"] = [classes.gpu_type[name] if name else -1 for name in jobs.gpu_type]
     table["features"] = [name != "" for name in jobs.constraint]
     table["exclusive"] = jobs.exclusive | settings.whole_nodes | np.array([each.exclusive for each in given], bool)[in_]
