@@ -196,7 +196,7 @@ class Twin:
 
     def u1_tick(self):
         t, before = math.floor(self.now), self.ticked
-        self.post(self.now + self.s.calc_period_s, TICK)
+        self.post(self.now + self.steps(self.s.calc_period_s, 2, not (self.waiting or self.running)), TICK)
         if before is not None:
             if not self.s.fair_tree:
                 self.factors()
@@ -681,6 +681,13 @@ class Twin:
         found = math.floor(date - self.clock.phase_s) + self.clock.phase_s
         return found if found >= date else found + 1
 
+    def steps(self, step, kept, idle):
+        """A step, or if nothing goes on so many at once that these are left before a job is queued or ends."""
+        next_s = min((date for date, kind, _ in self.events if kind in (END, QUEUE)), default=math.inf)
+        if not idle or next_s == math.inf:
+            return step
+        return step * max(math.ceil((next_s - self.now) / step) - kept, 1)
+
     def m3_due(self):
         if self.due is None and not self.clock.main_s:
             self.due = self.turn(max(self.now, self.turned + self.s.batch_sched_delay_s))
@@ -692,12 +699,12 @@ class Twin:
         if kind != AFTER_END:
             self.due, self.turned = None, math.floor(self.now)
         if kind == FULL and not self.clock.main_s:
-            self.post(self.now + self.s.sched_interval_s, FULL)
+            self.post(self.now + self.steps(self.s.sched_interval_s, 1, not self.waiting), FULL)
         self.m1_main_pass(kind == FULL and (not self.clock.main_s or self.now in self.clock.full_s))
 
     def b1_cycle(self):
         if not (self.clock.cycles_s or self.waiting or self.changed):
-            return self.post(self.now + 1.0, CYCLE)
+            return self.post(self.now + self.steps(1.0, 0, True), CYCLE)
         self.changed = False
         tried = self.b3_cycle()
         self.cycles, self.tried = self.cycles + 1, self.tried + tried

@@ -35,7 +35,7 @@ def main_pass(slurm, full):
         row = queue[place]
         job = jobs[row]
         partition = job.partition
-        if looked_at[partition] >= options.partition_job_depth:
+        if job.barred or looked_at[partition] >= options.partition_job_depth:
             place += 1
             continue
         if started >= options.sched_max_job_start:
