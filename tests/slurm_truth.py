@@ -85,9 +85,8 @@ def recorded(folder, *, late=False):
     jobs = jobs.select([i for i, name in enumerate(jobs.ids) if by_id[name]["endms"]])  # others never ran
     rows = [by_id[name] for name in jobs.ids]
     # Tasks of an array that waited for their turn, and jobs that were held, are eligible later than they were submitted.
-    seen_s, start_s, end_s, freed_s = (
-        np.array([float(row.get(key) or row["endms"]) for row in rows])
-        for key in ("subms", "startms", "endms", "freedms")
+    seen_s, start_s, freed_s = (
+        np.array([float(row.get(key) or row["endms"]) for row in rows]) for key in ("subms", "startms", "freedms")
     )
     seen_s = seen_s - (0.0 if "freedms" in rows[0] else 0.02)  # the log's line may come later than what it reports
     eligible_s = np.where(jobs.eligible_s > seen_s + 1, jobs.eligible_s, seen_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.site import Clock
-from slurm_truth import LATE_JOB, OWN, PUBLIC, distance, own, public, recorded
+from slurm_truth import LATE_JOB, OWN, PUBLIC, distance, own, public, recorded, rows_of
 from slurm_twin import Twin
 
 both = pytest.mark.parametrize("model", [Twin, Model], ids=["twin", "kernel"])
@@ -32,11 +34,22 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_every_job_of_a_real_run_starts_when_and_where_slurm_started_it(model, name):
     truth = recorded(OWN / name, late=name == "own-b")
-    found = distance(truth, model(truth.site, truth.jobs).run(truth.clock))
+    threads = 2 if name == "own-threads" else 1
+    site = replace(truth.site, nodes=tuple(node._replace(threads=threads) for node in truth.site.nodes))
+    found = distance(truth, model(site, truth.jobs).run(truth.clock))
     off, elsewhere, other_pass = RUNS[name]
     assert int((~(np.abs(found.off_s) <= truth.close_s)).sum()) <= off
     assert int((~found.same_nodes).sum()) <= elsewhere
     assert int((~found.same_pass).sum()) <= other_pass
+
+
+@pytest.mark.parametrize("name", ["own-kinds", "own-layouts", "own-maintenance", "own-threads"])
+def test_priorities_at_submission_are_those_that_slurm_gave(name):
+    truth = recorded(OWN / name)
+    given = {row["id"]: int(row["prio"]) for row in rows_of(next((OWN / name).glob("jobs.csv*")))}
+    twin = Twin(truth.site, truth.jobs)
+    found = {truth.jobs.ids[job.row]: twin.q3_priority(job, 0) for job, *_ in twin.records}
+    assert all(found[each] == given[each] for each in found if given[each])  # one is held
 
 
 @both
@@ -45,7 +58,9 @@ def test_tasks_take_what_is_free_on_any_nodes(model):
     site, jobs = read_site(OWN / "micro-tasks" / "slurm.conf"), read_jobs(OWN / "micro-tasks" / "sacct.txt.gz")
     run = model(site, jobs).run(Clock())
     assert run.start_s[:2] - jobs.submit_s[:2] == pytest.approx([0.6, 0.6], abs=1.5)
-    at = [[site.nodes[i].name for i in run.at[a:b].tolist()] for a, b in zip(run.first[:-1], run.first[1:], strict=True)]
+    at = [
+        [site.nodes[i].name for i in run.at[a:b].tolist()] for a, b in zip(run.first[:-1], run.first[1:], strict=True)
+    ]
     assert at == [["pa01"], ["pa01", "pa02"], ["pa01"]]
 
 
