@@ -84,7 +84,7 @@ def recorded(folder, *, late=False):
     jobs, by_id = read_jobs(file("sacct.txt")), {row["id"]: row for row in rows_of(file("jobs.csv"))}
     jobs = jobs.select([i for i, name in enumerate(jobs.ids) if by_id[name]["endms"]])  # others never ran
     rows = [by_id[name] for name in jobs.ids]
-    # Tasks of an array that waited for their turn, and jobs that were held, are eligible later than they were submitted.
+    # Tasks of an array that waited for their turn, and jobs that were held, are eligible later than submitted.
     seen_s, start_s, freed_s = (
         np.array([float(row.get(key) or row["endms"]) for row in rows]) for key in ("subms", "startms", "freedms")
     )

@@ -46,7 +46,7 @@ def test_every_job_of_a_real_run_starts_when_and_where_slurm_started_it(model, n
 @pytest.mark.parametrize("name", ["own-kinds", "own-layouts", "own-maintenance", "own-threads"])
 def test_priorities_at_submission_are_those_that_slurm_gave(name):
     truth = recorded(OWN / name)
-    given = {row["id"]: int(row["prio"]) for row in rows_of(next((OWN / name).glob("jobs.csv*")))}
+    given = {row["id"]: int(row["prio"] or 0) for row in rows_of(next((OWN / name).glob("jobs.csv*")))}
     twin = Twin(truth.site, truth.jobs)
     found = {truth.jobs.ids[job.row]: twin.q3_priority(job, 0) for job, *_ in twin.records}
     assert all(found[each] == given[each] for each in found if given[each])  # one is held
