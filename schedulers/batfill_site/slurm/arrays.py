@@ -478,9 +478,20 @@ def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association], cpu
     return total + tres - jobs.nice
 
 
+def held_cpus(site: Site, jobs: SlurmJobs) -> Ints:
+    """The CPUs that each job held where the log says that it ran, but for whole cores."""
+    cpus = np.where(jobs.max_nodes == jobs.nodes, np.maximum(jobs.cpus, jobs.nodes * jobs.cpus_per_node), jobs.cpus)
+    alone = np.isin(jobs.partition, [each.name for each in site.partitions if each.exclusive])
+    for row in np.flatnonzero(jobs.exclusive | alone | site.settings.whole_nodes).tolist():
+        names = expand(jobs.ran_on[row]) if jobs.ran_on[row] else ()
+        cpus[row] = sum(site.nodes[site.place[name]].cpus for name in names if name in site.place) or cpus[row]
+    return cpus
+
+
 def billing_of(site: Site, jobs: SlurmJobs) -> Floats:
-    """What a second of each job adds to usage, if it holds what it requests."""
-    of, billing = np.array(jobs.partition, dtype=object), jobs.cpus.astype(float)
+    """What a second of each job added to usage where the log says that it ran."""
+    of, jobs = np.array(jobs.partition, dtype=object), replace(jobs, cpus=held_cpus(site, jobs))
+    billing = jobs.cpus.astype(float)
     for each in site.partitions:
         if each.billing:
             parts = [weight * amounts_of(name, jobs)[0] for name, weight in each.billing.items()]
