@@ -356,7 +356,7 @@ class Twin:
             those = {i: c for i, c in open_.items() if self.nodes[i].weight <= weight and i not in need[2]}
             if not self.leaves:
                 those = {i: c for i, c in those.items() if self.nodes[i].weight == weight}
-            if self.s.serial_at_end and job.cpus == 1 and not job.required:
+            if self.s.serial_at_end and job.cpus == job.nodes == 1 and not job.required:
                 self.p5_take(job, counts, [*those][-1], need)  # P6
             elif self.s.least_loaded:
                 groups = [sorted(those, key=lambda i: -free[i][0])]

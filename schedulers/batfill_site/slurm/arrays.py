@@ -529,7 +529,8 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
     most = np.array([NO_LIMIT if each.max_nodes is None else each.max_nodes for each in given], np.int64)[in_]
     table["barred"] = (jobs.nodes > most) | (jobs.limit_s > longest_s)
     table["most"] = np.minimum(most, np.where(jobs.max_nodes > 0, jobs.max_nodes, NO_LIMIT))
-    table["needs"], table["cpus"], table["task"] = jobs.cpus, jobs.cpus_per_node, jobs.cpus_per_task
+    table["needs"] = np.maximum(jobs.cpus, jobs.nodes)
+    table["cpus"], table["task"] = jobs.cpus_per_node, jobs.cpus_per_task
     table["even"] = (jobs.max_nodes == jobs.nodes) & (jobs.nodes * jobs.cpus_per_node >= jobs.cpus)
     whole, memory = jobs.memory_unsaid, memory_of(jobs)
     table["memory"], table["gpus"] = np.where(whole, -1, memory), jobs.gpus_per_node
