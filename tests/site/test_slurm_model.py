@@ -29,7 +29,7 @@ from sweeps import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 # Together these reach every line of the kernels, with the tests below; a change of slurm_cases.py asks for others.
-REACHING = (0, 2, 3, 4, 5, 7, 8, 10, 12, 16, 17, 19, 23, 24, 29, 32, 43, 44, 48, 57, 70, 72, 87, 109, 125)
+REACHING = (3, 7, 10, 11, 12, 24, 30, 37, 40, 44, 46, 62, 65, 67, 69, 70, 77, 81, 82)
 
 
 def jobs_of(**columns):
