@@ -230,7 +230,7 @@ def test_the_first_screen_fits_a_terminal_and_leads_with_the_mean_wait():
     assert (done.status, done.err) == (0, "")
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
-    assert lines[2].startswith(f"{AGE} lengthens the mean wait by 10 s ± 6 s")
+    assert lines[2].startswith(f"{AGE} lengthens the mean wait by 11 s ± 6 s")
     assert "within Slurm's own noise" in " ".join(done.out.split())
     more = batfill("what-if", LOG, "--slurm-conf", CONF, "--accounts", ACCOUNTS, "--set", AGE, "--details").out
     assert "account biology (56)" in more
