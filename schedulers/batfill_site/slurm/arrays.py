@@ -260,7 +260,7 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Itera
         nodes["group"][[site.place[name] for name in members]] = leaf
     nodes["gpu_type"] = types.all(node.gpu_type for node in site.nodes)
     weights = sorted({node.weight for node in site.nodes})
-    sets = [
+    sets: list[list[Iterable[int]]] = [
         [[i for i in asked.nodes(*given) if site.nodes[i].memory_mb >= memory] for *given, memory in asks],
         [asked.named(text) - {-1} for text in required],
         [asked.partitions[each.name] for each in site.partitions],
@@ -572,11 +572,10 @@ def shape_arrays(table: Records, nodes: Nodes) -> Shapes:
     shapes, n = Numbers(), len(nodes.nodes)
     table["form"] = shapes.all(zip(*(table[name].tolist() for name in SHAPE), strict=True))
     slots = min(len(shapes), SLOT_KEYS // n + 1)
-    return Shapes(
-        *(np.zeros(int(nodes.nodes["cpus"].sum()), np.int64) for _ in range(3)),
-        *(np.full(len(shapes), -1), np.full(slots, -1), np.zeros(slots, np.int64)),
-        *(np.zeros((slots, n), np.int64), np.zeros((slots, n), np.int64), np.zeros(n, np.int64)),
-    )
+    on_nodes = [np.zeros(int(nodes.nodes["cpus"].sum()), np.int64) for _ in range(3)]
+    of_slots = [np.full(len(shapes), -1), np.full(slots, -1), np.zeros(slots, np.int64)]
+    keys = [np.zeros((slots, n), np.int64), np.zeros((slots, n), np.int64), np.zeros(n, np.int64)]
+    return Shapes._make([*on_nodes, *of_slots, *keys])
 
 
 def new_plan(room: int, words: int) -> Plan:

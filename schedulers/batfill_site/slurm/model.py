@@ -59,11 +59,11 @@ class Model:
             if 0 < len(at) == len(names):
                 found.append((len(at), row, at))
         found.sort()
-        first, at = side_by_side([each for *_, each in found])
+        first, places = side_by_side([each for *_, each in found])
         rows = np.array([row for _, row, _ in found], np.int64)
         self.slurm.jobs["first"][rows], self.slurm.jobs["placed"][rows] = first[:-1], np.diff(first)
-        self.slurm.state["placed"] = len(at)
-        self.slurm = self.slurm._replace(at=np.concatenate([at, self.slurm.at]))
+        self.slurm.state["placed"] = len(places)
+        self.slurm = self.slurm._replace(at=np.concatenate([places, self.slurm.at]))
         return rows
 
     def run(self, clock: Clock, *, run_s: Floats | None = None, asked: Bools | None = None) -> Run:

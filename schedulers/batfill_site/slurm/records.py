@@ -80,9 +80,8 @@ JOB = np.dtype(
 )
 # A node; `free` are its free CPUs, `memory` (of the `whole`) and `gpus` are free, too, and `jobs` run on it. A job that
 # is placed counts on `count` CPUs of it, and takes `taken`.
-OF_NODE = ("cpus", "threads", "whole", "all_gpus", "gpu_type", "group", "first", "count", "taken")
-OF_NODE += ("free", "memory", "gpus", "jobs")
-NODE = np.dtype([(name, "i8") for name in OF_NODE])
+OF_NODE = "cpus threads whole all_gpus gpu_type group first count taken free memory gpus jobs"
+NODE = np.dtype([(name, "i8") for name in OF_NODE.split()])
 GROUP = np.dtype([("members", "i8"), ("cpus", "i8"), ("first", "i8"), ("used", "i8")])
 WINDOW = np.dtype([("begin_s", "f8"), ("end_s", "f8"), ("told_s", "f8"), ("b", "i8"), ("e", "i8")])
 SHARE = np.dtype(
