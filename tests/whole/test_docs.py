@@ -469,7 +469,7 @@ def test_files_and_targets_that_a_block_names_are_there():
     targets = " ".join(re.findall(r"^([\w -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)).split()
     for place, words in ((block.place, words) for block in NOT_RUN for words in script_of(block)):
         for word in words[1:]:
-            if word.split("/")[0] in ("benchmarks", "docker", "docs", "expe", "platforms", "recipe", "workloads"):
+            if word.split("/")[0] in ("benchmarks", "docker", "docs", "expe", "platforms", "workloads"):
                 assert (ROOT / word).exists() or "results" in word, f"{place}: {word}"
         if words[0] == "make":
             assert words[1] in targets, f"{place}: {words}"
