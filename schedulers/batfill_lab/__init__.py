@@ -2,8 +2,7 @@
 
 Start with `campaigns`, which runs a grid of replays from a file and resumes it. `learning` fits heuristics to a log;
 `online` chooses policies again after each period; `env` has the environments for reinforcement learning; `conformance`
-says which variant of EASY a Batsim scheduler is; `certificate` how far a run is from the best that any scheduler could
-do. `cli` has the commands.
+says which variant of EASY a Batsim scheduler is. `cli` has the commands.
 
 This house uses the core and the pages; neither knows it but by `batfill.base.doors` and the table of commands.
 """

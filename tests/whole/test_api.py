@@ -482,7 +482,6 @@ ON_SAMPLE = {
         lambda one, seed: bf.compare(bf.replay(log), one, seed=seed),
         {"one": bf.replay(log), "seed": 0},
     ),
-    "certificate": lambda log: (bf.certificate, {"run": bf.replay(log), "rounds": 1}),
     "site": lambda log: (
         bf.export_config,
         {"system": "slurm", "policy": "fcfs", "calendar": None},

@@ -294,7 +294,6 @@ CALLS = {
     "plot": ("saf.plot()", "report"),
     "help": ("import_module('pydoc').render_doc(bf)", None),
     "getmembers": ("import_module('inspect').getmembers(bf)", None),
-    "certificate": ("bf.certificate(saf)", None),
     "env": ("import_module('batfill_lab.env').SchedulingEnv", "rl"),
 }
 PROGRAM = """\
