@@ -46,7 +46,6 @@ BESIDE = {
         for name in (*SITE, "runs", *more)
         if name != "slurm_conf"
     },
-    ("conformance", "*"): ["{port}"],
     **{("batsched", name): ["--variant", "conservative_bf"] for name in ("queue_order", "rjms_delay")},
 }
 ARGUMENTS = {

@@ -151,7 +151,6 @@ CASES = [
     ("select log.swf --period 1d", None),
     ("fidelity waits.swf", None),
     ("fidelity site.txt --slurm-conf slurm.conf", None),
-    ("conformance --list", None),
     ("campaign campaign.yaml", "campaign"),
     ("reproduce --list", "all"),
     ("report run", None),
