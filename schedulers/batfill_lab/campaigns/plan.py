@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,14 +16,17 @@ from batfill.engine.sources import FILES
 from batfill.model import policy
 from batfill.model.options import DATED, OPTIONS, Options
 from batfill_lab.campaigns.config import CampaignError, seeded
-from batfill_lab.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, read_source, warnings_by_log
-from batfill_lab.campaigns.work import Run
+from batfill_lab.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, warnings_by_log
+from batfill_lab.campaigns.work import Run, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from batfill_lab.campaigns.config import Campaign, ReadCampaign
 
+TASK_SIZE = 500_000  # about a second: the work lost when a worker dies, long enough to hide the cost of sending it
+MOST_RUNS = 500  # in a task
+LEARNING = 50  # how many times as long as any other a replay takes that learns, roughly
 PROGRAMS = digest_of(*FILES, Path(policy.__file__))  # of what decides when jobs start
 
 
@@ -34,12 +37,10 @@ class Planned(NamedTuple):
     trace: Trace
     jobs: int
 
-
-class Readings(NamedTuple):
-    """Times of reading while the campaign was planned, in seconds."""
-
-    logs: dict[TraceFile, float]  # once per worker
-    traces: dict[Trace, float]  # resampling, cutting, the first jobs: once per task
+    @property
+    def size(self) -> int:
+        """How long it takes, roughly, in replayed jobs."""
+        return self.jobs * (LEARNING if Options.of(self.run.given).learns else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,6 @@ class Plan:
     runs: tuple[Planned, ...]
     tau_s: float
     per_job: bool
-    readings: Readings
 
     def warnings(self) -> dict[str, tuple[str, ...]]:
         """See `warnings_by_log`."""
@@ -60,6 +60,25 @@ class Plan:
         done = set(finished)
         return [planned for planned in self.runs if planned.run.id not in done]
 
+    def in_tasks(self, left: Sequence[Planned], workers: int) -> list[Task]:
+        """These runs grouped into tasks: one trace each, window by window, so that reading and cutting are shared."""
+        by_trace: dict[Trace, list[Planned]] = defaultdict(list)
+        for one in left:
+            by_trace[one.trace].append(one)
+        share = min(TASK_SIZE, sum(one.size for one in left) / (4 * workers))
+        tasks: list[Task] = []
+        for trace, members in by_trace.items():
+            runs: list[Run] = []
+            size = 0
+            for one in members:
+                if runs and (size >= share or len(runs) >= MOST_RUNS):
+                    tasks.append(Task(trace, tuple(runs), self.tau_s, self.per_job))
+                    runs, size = [], 0
+                runs.append(one.run)
+                size += one.size
+            tasks.append(Task(trace, tuple(runs), self.tau_s, self.per_job))
+        return tasks
+
 
 def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) -> Plan:
     """The runs of the campaign; `advance` is called with 1 after each trace.
@@ -69,15 +88,8 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
     """
     campaign = read.campaign
     runs: dict[str, Planned] = {}
-    readings = Readings({}, {})
     for trace in traces_of(read):
-        began = time.perf_counter()
-        if trace.windows is not None or trace.resamplings is not None:
-            read_source(trace.source)
-            readings.logs.setdefault(trace.source, time.perf_counter() - began)  # later ones use the copy in memory
-        began = time.perf_counter()
         piece = piece_of(trace, next(iter(jobs_by_window(trace))))  # raises now what a run would raise later
-        readings.traces[trace] = time.perf_counter() - began
         for number, jobs in jobs_by_window(trace).items():
             for given in choices_of(campaign, trace):
                 identity = run_id(trace, number, given, campaign.tau, piece.workload.procs)
@@ -87,7 +99,7 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
                     )
                 runs[identity] = Planned(Run(identity, number, given), trace, jobs)
         advance(1)
-    return Plan(tuple(runs.values()), campaign.tau, campaign.per_job, readings)
+    return Plan(tuple(runs.values()), campaign.tau, campaign.per_job)
 
 
 def traces_of(read: ReadCampaign) -> Iterator[Trace]:

@@ -48,7 +48,6 @@ class Finished:
 
     rows: list[dict[str, Any]] = field(default_factory=list)  # as in `store.SCHEMA`
     jobs: dict[str, bytes] = field(default_factory=dict)  # job tables by run, Parquet files' bytes, if `per_job`
-    took_s: dict[str, float] = field(default_factory=dict)  # by run, total time
     failed: dict[str, str] = field(default_factory=dict)  # by run, the error in one line
 
 
@@ -60,7 +59,6 @@ def run_task(task: Task) -> Finished:
     """
     finished = Finished()
     for run in task.runs:
-        began = time.perf_counter()
         piece = piece_of(task.trace, run.window)
         try:
             row, schedule = replay_one(task, run, piece)
@@ -71,7 +69,6 @@ def run_task(task: Task) -> Finished:
             raise
         except Exception as error:  # any error is this run's, and is reported with it
             finished.failed[run.id] = one_line(error)
-        finished.took_s[run.id] = time.perf_counter() - began
     return finished
 
 
