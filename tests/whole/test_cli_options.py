@@ -76,7 +76,7 @@ TYPED = {
     "backfill_while": GATES,
     "energy_budget": BUDGETS,
 }
-TYPED |= {"feedback": ("log", "after:600:fcfs"), "variant": ("filler", "easy_bf"), "queue_order": ("fcfs", "lcfs")}
+TYPED |= {"variant": ("filler", "easy_bf"), "queue_order": ("fcfs", "lcfs")}
 
 
 def commands(group=app, path=()):
@@ -248,7 +248,6 @@ def reaches_the_library(name, param, monkeypatch):
                 "calendar",
                 "backfill_while",
                 "energy_budget",
-                "feedback",
                 "pool",
             )
             meant = value if as_given else param.type.convert(value, param, None)
@@ -301,7 +300,6 @@ VALUES = {
     "backfill-while": GATES,
     "energy-budget": BUDGETS,
     "pool": ("power=9kW@90W", "nodes=64@1:skip"),
-    "feedback": ("sessions:fcfs", "after:600:fcfs"),
     "preset": ("none", "first-tries", "slurm", "flux", "pbs"),
     "threshold": (0, 7200),
     "small": ("class", "perfect"),

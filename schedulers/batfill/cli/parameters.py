@@ -14,7 +14,7 @@ import click
 from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
 from batfill.cli import note
 from batfill.cli.app import named, option_name
-from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, SCHEDULING, SELECTION, lapses, refuse_other
+from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, SELECTION, lapses, refuse_other
 from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import (
@@ -391,7 +391,7 @@ def scheduler_options(*names: str, hidden: Collection[str] = ()) -> Callable[[Ca
                 note(f"{preset}: {PRESETS[preset].words}")
             return command(**values, options=options)
 
-        other = LIVE.keys() | OPTIONS.keys() - set(SCHEDULING)
+        other = LIVE.keys() | OPTIONS.keys() - set(NAMES)
         for name in other - set(names or NAMES):
             collected = click.option(
                 f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from batfill.model.calendar import Calendar
     from batfill.model.energy import Budget
-    from batfill.model.feedback import Feedback
     from batfill.model.gate import Gate
     from batfill.model.jobs import Clock, JobTable, Workload
     from batfill.model.policy import Policy
@@ -127,7 +126,7 @@ PRESETS = {
 class Options:
     """How a scheduler orders, backfills, kills and learns, with a row of the table for each field.
 
-    None is the queue's own order, any number of running jobs, or no calendar or feedback; `threshold_s` is Theta. What
+    None is the queue's own order, any number of running jobs, or no calendar; `threshold_s` is Theta. What
     the preset stands for is in the other fields.
     """
 
@@ -147,8 +146,6 @@ class Options:
     pool: Pools | None = option(WHAT, rows.POOLS, None, "What jobs take besides, as licences=40.", quiet=True)
     energy_budget: Budget | None = option(WHAT, rows.BUDGET, None, "Energy in a period, as 2MWh@0..3d,watts=100W.",
         quiet=True)
-    feedback: Feedback | None = option(WHAT, rows.FEEDBACK, None, "Jobs that follow others: log, after:20min, "
-        "sessions.", quiet=True)
     threshold_s: float = option(WHAT, rows.LIMIT_S, None, "Jobs that waited longer come first, oldest first.",
         off=math.inf)
     overdue: str = option(WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.", OF_THRESHOLD)
@@ -178,7 +175,7 @@ class Options:
     # fmt: on
 
     def __post_init__(self) -> None:
-        """Refuse a calendar or feedback from which nothing can be learned, if something is.
+        """Refuse a calendar from which nothing can be learned, if something is.
 
         Raises:
             BatfillError: there is one.
@@ -187,11 +184,6 @@ class Options:
             raise BatfillError(
                 f"option calendar: {self.calendar.name} has failures, which kill jobs, and nothing can be learned "
                 "of those; leave the lines of kind failure out, or what is learned"
-            )
-        if self.feedback is not None and self.learns:
-            raise BatfillError(
-                f"option feedback: {self.feedback.name} moves submissions, and nothing can be learned from jobs "
-                "whose order is not known before; leave it out, or what is learned"
             )
 
     @classmethod
@@ -417,8 +409,6 @@ OPTIONS = {
 }
 NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
 DATED = ("calendar", "backfill_while", "energy_budget")  # arguments with dates
-REPLAYED = ("feedback",)  # which live schedulers do not take,
-SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those that they do
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
@@ -686,20 +676,5 @@ def refuse_other(name: str) -> None:
     """
     if name in LIVE:
         refuse_live(name)
-    if name in REPLAYED:
-        raise BatfillError(
-            f"option {name}: jobs come here at their dates; only replay, what-if and campaigns take it; leave it out"
-        )
     if name in OPTIONS and OPTIONS[name].group == STUDY:
         raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")
-
-
-def refuse_replayed(chosen: Options) -> None:
-    """Refuse options that only replays take.
-
-    Raises:
-        BatfillError: one is given.
-    """
-    for name in REPLAYED:
-        if getattr(chosen, name) is not None:
-            refuse_other(name)

@@ -297,12 +297,6 @@ POOLS = Kind(
     "pool",
     "Pools | str | list[str]",
 )
-FEEDBACK = Kind(
-    lazily("feedback", "feedback_of"),
-    "`none`, `log`, `after:` and a duration, or `sessions`; the last two also with `:fcfs`",
-    "which",
-    "Feedback | str",
-)
 DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", TIME, " s")
 LIMIT_S = Kind(seconds_of, "a duration, >= 0, or `none`", "duration", TIME, " s")
 PERIOD_S = Kind(partial(seconds_of, least=1e-9), "a duration, > 0", "duration", TIME, " s")

@@ -46,7 +46,6 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("backfill", pa.string()),
     ("depth", pa.string()),  # a number, or all
     ("threshold_s", pa.float64()),
-    ("feedback", pa.string()),  # None if jobs are submitted at their dates
     ("knowledge", pa.string()),
     ("learning", pa.string()),  # options given besides the knowledge's name; None if there are none
     ("options", pa.string()),  # every option in force, default or not, as JSON
@@ -62,7 +61,6 @@ CHOICE_COLUMNS = (
     "backfill",
     "depth",
     "threshold_s",
-    "feedback",
     "knowledge",
     "learning",
 )  # of a choice of options
@@ -169,7 +167,7 @@ def rows_in_file(path: Path) -> pa.Table:
     """The rows in a file of the campaign."""
     try:
         table = pq.read_table(path)
-        for name, was in {"unrequested": None, "depth": "1", "feedback": None}.items():
+        for name, was in {"unrequested": None, "depth": "1"}.items():
             if name not in table.column_names:  # of a former version
                 table = table.append_column(name, pa.array([was] * len(table), pa.string()))
         return table.select(SCHEMA.names).cast(SCHEMA)
@@ -226,4 +224,4 @@ def options_of(row: Mapping[str, Any]) -> dict[str, Any]:
         "depth": number_or_text(row["depth"]),
         "threshold": row["threshold_s"],
     }
-    return {name: row[name] for name in ("policy", "backfill", "feedback")} | known
+    return {name: row[name] for name in ("policy", "backfill")} | known

@@ -115,14 +115,13 @@ def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
 
 def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
     """The options as columns, as given; those of learning besides the knowledge's name as JSON, and all in force."""
-    plain = ("policy", "backfill", "depth", "threshold", "feedback", "small", "predict", "seed")
+    plain = ("policy", "backfill", "depth", "threshold", "small", "predict", "seed")
     rest = {name: value for name, value in given.items() if name not in plain}
     return {
         "policy": given["policy"],
         "backfill": given["backfill"],
         "depth": str(options.depth),
         "threshold_s": given["threshold"],
-        "feedback": None if options.feedback is None else options.feedback.name,
         "knowledge": options.predict if options.small == NO_SMALL else options.small,
         "learning": json.dumps(rest, sort_keys=True) if rest else None,
         "options": json.dumps({**options.as_dict(), **options.digests}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -22,7 +22,6 @@ from batfill.model.pools import Pools, rejected, wanted
 from batfill.model.rows import plain_value
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
-from batfill.replays.replay import simulate
 from batfill.workloads.formats import read_once, source_of
 from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, UNCLEAR, decidable
@@ -70,7 +69,6 @@ HIGH, MEDIUM, LOW = "high", "medium", "low"
 APART, FAR_APART = 3.0, 10.0
 LOADS = (1.0, promise.BUSIER)  # over the log's, at which the promise of first tries is checked
 UNSEEN = 0.01  # of the logged waits: below, the replay does not show the site's waits; where nothing gains, below 0.1
-REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
 WAITS, SLOWDOWN = "waits", "slowdown"  # what the advice is chosen by, see `advised`
 ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE, LOGGED = (  # rows of the first table
     *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "fcfs without limits"),
@@ -130,14 +128,6 @@ class JobGroup(NamedTuple):
     differences: list[Difference]
 
 
-class Reaction(NamedTuple):
-    """What the advised choice gains if users react: mean bounded slowdowns over fcfs's, and where they are from."""
-
-    feedback: str
-    open: float  # with the submissions of the log
-    closed: float  # under the feedback
-
-
 class Limit(NamedTuple):
     """A limit on the growth of the longest wait over fcfs's, and the advice under it."""
 
@@ -172,7 +162,6 @@ class WhatIf(Keyed):
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
     cost: Cost | None = None  # of the limits that the choices share, if any
-    reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
     @property
     def limit(self) -> Limit:
@@ -405,7 +394,6 @@ class WhatIf(Keyed):
             **dict.fromkeys(("promise", "promise_busier")),
             **{name: one.as_dict() for name, one in zip(("promise", "promise_busier"), self.checks, strict=False)},
             "cost": None if self.cost is None else self.cost.as_dict(),
-            "reaction": None if self.reaction is None else self.reaction._asdict(),
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
             "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
@@ -518,7 +506,7 @@ def what_if(
         if rows.any()
     ]
     logged, logged_bsld = logged_figures(unlimited, tau_s) if grade.plain is not None else (None, None)
-    answer = WhatIf(
+    return WhatIf(
         workload,
         settings,
         comparison,
@@ -536,8 +524,6 @@ def what_if(
         logged_bsld=logged_bsld,
         cost=cost_of(stated(limits), fitting, schedules[0], unlimited, tau_s, seed) if limits else None,
     )
-    reaction = None if answer.undecided else reaction_of(answer, jobs, tau_s)
-    return answer if reaction is None else replace(answer, reaction=reaction)
 
 
 def limit_of(
@@ -576,20 +562,6 @@ def cost_of(
     figures = mean_of(waits[0]), float(waits[0].max()), mean_of(both.bsld[0])
     left_out, used = len(jobs) - len(under.jobs), used_in_log(under, jobs)
     return Cost(limits, *figures, longer, Payers.of(under, without), left_out, used)
-
-
-def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None:
-    """The advised choice over fcfs if users react, replayed here; None where `WhatIf.reaction` has none."""
-    today, advice = answer.outcomes[0], answer.advice
-    known = jobs.waited_s is not None and bool((~np.isnan(jobs.waited_s) & (jobs.user >= 0)).any())
-    known &= answer.logged is not None
-    if advice is today or not known or "feedback" in advice.options or Options.of(advice.options).learns:
-        return None
-    closed = [
-        simulate(jobs, answer.workload, Options.of({**one.options, "feedback": REACTION}))[0].summary(tau_s).mean_bsld
-        for one in (advice, today)
-    ]
-    return Reaction(REACTION, advice.mean_bsld / today.mean_bsld, closed[0] / closed[1])
 
 
 def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule) -> ChoiceFigures:
