@@ -223,9 +223,10 @@ class Queue:
         """Replay all jobs under each policy, as `engine.loop.advance_each`; returns whether every replay is sound."""
         return bool(loop.advance_each(moves, weights, lines, start_s, given, self.size, self.arrays, events, scratch))
 
-    def repeated(self, n: int) -> QueueArrays:
-        """Arrays of n such queues along a new first axis."""
-        return repeated(self.arrays, n)
+    def ask(self, step: Callable[..., None], action: int, *, acts: bool, seen: Any) -> None:
+        """Let an agent decide: `step` carries out its action if `acts`, and replays on to its next decision."""
+        self.arrays.rules["agent"] = 1
+        step(self.size, acts, action, self.arrays, *seen)
 
     @property
     def alive_rows(self) -> NDArray[np.intp]:
@@ -642,11 +643,6 @@ def changed(part: Part, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Part:
 def copied(part: Part) -> Part:
     """Copies of these arrays, as for `changed`."""
     return changed(part, copy_of)
-
-
-def repeated(part: Part, n: int) -> Part:
-    """These arrays, as for `changed`, n times along a new first axis."""
-    return changed(part, lambda array: as_records(np.repeat(array[None], n, axis=0)))
 
 
 def copy_of(array: NDArray[Any]) -> NDArray[Any]:

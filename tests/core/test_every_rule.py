@@ -5,7 +5,7 @@ have to be packed again and again. No kernel leaves within an instant because it
 its jobs, and a live queue grows when a job is submitted. A kernel leaves in order to come back
 
 - between two instants (`loop.advance`: REACHED): stepped, forked and pickled at each of them;
-- for an agent's decision (TO_DECIDE): in `tests/lab/test_copies.py`;
+- for an agent's decision (TO_DECIDE): in `tests/lab/test_deciding.py`;
 - after each event, pass and kill of a live queue: a queue driven event by event, and the agent under Batsim.
 """
 

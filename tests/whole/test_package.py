@@ -115,6 +115,7 @@ LIGHT = (
     "batfill.base.words",
     "batfill.base.doors",
     "batfill_site.cli",
+    "batfill_lab.online.settings",
 )  # which load nothing that is slow
 
 
@@ -136,6 +137,7 @@ def test_commands_import_nothing_heavy_before_they_are_called():
         "time",
         "click",
         "batfill",
+        "batfill_lab",
         "batfill_site",
     }
     for path in (ROOT / "schedulers").glob("batfill*/cli/*.py"):

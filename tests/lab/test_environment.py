@@ -1,7 +1,8 @@
-"""The environments as a user of gymnasium meets them: spaces, seeds, rewards, masks, episodes, and mistakes."""
+"""The environment as a user of gymnasium meets it: spaces, seeds, rewards, masks, episodes, and mistakes."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -9,50 +10,56 @@ import numpy as np
 import pytest
 
 import batfill as bf
+from batfill.base.errors import BatfillError
 from batfill_lab.env.seeing import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the extra rl")
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
-from gymnasium.vector import AutoresetMode  # noqa: E402
-from gymnasium.wrappers.vector import RecordEpisodeStatistics  # noqa: E402
 
-from batfill_lab.env import SchedulingEnv, SchedulingVectorEnv, environments  # noqa: E402
-from episodes import assert_takes_the_course_of_single_environments, at_random, play, refused  # noqa: E402
+from batfill_lab.env import SchedulingEnv  # noqa: E402
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 LOG = bf.read(SAMPLE)
-ACTIONS = ("pick", "backfill", "priorities", "mixed", "aged")
-BY_PLACE = ("pick", "backfill")
+ACTIONS = ("pick", "backfill")
 SMALL = {"jobs": 60, "visible": 8}
 OF_JOB = {name: place for place, name in enumerate(FEATURES_OF_JOB)}
-OF_CLUSTER = {name: place for place, name in enumerate(FEATURES_OF_CLUSTER)}
 
 
 def one(**how):
     return SchedulingEnv(LOG, **{**SMALL, **how})
 
 
-def many(n, **how):
-    return SchedulingVectorEnv(LOG, n, **{**SMALL, **how})
+def play(env, choose, **start):
+    """An episode: its decisions (observation, action, reward), and the last info."""
+    observation, _ = env.reset(**start)
+    decisions, over, info = [], False, {}
+    while not over:
+        action = choose(env, observation)
+        after, reward, over, truncated, info = env.step(action)
+        assert not truncated
+        decisions.append((observation, action, reward))
+        observation = after
+    return decisions, info
+
+
+def refused(call):
+    """The message of a BatfillError, one line."""
+    with pytest.raises(BatfillError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def usual(env, observation):
-    """The action by which the base order decides; for weights, those of fcfs."""
-    mask = observation["action_mask"]
-    return {
-        "pick": 0,
-        "backfill": int(np.flatnonzero(mask)[0]),
-        "priorities": np.linspace(1, -1, len(mask), dtype=np.float32),
-        "mixed": np.zeros(6, np.float32),
-        "aged": np.array([0, -1, -1], np.float32),
-    }[env.episodes.action]
+    """The action by which the base order decides."""
+    return int(np.flatnonzero(observation["action_mask"])[0])
 
 
 def whim(seed):
     """An agent that chooses at random."""
     random = np.random.default_rng(seed)
-    return lambda env, observation: at_random(random, env.action_space, observation["action_mask"])
+    return lambda env, observation: random.choice(np.flatnonzero(observation["action_mask"]))
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -70,9 +77,7 @@ def test_spaces_and_observations_are_as_documented(action):
         "cluster": ((len(FEATURES_OF_CLUSTER),), np.float32),
         "action_mask": ((9 if action == "backfill" else 8,), np.int8),
     }
-    width = {"pick": 8, "backfill": 9, "priorities": 8, "mixed": 6, "aged": 3}[action]
-    box = gymnasium.spaces.Box(-1, 1, (width,), np.float32)
-    assert env.action_space == (gymnasium.spaces.Discrete(width) if action in BY_PLACE else box)
+    assert env.action_space == gymnasium.spaces.Discrete({"pick": 8, "backfill": 9}[action])
     for observation, _, _ in play(env, whim(1), seed=2)[0]:
         assert env.observation_space.contains(observation)
         n_jobs = np.flatnonzero(observation["jobs"].any(axis=1)).size
@@ -82,18 +87,9 @@ def test_spaces_and_observations_are_as_documented(action):
             assert observation["action_mask"].tolist() == [1] * n_jobs + [0] * (8 - n_jobs)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("action", ACTIONS)
-def test_a_vector_takes_the_course_of_single_environments_with_its_seeds(action, threads):
-    ours = many(5, action=action, threads=threads)
-    assert_takes_the_course_of_single_environments(ours, lambda: one(action=action), steps=150)
-
-
 @pytest.mark.parametrize("base", ["fcfs", "saf"])
 @pytest.mark.parametrize("action", ACTIONS)
 def test_an_agent_that_keeps_to_the_base_order_is_easy(action, base):
-    if base != "fcfs" and action not in (*BY_PLACE, "priorities"):
-        pytest.skip("the agent's weights are those of fcfs")
     _, info = play(one(action=action, base=base, jobs=800), usual, seed=1)
     figures = bf.replay(LOG, base).figures
     assert info["first"] == info["invalid_actions"] == 0
@@ -148,7 +144,7 @@ def test_a_backfill_may_choose_the_jobs_that_do_not_delay_the_head():
         assert any(jobs)
 
 
-@pytest.mark.parametrize("action", BY_PLACE)
+@pytest.mark.parametrize("action", ACTIONS)
 def test_an_action_that_the_mask_excludes_is_the_usual_one_and_is_counted(action):
     def invalid(env, observation):
         excluded = np.flatnonzero(observation["action_mask"] == 0)
@@ -166,31 +162,9 @@ def test_an_action_that_the_mask_excludes_is_the_usual_one_and_is_counted(action
     assert said == expected
 
 
-def test_priorities_of_places_without_a_job_do_not_matter():
-    def ordered(fill):
-        def choose(env, observation):
-            values = np.linspace(-1, 1, 8, dtype=np.float32)
-            return np.where(observation["action_mask"] != 0, values, np.float32(fill))
-
-        return play(one(action="priorities"), choose, options={"first": 300})
-
-    low, high = ordered(-1), ordered(1)
-    assert any(act.max() == 1 and not seen["action_mask"][-1] for seen, act, _ in high[0])
-    np.testing.assert_equal([seen for seen, *_ in low[0]], [seen for seen, *_ in high[0]])
-    assert low[1] == high[1]
-
-
 def test_an_episode_begins_where_the_options_say():
     _, info = play(one(warm=10), usual, options={"first": 17}, seed=5)
     assert info["first"] == 17
-    env = many(3)
-    seen, infos = env.reset(seed=1, options={"first": [17, 5, 17]})
-    assert infos["first"].tolist() == [17, 5, 17]
-    np.testing.assert_equal(seen["jobs"][0], seen["jobs"][2])
-    again, infos = env.reset(options={"first": 5})
-    assert infos["first"].tolist() == [5, 5, 5]
-    np.testing.assert_equal(again["jobs"][0], seen["jobs"][1])
-    env.close()
 
 
 def test_an_episode_without_a_decision_is_drawn_again_or_refused():
@@ -211,50 +185,19 @@ def test_only_jobs_after_the_warm_ones_are_scored():
     assert warm["mean_wait_s"] == pytest.approx(np.mean(bf.replay(whole).to_pandas().wait_s[30:]))
 
 
-def test_a_vector_reports_figures_at_the_end_of_an_episode_and_begins_the_next_one_by_itself():
-    env = RecordEpisodeStatistics(many(4, reward="wait"))
-    assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    assert env.num_envs == 4
-    seen, _ = env.reset(seed=1)
-    over, ends = np.zeros(4, bool), 0
-    for _ in range(300):
-        before = over
-        seen, rewards, over, _, infos = env.step(seen["action_mask"].argmax(axis=1))
-        assert not rewards[before].any()
-        assert not over[before].any()
-        if not over.any():
-            assert "mean_wait_s" not in infos
-            continue
-        ends += over.sum()
-        assert infos["_mean_wait_s"].tolist() == over.tolist()
-        assert infos["episode"]["r"][over] == pytest.approx(-infos["mean_wait_s"][over] / 3600)
-        assert infos["max_wait_s"].shape == infos["first"].shape == (4,)
-    assert ends > 4
-    env.close()
+def test_the_same_seed_is_the_same_course_and_observations_are_copies():
+    (first, said), (again, expected) = (play(one(), whim(2), seed=9) for _ in range(2))
+    np.testing.assert_equal(first, again)
+    assert said == expected
+    assert len({seen["jobs"].tobytes() for seen, *_ in first}) > 10
 
 
-def test_observations_are_copies_unless_the_user_gives_that_up():
-    for copy in (True, False):
-        env = many(2, copy=copy)
-        first, _ = env.reset(seed=1)
-        kept = {name: part.copy() for name, part in first.items()}
-        second = env.step(np.zeros(2, int))[0]
-        assert (second["jobs"] is first["jobs"]) is not copy
-        assert np.array_equal(kept["jobs"], first["jobs"]) is copy
-        env.close()
-
-
-def test_gymnasium_makes_both_environments_by_their_name():
-    name = "batfill_lab.env.environments:batfill/Scheduling-v0"
-    env, both = gymnasium.make(name, log=LOG, **SMALL), gymnasium.make_vec(name, num_envs=2, log=LOG, **SMALL)
+def test_gymnasium_makes_the_environment_by_its_name():
+    name = "batfill_lab.env:batfill/Scheduling-v0"
+    env = gymnasium.make(name, log=LOG, **SMALL)
     assert isinstance(env.unwrapped, SchedulingEnv)
-    assert isinstance(both.unwrapped, SchedulingVectorEnv)
-    seen, _ = env.reset(seed=6)
-    np.testing.assert_equal(seen, one().reset(seed=6)[0])
-    assert both.reset(seed=6)[0]["jobs"].shape == (2, 8, len(FEATURES_OF_JOB))
-    np.testing.assert_equal(both.reset(seed=6)[0]["jobs"][0], seen["jobs"])
+    np.testing.assert_equal(env.reset(seed=6)[0], one().reset(seed=6)[0])
     assert env.step(0)[0]["jobs"].shape == (8, len(FEATURES_OF_JOB))
-    both.close()
 
 
 def test_the_page_has_every_argument_with_its_default():
@@ -262,8 +205,8 @@ def test_the_page_has_every_argument_with_its_default():
     table = page.partition("## Arguments\n")[2].partition("\n## ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", table, re.MULTILINE))
     assert rows.pop("firsts") == "all"
-    assert rows == {name: f"`{value!r}`".replace("'", '"') for name, value in environments.DEFAULTS.items()}
-    assert environments.How.__annotations__.keys() == {*environments.DEFAULTS, "firsts"}
+    given = list(inspect.signature(SchedulingEnv).parameters.values())[1:]
+    assert rows == {one.name: f"`{one.default!r}`".replace("'", '"') for one in given if one.name != "firsts"}
 
 
 @pytest.mark.parametrize(
@@ -273,41 +216,27 @@ def test_the_page_has_every_argument_with_its_default():
         ({"visible": 1}, "visible: 1 is not a whole number of at least 2"),
         ({"jobs": 1}, "jobs: 1 is not a whole number of at least 2"),
         ({"jobs": 801}, "800 jobs fit the machine, and an episode takes 801; give fewer jobs"),
-        ({"action": "mixed", "every": 0}, "every: 0 is not a whole number of at least 1"),
         ({"base": "fcsf"}, "policy 'fcsf' is unknown.*did you mean 'fcfs'"),
         ({"firsts": []}, "firsts: not rows of the log from 0 to 740"),
-        ({"every": 16}, "every: does nothing with the action pick"),
-        ({"backfill": True}, "backfill: an environment has no such argument"),
         ({"tau_s": 0}, "tau_s: 0 is not a number of seconds > 0"),
-        ({"job": 10}, "job: an environment has no such argument; did you mean 'jobs'"),
     ],
 )
 def test_an_unusable_argument_gets_one_line(how, said):
     assert re.search(said, refused(lambda: one(**how).reset(seed=1)))
 
 
-def test_an_unusable_vector_or_log_gets_one_line(tmp_path):
-    assert "num_envs: 0 is not" in refused(lambda: many(0))
-    assert "threads: 0 is not" in refused(lambda: many(2, threads=0))
+def test_an_unusable_log_gets_one_line(tmp_path):
     assert "absent.swf" in refused(lambda: SchedulingEnv(tmp_path / "absent.swf"))
 
 
-@pytest.mark.parametrize(
-    ("action", "values", "said"),
-    [
-        ("pick", 0.5, "action: of shape"),
-        ("pick", [0], "action: of shape"),
-        ("priorities", np.zeros(6), "action: of shape"),
-        ("mixed", [np.nan] * 6, "action: a value is not finite"),
-        ("aged", [np.inf] * 3, "action: a value is not finite"),
-    ],
-)
-def test_an_action_outside_of_the_space_is_refused(action, values, said):
-    env = one(action=action)
+@pytest.mark.parametrize("action", [0.5, [0], None, "0"])
+def test_an_action_that_is_no_whole_number_is_refused(action):
+    env = one()
+    assert "none has begun; call reset first" in refused(lambda: env.step(0))
     env.reset(seed=1)
-    assert said in refused(lambda: env.step(values))
-    both = many(2, action=action)
-    both.reset(seed=1)
-    assert said in refused(lambda: both.step([values, values]))
-    assert "action: of shape" in refused(lambda: both.step([env.action_space.sample()]))
-    both.close()
+    assert "is not a whole number, see action_space" in refused(lambda: env.step(action))
+
+
+def test_a_function_gives_one_value_for_each_job():
+    env = one(reward=lambda wait_s, runtime_s, procs: wait_s.sum())
+    assert "reward: the function returned shape ()" in refused(lambda: env.reset(seed=1))
