@@ -44,7 +44,7 @@ from batfill.base.words import duration
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.live.agent import Agent
-from batfill.model.options import LIVE, NAMES, OPTIONS, SELECTION, Options
+from batfill.model.options import LIVE, NAMES, OPTIONS, Options
 from batfill.model.policy import listing
 from batfill.runner.descriptor import MEANING, read_descriptor
 from batfill.scheduler import Scheduler
@@ -53,6 +53,7 @@ from batfill.workloads.archive import known_log
 from batfill_lab.campaigns.config import Campaign, read_campaign
 from batfill_lab.campaigns.sections import keys_of
 from batfill_lab.env.seeing import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill_lab.online.settings import SELECTION
 from command import COMPILING
 from command import batfill as batfill_command
 from studies.papers.protocol import entries_named, folder_of_protocols, read_protocols

@@ -429,24 +429,6 @@ LIVE = rows.options_table(
      "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
 )  # fmt: skip
 
-METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
-OF_HINDSIGHT = Needs("select", METHODS[:2], "")
-# The settings of the online choice of policies, which `select` has after its method, which says which of them it has.
-SELECTION = rows.options_table(
-    ("policies", LIVE_ONLY, rows.NAMES_OF, "ten", "The policies to choose from."),
-    ("period", LIVE_ONLY, rows.PERIOD_S, "7d", "Delta: the time between choices."),
-    ("lambda", LIVE_ONLY, rows.PROBABILITY, 0.9, "full, noisy: the weight of a period relative to the next.",
-     OF_HINDSIGHT),
-    ("alpha", LIVE_ONLY, rows.PROBABILITY, 1, "full, noisy: 1 weighs periods by their jobs, 0 equally.", OF_HINDSIGHT),
-    ("epsilon", LIVE_ONLY, rows.PROBABILITY, 0.1, "epsilon-greedy: the share of random choices.",
-     Needs("select", ("epsilon-greedy",), "")),
-    ("gamma", LIVE_ONLY, rows.PROBABILITY, 0.1, "exp3: the share of random choices.", Needs("select", ("exp3",), "")),
-    ("noise", LIVE_ONLY, rows.NOISE, "walltime", "noisy: requested times, or run times spread by this number.",
-     Needs("select", ("noisy",), "")),
-    ("budget", LIVE_ONLY, rows.DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
-    ("seed", LIVE_ONLY, rows.SEED, 0, "Seed of the choices and the noise."),
-)  # fmt: skip
-
 
 def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Options by their own names as keyword arguments; absent ones are left out."""
