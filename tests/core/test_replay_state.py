@@ -175,7 +175,7 @@ def window(*values):
     [
         {"policy": "wfp3", "backfill": "spf", "threshold_s": 7200, "overdue": "half"},
         {"preset": "first-tries", "stand_back": 2},
-        {"small": "all", "divider": 600, "kill": "always", "bound": False},
+        {"small": "all", "divider": 600, "kill": "always"},
         {"depth": "all", "tested": 20, "calendar": window("announced", 1 / 3 + 2e4, 3e4, 60, 1e4)},
         {"depth": 2, "calendar": window("failure", 9e5, None, 8)},
         {"max_running": 2},

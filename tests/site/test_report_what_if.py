@@ -589,16 +589,15 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
 
 def test_options_hold_for_every_choice_that_can_take_them(log):
     found = json_result("what-if", log, "--no-small-first", "--threshold", "6h", "--backfill", "spf")
-    assert (found["backfill"], found["stand_back"], found["bound"]) == ("spf", None, None)
+    assert (found["backfill"], found["stand_back"]) == ("spf", None)
     for outcome in found["outcomes"]:
         assert outcome["options"]["backfill"] == "spf"
         policy, *more = outcome["name"].split(" + ")
         threshold = ["--threshold", "6h"] if more else []
         alone = json_result("replay", log, "--policy", policy, "--backfill", "spf", *threshold)
         assert outcome["mean_bsld"] == pytest.approx(alone["mean_bsld"])
-    tried = {one.name: one.options for one in choices([6 * HOUR_S], True, {"kill": "always", "bound": False})}
+    tried = {one.name: one.options for one in choices([6 * HOUR_S], True, {"kill": "always"})}
     assert [name for name, options in tried.items() if options.get("kill") == "always"] == ["first tries"]
-    assert [name for name, options in tried.items() if "bound" in options] == ["first tries"]
 
 
 def test_advice_on_invented_requests_is_not_to_be_trusted(tmp_path):

@@ -288,7 +288,6 @@ BESIDE_IN_TABLE = {
     "divider": {"small": "class"},
     "predict": {},
     "predict-for": {"predict": "easy++"},
-    "divider-rule": {"small": "forest", "regime": "decoupled"},
 }
 VALUES = {
     "policy": ("fcfs", "saf"),
@@ -306,7 +305,6 @@ VALUES = {
     "divider": (1, 600),
     "small-width": (0.001, 0.5),
     "stand-back": (0.5, 32),
-    "bound": (False, True),
     "seed": (0, 7),
     "reservation": ("processors", "kept"),
 }

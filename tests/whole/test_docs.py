@@ -54,6 +54,7 @@ from batfill_lab.campaigns.config import Campaign, read_campaign
 from batfill_lab.campaigns.sections import keys_of
 from batfill_lab.env.seeing import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill_lab.online.settings import SELECTION
+from batfill_lab.studied import STUDIED
 from command import COMPILING
 from command import batfill as batfill_command
 from studies.papers.protocol import entries_named, folder_of_protocols, read_protocols
@@ -540,12 +541,11 @@ def word(value):
     return str(value).lower() if isinstance(value, bool) else f"`{value}`"
 
 
-STUDIES = {name: option for name, option in OPTIONS.items() if name not in NAMES}
 COMMANDS = {name: OPTIONS[name] for name in NAMES}
 
 
 @pytest.mark.parametrize(
-    "options", [COMMANDS, STUDIES, LIVE, SELECTION], ids=["scheduler", "studies", "live", "selection"]
+    "options", [COMMANDS, STUDIED, LIVE, SELECTION], ids=["scheduler", "studies", "live", "selection"]
 )
 def test_the_table_of_options_is_the_one_that_every_host_reads(options):
     rows = []

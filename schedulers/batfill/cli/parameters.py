@@ -392,8 +392,7 @@ def scheduler_options(
                 note(f"{preset}: {PRESETS[preset].words}")
             return command(**values, options=options)
 
-        other = LIVE.keys() | OPTIONS.keys() - set(NAMES)
-        for name in other - set(names or NAMES):
+        for name in LIVE.keys() - set(names or NAMES):
             collected = click.option(
                 f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option
             )(collected)

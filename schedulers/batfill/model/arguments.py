@@ -37,6 +37,3 @@ class Arguments(TypedDict, total=False):
     seed: int | None
     predict: Literal["request", "easy++", "regression", "runtime"] | Any | None
     predict_for: Literal["order", "all"] | None
-    bound: bool | None
-    regime: Literal["decoupled", "fresh"] | None
-    divider_rule: Literal["known", "week"] | None

@@ -17,7 +17,6 @@ from batfill.model.rows import (
     LIVE_ONLY,
     PREDICTIONS,
     SMALL_JOBS,
-    STUDY,
     WHAT,
     Divider,
     Needs,
@@ -54,11 +53,8 @@ WARNINGS = "warnings"  # in that file, at the end: what the scheduler found odd,
 
 OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
 OF_DIVIDED = Needs("small", SMALLS[1:], "no divider decides which jobs are small", EVERY)
-OF_KILLS = Needs("kill", (NEEDED, ALWAYS), "nothing is killed")
 OF_SPARED = Needs("kill", (NEEDED,), "tries are not killed only where that helps")
-OF_TRIES = Needs("small", (EVERY, FOREST, PERFECT), "jobs of a class keep their requests", own=True)
 OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
-OF_LEARNED = Needs("small", (EVERY, FOREST), "nothing is learned")
 OF_THRESHOLD = Needs("threshold", (), "no job is overdue without a threshold", "24h")
 OF_REQUESTS = Needs("small", (NO_SMALL,), "small jobs take their requests")
 OF_PREDICTIONS = Needs("predict", (*LEARNED, RUNTIME), "nothing is predicted", own=True)
@@ -122,6 +118,14 @@ PRESETS = {
 }
 
 
+class Study(NamedTuple):
+    """What papers' studies vary beside the table; no command takes it, and `as_dict` does not state it."""
+
+    bound: bool = True  # whether a job that may be killed at the divider is expected to end there at the latest
+    regime: str = "fresh"  # the learner knows all that has ended; "decoupled": what had ended by the last week's end
+    divider_rule: str = "known"  # the median of all known run times; "week": of the last week's
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a scheduler orders, backfills, kills and learns, with a row of the table for each field.
@@ -166,13 +170,8 @@ class Options:
         "expected to run: its request, easy++, regression, or the true runtime.", OF_REQUESTS)
     predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where that replaces the request: in the order "
         "alone, or in backfilling, too; all if the order changes.", OF_PREDICTIONS, off=ALL)
-    bound: bool = option(STUDY, rows.SWITCH, True, "Expect a small job that may be killed to end at the divider at the "
-        "latest.", OF_TRIES, OF_KILLS, off=False)
-    regime: str = option(STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: what had ended by the "
-        "last week's end, or all that has ended.", OF_LEARNED)
-    divider_rule: str = option(STUDY, words("known", "week"), "known", "The median of all known run times, or of the "
-        "last week's.", OF_FOREST)
     # fmt: on
+    study: Study = Study()
 
     def __post_init__(self) -> None:
         """Refuse a calendar from which nothing can be learned, if something is.
@@ -310,6 +309,12 @@ class Options:
         return self.kill == NEEDED
 
     @property
+    def bound(self) -> bool:
+        """Whether a small job that may be killed is expected to end at the divider at the latest."""
+        tries = self.small in (EVERY, FOREST, PERFECT) or isinstance(self.small, Own)
+        return self.study.bound and self.kills and tries  # jobs of a class keep their requests
+
+    @property
     def keeps(self) -> bool:
         """Whether the head keeps the reservation that it got when it became the head."""
         return self.reservation == KEPT
@@ -405,9 +410,10 @@ class Options:
 OPTIONS = {
     name: Option(name, *each.metadata["row"])
     for each in fields(Options)
+    if each.metadata
     for name in [each.name.removesuffix("_s").replace("_", "-")]
 }
-NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
+NAMES = tuple(OPTIONS)
 DATED = ("calendar", "backfill_while", "energy_budget")  # arguments with dates
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
@@ -416,7 +422,7 @@ ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items()) 
 SHARED_BY_CHOICES = tuple(
     name for name, each in OPTIONS.items() if each.group == WHAT and name not in ("preset", "policy", "threshold")
 )
-SHARED_BY_TRIES = tuple(name for name, each in OPTIONS.items() if {OF_SMALL, OF_DIVIDED, OF_TRIES} & set(each.needs))
+SHARED_BY_TRIES = tuple(name for name, each in OPTIONS.items() if {OF_SMALL, OF_DIVIDED} & set(each.needs))
 
 # Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
 LIVE = rows.options_table(
@@ -598,12 +604,6 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
             "option kill: if every job is small and none is killed, nothing changes; choose kill needed, or add "
             "small-width 1/16"
         )
-    if chosen["divider-rule"] == "week" and chosen["regime"] != "decoupled":
-        raise BatfillError("option divider-rule: week moves the divider weekly; add regime decoupled")
-    if small == EVERY and divider.fixed_s < math.inf and chosen["regime"] == "decoupled":
-        raise BatfillError(f"option regime: nothing is learned with a divider of {divider} s; leave one of them out")
-    if chosen["divider-rule"] == "week" and divider != Divider():
-        raise BatfillError("option divider-rule: week is the median of the last week; leave the divider out")
 
 
 def usual(option: Option) -> Any:
@@ -651,12 +651,10 @@ def refuse_live(what: str) -> None:
 
 
 def refuse_other(name: str) -> None:
-    """Refuse an option of LIVE where jobs are replayed without machines, and one that only studies need.
+    """Refuse an option of LIVE where jobs are replayed without machines.
 
     Raises:
         BatfillError: it is one.
     """
     if name in LIVE:
         refuse_live(name)
-    if name in OPTIONS and OPTIONS[name].group == STUDY:
-        raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")

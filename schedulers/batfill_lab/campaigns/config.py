@@ -11,7 +11,7 @@ from batfill.base.documents import Document, KeyPath, read_document
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import Overrun, Unrequested
 from batfill.model.metrics import TAU_S
-from batfill.model.options import FOREST, LEARNED, OPTIONS, REQUEST, RUNTIME, Options, with_preset
+from batfill.model.options import FOREST, LEARNED, OPTIONS, REQUEST, RUNTIME, with_preset
 from batfill.model.rows import SAME
 from batfill.model.values import MOST_SAMPLES
 from batfill.workloads.times import MOST_WEEKS, Align, Boundary, ProfileWeeks, ResamplingMethod
@@ -26,13 +26,14 @@ from batfill_lab.campaigns.sections import (
     keys_of,
     mistake_at,
 )
+from batfill_lab.studied import STUDIED, studied
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 LISTED = ("preset", "policy", "backfill", "depth", "calendar", "threshold")  # with a list of their own
-LEARNING = tuple(name for name in OPTIONS if name not in LISTED)
+LEARNING = (*(name for name in OPTIONS if name not in LISTED), *STUDIED)
 
 
 class CampaignError(BatfillError):
@@ -103,7 +104,7 @@ class Campaign(Section):
 
     @property
     def choices(self) -> list[dict[str, Any]]:
-        """The scheduler's options of every combination, for `Options.of`, without a seed."""
+        """The scheduler's options of every combination, for `studied`, without a seed."""
         return [
             {"policy": policy, "backfill": backfill, **reserving(depth), "threshold": threshold} | learning(knowledge)
             for policy in self.policies
@@ -168,9 +169,9 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
             at = f"{path}:{document.line((key, i))}"
             try:
                 for threshold in campaign.thresholds if key == "knowledge" else [None]:  # which overdue jobs go first
-                    Options.of({"threshold": threshold, **given}).require_libraries()
+                    studied({"threshold": threshold, **given}).require_libraries()
                 for order in lists["backfills"] if key == "depths" else []:
-                    Options.of({**order, **given})  # an order of its own begins behind the last reservation
+                    studied({**order, **given})  # an order of its own begins behind the last reservation
             except BatfillError as error:
                 raise CampaignError(f"{at}: {error.on_command_line}") from None
             if values[i] in values[:i]:

@@ -14,10 +14,11 @@ from batfill.base.kernels import digest_of
 from batfill.base.version import __version__
 from batfill.engine.sources import FILES
 from batfill.model import policy
-from batfill.model.options import DATED, OPTIONS, Options
+from batfill.model.options import DATED, OPTIONS
 from batfill_lab.campaigns.config import CampaignError, seeded
 from batfill_lab.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, warnings_by_log
 from batfill_lab.campaigns.work import Run, Task
+from batfill_lab.studied import studied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +41,7 @@ class Planned(NamedTuple):
     @property
     def size(self) -> int:
         """How long it takes, roughly, in replayed jobs."""
-        return self.jobs * (LEARNING if Options.of(self.run.given).learns else 1)
+        return self.jobs * (LEARNING if studied(self.run.given).learns else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Plan:
 
     def warnings(self) -> dict[str, tuple[str, ...]]:
         """See `warnings_by_log`."""
-        return warnings_by_log((planned.trace, Options.of(planned.run.given).fields) for planned in self.runs)
+        return warnings_by_log((planned.trace, studied(planned.run.given).fields) for planned in self.runs)
 
     def left(self, finished: Iterable[str]) -> list[Planned]:
         """The runs that are not finished."""
@@ -107,7 +108,8 @@ def traces_of(read: ReadCampaign) -> Iterator[Trace]:
     campaign = read.campaign
     for section in campaign.workloads:
         dated = [] if section.calendar is None else ["calendar"]
-        dated += [name for choice in campaign.choices for name in choice if OPTIONS[name].argument in DATED]
+        dates = {name for name, row in OPTIONS.items() if row.argument in DATED}
+        dated += [name for choice in campaign.choices for name in choice if name in dates]
         if dated and (campaign.windows or campaign.resamplings):
             raise CampaignError(
                 f"{read.path}: {dated[0]}: its dates are those of a whole log, not of windows or resamplings; drop one"
@@ -143,7 +145,7 @@ def choices_of(campaign: Campaign, trace: Trace) -> Iterator[dict[str, Any]]:
 
 def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float, size: int | None) -> str:
     """The run's content hash: equal for equal jobs, options, machine size and programs; hexadecimal."""
-    options = Options.of(given)
+    options = studied(given)
     content = {
         "trace": trace.key(),
         "window": window,

@@ -25,6 +25,7 @@ from batfill.model.option_texts import described
 from batfill.model.options import SMALLS
 from batfill.model.values import number_or_text
 from batfill_lab.campaigns.config import CampaignError
+from batfill_lab.studied import STUDIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -214,7 +215,8 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
 
 def options_text(row: Mapping[str, Any]) -> str:
     """The options of a row as in `described`."""
-    return described(options_of(row))
+    options = options_of(row)
+    return ", ".join([described(options), *(f"{name} {options[name]}" for name in STUDIED if name in options)])
 
 
 def options_of(row: Mapping[str, Any]) -> dict[str, Any]:

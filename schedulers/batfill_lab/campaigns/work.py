@@ -15,11 +15,13 @@ import pyarrow.parquet as pq
 from batfill.base.errors import BatfillError
 from batfill.base.version import __version__
 from batfill.model.metrics import bounded_slowdown
-from batfill.model.options import NO_SMALL, Options
+from batfill.model.options import NO_SMALL
 from batfill.replays.replay import simulate
 from batfill_lab.campaigns.traces import Piece, Trace, piece_of
+from batfill_lab.studied import stated, studied
 
 if TYPE_CHECKING:
+    from batfill.model.options import Options
     from batfill.model.schedule import Schedule
 
 
@@ -74,7 +76,7 @@ def run_task(task: Task) -> Finished:
 
 def replay_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedule]:
     """One replay: its row, and its schedule."""
-    options = Options.of(run.given)
+    options = studied(run.given)
     began = time.perf_counter()
     schedule, learned = simulate(piece.workload.jobs, piece.workload, options)
     simulate_s = time.perf_counter() - began
@@ -124,7 +126,7 @@ def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
         "threshold_s": given["threshold"],
         "knowledge": options.predict if options.small == NO_SMALL else options.small,
         "learning": json.dumps(rest, sort_keys=True) if rest else None,
-        "options": json.dumps({**options.as_dict(), **options.digests}),
+        "options": json.dumps({**options.as_dict(), **stated(options), **options.digests}),
     }
 
 
