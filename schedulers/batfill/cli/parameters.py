@@ -397,7 +397,7 @@ def scheduler_options(
                 f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option
             )(collected)
         for name in reversed(names or NAMES):
-            option = ((more or {}) | OPTIONS | LIVE)[name]
+            option = {**(more or {}), **OPTIONS, **LIVE}[name]
             collected = scheduler_option(option, hidden=name in hidden)(collected)
         return collected
 
