@@ -26,7 +26,6 @@ pytest.importorskip("lupa")
 
 import lupa
 
-from batfill.base.errors import BatfillError
 from batfill.base.version import __version__
 from batfill.model.policy import POLICIES, Policy, policy_named
 from batfill.model.rules import Rules
@@ -712,8 +711,6 @@ def test_what_a_system_cannot_say_of_depth_is_lacking():
     assert site_config("slurm", max_running=40).verdict == "expressible"
     assert "you set in the batch system itself" in site_config("pbs", max_running=40).lacks[0]
     assert "memory and licences without a pool, and reservations" in site_config("slurm", pool="gpu=4").differs[-1]
-    with pytest.raises(BatfillError, match="option feedback: "):
-        site_config("slurm", feedback="sessions")
 
 
 # Slurm's files in the model of Slurm

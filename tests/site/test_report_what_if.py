@@ -43,7 +43,6 @@ from batfill_site.advice.text import (
     options_words,
     promise_text,
     promised_text,
-    reaction_text,
     spread_text,
 )
 from batfill_site.advice.what_if import HIGH, LIMITS, LOW, MEDIUM, ChoiceFigures, advised, groups_of, what_if
@@ -548,13 +547,6 @@ def test_a_batch_system_is_offered_only_what_it_can_do(log, system, withheld):
         assert batfill("export-config", system, *words.split()).status == 0
 
 
-def test_the_advised_command_leaves_out_what_only_replays_take(log):
-    answer = what_if(log, thresholds_s=[3600], small_first=False, feedback="after:20min:fcfs", max_wait_growth=1000.0)
-    assert "--feedback" not in export_text(answer)
-    given = what_if(log, thresholds_s=[3600], small_first=False, feedback="after:20min:fcfs", system="slurm")
-    assert list(given.withheld) == [3]  # saf + 1 h
-
-
 def test_a_page_is_made_where_a_system_gives_every_job_a_reservation_and_the_order_of_backfilling_is_given(log):
     answer = what_if(log, thresholds_s=[3600], small_first=False, backfill="saf")
     assert "every job reserved" in page_of(answer, log)
@@ -632,16 +624,15 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
 
 def test_options_hold_for_every_choice_that_can_take_them(log):
     found = json_result("what-if", log, "--no-small-first", "--threshold", "6h", "--backfill", "spf")
-    assert (found["backfill"], found["stand_back"], found["bound"]) == ("spf", None, None)
+    assert (found["backfill"], found["stand_back"]) == ("spf", None)
     for outcome in found["outcomes"]:
         assert outcome["options"]["backfill"] == "spf"
         policy, *more = outcome["name"].split(" + ")
         threshold = ["--threshold", "6h"] if more else []
         alone = json_result("replay", log, "--policy", policy, "--backfill", "spf", *threshold)
         assert outcome["mean_bsld"] == pytest.approx(alone["mean_bsld"])
-    tried = {one.name: one.options for one in choices([6 * HOUR_S], True, {"kill": "always", "bound": False})}
+    tried = {one.name: one.options for one in choices([6 * HOUR_S], True, {"kill": "always"})}
     assert [name for name, options in tried.items() if options.get("kill") == "always"] == ["first tries"]
-    assert [name for name, options in tried.items() if "bound" in options] == ["first tries"]
 
 
 def test_advice_on_invented_requests_is_not_to_be_trusted(tmp_path):
@@ -905,26 +896,6 @@ def test_a_calendar_is_named_by_its_file(tmp_path, log):
     assert f"calendar {calendar}" in page.read_text()
     answer = what_if(log, thresholds_s=[6 * HOUR_S], small_first=False, calendar=calendar)
     assert options_words(answer.outcomes[0].options) == f"--calendar {calendar} --policy fcfs"
-
-
-@pytest.mark.compiled
-def test_what_if_says_what_the_advice_gains_if_users_react():
-    made = generate_workload(jobs=12_000, procs=32, load=0.5, seed=1)
-    opened = replay(made, "fcfs").schedule
-    log = replace(made, jobs=replace(made.jobs, waited_s=opened.wait_s))
-    answer = what_if(log, small_first=False, max_wait_growth=5)
-    advice = answer.advice.options
-    advice = {name.replace("threshold", "threshold_s"): value for name, value in advice.items()}
-    by_hand = [replay(log, **options, feedback="after:20min") for options in (advice, {"policy": "fcfs"})]
-    assert answer.reaction.open == answer.advice.mean_bsld / answer.outcomes[0].mean_bsld
-    assert answer.reaction.closed == by_hand[0].figures.mean_bsld / by_hand[1].figures.mean_bsld
-    assert by_hand[1].schedule.closed().moved == 0
-    assert f"is {answer.reaction.closed:.2f} of fcfs's, not {answer.reaction.open:.2f}" in reaction_text(answer)
-    assert what_if(made, small_first=False, max_wait_growth=5).reaction is None
-    closed = what_if(log, small_first=False, max_wait_growth=5, feedback="after:20min")
-    assert closed.reaction is None
-    assert closed.settings["feedback"] == "after:1200"
-    assert closed.outcomes[0].mean_bsld == answer.outcomes[0].mean_bsld
 
 
 @pytest.mark.compiled

@@ -98,7 +98,6 @@ platform {0|many|4 --bandwidth fast|4 --latency -1}
 export-config {lsf|slurm --policy foo}
 policies saf
 schedule {--select best|--policies fcfs,saf|--select full --policies saf|--policy foo|--protocol 6|--timeout -1}
-conformance{| x --timeout 0| x --keep log.swf| x --workload nothing}
 workload clean log.swf --out x.swf --rule nothing
 workload split week.swf --out windows {--days 1 --months|--suffix .csv|--skip 99}
 workload resample week.swf --out x.swf --method weeks --profile-weeks span
@@ -158,7 +157,6 @@ workload convert log.swf --out x.json --bandwidth 1GBps -> workload convert log.
 workload convert log.swf --out x.json --jobs 3 -> workload convert log.swf --out x.json --jobs 0:1000
 platform 4 --bandwidth fast -> platform 4 --bandwidth 1.25GBps
 export-config lsf -> export-config slurm
-conformance x --workload nothing -> conformance --list
 report run --figures gif -> report run --figures pdf
 campaign c.yaml --worker-limit 2h -> campaign c.yaml [--dry-run]
 """

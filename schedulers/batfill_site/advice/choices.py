@@ -12,7 +12,6 @@ from batfill.model.option_texts import policy_words
 from batfill.model.options import (
     DATED,
     OPTIONS,
-    REPLAYED,
     SHARED_BY_CHOICES,
     SHARED_BY_TRIES,
     Options,
@@ -137,12 +136,7 @@ def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:
 
 def configuration(system: str, options: Mapping[str, Any]) -> SiteConfig:
     """The batch system's configuration of a choice."""
-    return configured(system, *configurable(options).items())
-
-
-def configurable(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without those that only replays take."""
-    return {name: value for name, value in options.items() if name not in REPLAYED}
+    return configured(system, *options.items())
 
 
 @cache

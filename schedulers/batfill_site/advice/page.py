@@ -432,8 +432,7 @@ def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
     how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE))
     groups = "\n".join(of_choice(k, shown, groups_table(answer, k)) for k in range(1, len(answer.outcomes)))
     tries = [f"First tries: {PRESETS[FIRST_TRIES].meaning}"] if answer.settings["small_first"] else []
-    more = (say.spread_text(answer, answer.limit), say.reaction_text(answer))
-    noted = items(marked(text) for text in (*tries, *say.notes(answer), *more) if text)
+    noted = items(marked(text) for text in (*tries, *say.notes(answer), say.spread_text(answer, answer.limit)) if text)
     score, waits = answer.logged, say.grade_text(answer)
     if score is not None:
         waits += f" Mean wait logged {duration(score.logged_mean_s)}, simulated {duration(score.simulated_mean_s)}."

@@ -23,7 +23,7 @@ from batfill_pages.comparison_page import STARVED
 from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR
 from batfill_pages.words import count, growth, interval_text, log_name, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
-from batfill_site.advice.choices import KILLS, configurable
+from batfill_site.advice.choices import KILLS
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
 from batfill_site.advice.what_if import GENTLE, REFERENCE, stated
@@ -529,17 +529,6 @@ def interval(found: Paired) -> str:
     return f"{percent(CONFIDENCE)} interval, corrected like p: {interval_text(found, difference)}"
 
 
-def reaction_text(answer: WhatIf) -> str:
-    """What the advice gains if users react; "" if that is not known."""
-    found = answer.reaction
-    if found is None:
-        return ""
-    return (
-        "If users react, submitting a job within 20 min of the end of another of theirs, as in the log (feedback "
-        f"{found.feedback}), its slowdown is {found.closed:.2f} of fcfs's, not {found.open:.2f}."
-    )
-
-
 def spread_text(answer: WhatIf, limit: Limit) -> str:
     """Whether chance can take the longest wait of the advised choice above the limit; "" if not, or if not known."""
     checks = answer.checks_of(limit.advised)
@@ -642,7 +631,7 @@ def files_as(answer: WhatIf, k: int, name: str) -> int | None:
     if wanted.get("depth") == ALL:  # then no order of backfilling begins behind the last reservation
         wanted.pop("backfill", None)
     given = Options.of(wanted)
-    return next((j for j, o in enumerate(answer.outcomes) if Options.of(configurable(o.options)) == given), None)
+    return next((j for j, o in enumerate(answer.outcomes) if Options.of(o.options) == given), None)
 
 
 def support_text(answer: WhatIf, k: int, name: str) -> str:
@@ -672,7 +661,7 @@ def support_text(answer: WhatIf, k: int, name: str) -> str:
 def export_text(answer: WhatIf) -> str:
     """Which batch systems can be configured for the advised choice, and the command."""
     system, k = answer.settings["system"], answer.limit.advised
-    words = options_words(configurable(answer.advice.options))
+    words = options_words(answer.advice.options)
     mine = {name: one for name, one in answer.configurations[k].items() if system in (None, name)}
     able = [SYSTEMS[name].title for name, one in mine.items() if one.verdict == EXPRESSIBLE]
     if not any(one.files for one in mine.values()):
@@ -823,7 +812,6 @@ def detail_lines(answer: WhatIf) -> list[str]:
         if answer.limit.advised:
             found = answer.gain(answer.limit.advised)
             said += [f"Against fcfs: slowdown {difference(found.value)}, {interval(found)}."]
-            said += [reaction_text(answer)]
         said += [export_text(answer)]
     if answer.logged is not None:
         said.append(grade_text(answer))

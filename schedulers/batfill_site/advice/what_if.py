@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -21,7 +21,6 @@ from batfill.model.pools import Pools, rejected, wanted
 from batfill.model.rows import plain_value
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
-from batfill.replays.replay import simulate
 from batfill.workloads.formats import read_once, source_of
 from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
@@ -65,7 +64,6 @@ LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the a
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 LOADS = (1.0, promise.BUSIER)  # over the log's, at which the promise of first tries is checked
-REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
 WAITS, SLOWDOWN = "waits", "slowdown"  # what the advice is chosen by, see `advised`
 ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE = (  # rows of the first table
     *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "fcfs without limits"),
@@ -124,14 +122,6 @@ class JobGroup(NamedTuple):
     differences: list[Difference]
 
 
-class Reaction(NamedTuple):
-    """What the advised choice gains if users react: mean bounded slowdowns over fcfs's, and where they are from."""
-
-    feedback: str
-    open: float  # with the submissions of the log
-    closed: float  # under the feedback
-
-
 class Limit(NamedTuple):
     """A limit on the growth of the longest wait over fcfs's, and the advice under it."""
 
@@ -166,7 +156,6 @@ class WhatIf(Keyed):
     logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
     logged_whose: Whose | None = None  # the job with the longest wait in the log
     cost: Cost | None = None  # of the limits that the choices share, if any
-    reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
     @property
     def limit(self) -> Limit:
@@ -388,7 +377,6 @@ class WhatIf(Keyed):
             **dict.fromkeys(("promise", "promise_busier")),
             **{name: one.as_dict() for name, one in zip(("promise", "promise_busier"), self.checks, strict=False)},
             "cost": None if self.cost is None else self.cost.as_dict(),
-            "reaction": None if self.reaction is None else self.reaction._asdict(),
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
             "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
@@ -502,7 +490,7 @@ def what_if(
     ]
     known = grade.plain is not None
     logged, logged_bsld, whose = logged_figures(unlimited, tau_s) if known else (None, None, None)
-    answer = WhatIf(
+    return WhatIf(
         workload,
         settings,
         comparison,
@@ -520,8 +508,6 @@ def what_if(
         logged_whose=whose,
         cost=cost_of(stated(limits), fitting, schedules[0], unlimited, tau_s, seed) if limits else None,
     )
-    reaction = None if answer.undecided else reaction_of(answer, jobs, tau_s)
-    return answer if reaction is None else replace(answer, reaction=reaction)
 
 
 def too_short(weeks: int, days: int) -> str | None:
@@ -570,20 +556,6 @@ def cost_of(
     figures = mean_of(waits[0]), float(waits[0].max()), mean_of(both.bsld[0])
     left_out, used = len(jobs) - len(under.jobs), used_in_log(under, jobs)
     return Cost(limits, *figures, longer, Payers.of(under, without), left_out, used)
-
-
-def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None:
-    """The advised choice over fcfs if users react, replayed here; None where `WhatIf.reaction` has none."""
-    today, advice = answer.outcomes[0], answer.advice
-    known = jobs.waited_s is not None and bool((~np.isnan(jobs.waited_s) & (jobs.user >= 0)).any())
-    known &= answer.logged is not None
-    if advice is today or not known or "feedback" in advice.options or Options.of(advice.options).learns:
-        return None
-    closed = [
-        simulate(jobs, answer.workload, Options.of({**one.options, "feedback": REACTION}))[0].summary(tau_s).mean_bsld
-        for one in (advice, today)
-    ]
-    return Reaction(REACTION, advice.mean_bsld / today.mean_bsld, closed[0] / closed[1])
 
 
 def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule) -> ChoiceFigures:

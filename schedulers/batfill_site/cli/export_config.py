@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.cli.parameters import FILE, JSON, OVERRUN, PROCS, UNREQUESTED, Choice, command, scheduler_options
-from batfill.model.options import SCHEDULING
+from batfill.model.options import NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @command("export-config", heading="configuration")
 @click.argument("system", metavar="SYSTEM", type=Choice(["slurm", "oar", "pbs", "flux"]))
-@scheduler_options(*SCHEDULING)
+@scheduler_options(*NAMES)
 @click.option("--approximate", is_flag=True, help="Accept a configuration that lacks a part of what the options say.")
 @click.option(
     "--on",

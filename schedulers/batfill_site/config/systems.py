@@ -36,7 +36,6 @@ from batfill.model.options import (
     REQUEST,
     Options,
     of_arguments,
-    refuse_replayed,
 )
 from batfill.model.rules import EVERY_JOB
 
@@ -747,7 +746,6 @@ def site_config(
         raise BatfillError(f"batch system {system!r} is unknown; known are {', '.join(SYSTEMS)}")
     arguments = {"policy": policy, "backfill": backfill, "threshold_s": threshold_s, **others}
     options = Options.of(of_arguments(arguments))
-    refuse_replayed(options)
     at = SYSTEMS[system]
     draft = draft_of(at, options)
     beside = {name: line for name, line in BESIDE.items() if getattr(options, name) is not None}
