@@ -50,7 +50,6 @@ PLAN, UNLIMITED, REJECT = "plan", "unlimited", "reject"
 
 # File in which a scheduler started by `batfill run` writes the options in force.
 OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
-REQUESTED = "requested_features"  # in that file, under Batsim 5: the features that the scheduler's hello requested
 WARNINGS = "warnings"  # in that file, at the end: what the scheduler found odd, one line each
 
 OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)

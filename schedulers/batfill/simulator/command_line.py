@@ -260,7 +260,6 @@ class BatsimOptions:
     protocol: int = 4
     init_text: str = ""  # of Batsim 5, for the scheduler
     arguments: tuple[str, ...] = ()  # the command line, which Batsim 5 sends to the scheduler
-    passed_on: tuple[str, ...] = ()  # see `parse_arguments`
     energy: bool = False
     remarks: tuple[str, ...] = ()  # what an option does not do here, one line each
 
@@ -299,18 +298,17 @@ def batsim_options(arguments: Sequence[str]) -> BatsimOptions:
     return parse_arguments(others, int(given.protocol or form_of(others)))
 
 
-def parse_arguments(arguments: Sequence[str], version: int = 4, passed_on: Mapping[str, str] = NONE) -> BatsimOptions:
+def parse_arguments(arguments: Sequence[str], version: int = 4) -> BatsimOptions:
     """The options on this command line; --help and --version print and exit.
 
     Args:
         arguments: the command line.
         version: of Batsim.
-        passed_on: options of REFUSED that are accepted, with their names in the command line that they are for.
 
     Raises:
         ArgumentsError: an option is unknown, refused, or cannot be used.
     """
-    given = _parser(version, passed_on).parse_args(arguments)
+    given = _parser(version).parse_args(arguments)
     if given.mmax < 0:
         raise ArgumentsError(f"--mmax: {given.mmax} is below 0; 0 means no limit")
     is_5 = version == 5
@@ -339,7 +337,6 @@ def parse_arguments(arguments: Sequence[str], version: int = 4, passed_on: Mappi
         protocol=version,
         init_text=text if is_5 else "",
         arguments=("batsim", *arguments) if is_5 else (),
-        passed_on=tuple(given.passed_on or ()),
         energy=not is_5 and given.energy,
         remarks=_remarks_5(given) if is_5 else _remarks(given),
     )
@@ -428,17 +425,10 @@ class OptionParser(argparse.ArgumentParser):
 
 
 class _Refused(argparse.Action):
-    """An option of Batsim that does not apply here, unless it is passed on; its help says why."""
-
-    def __init__(self, *args: Any, passed_on: Mapping[str, str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.passed_on = passed_on
+    """An option of Batsim that does not apply here; its help says why."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        name = self.passed_on.get(option_string or "")
-        if name is None:
-            raise ArgumentsError(f"{option_string}: {self.help}")
-        namespace.passed_on = [*(namespace.passed_on or ()), name, *values]
+        raise ArgumentsError(f"{option_string}: {self.help}")
 
 
 def _add(group: argparse._ActionsContainer, form: str, help: str, **settings: Any) -> None:  # noqa: A002
@@ -454,7 +444,7 @@ def _add(group: argparse._ActionsContainer, form: str, help: str, **settings: An
     group.add_argument(*names, help=help, **settings)
 
 
-def _parser(version: int, passed_on: Mapping[str, str]) -> argparse.ArgumentParser:
+def _parser(version: int) -> argparse.ArgumentParser:
     """The parser of this version's command line."""
     parser = OptionParser(
         prog="batfill batsim" if version == 4 else "batfill batsim --protocol 5",
@@ -471,7 +461,7 @@ def _parser(version: int, passed_on: Mapping[str, str]) -> argparse.ArgumentPars
     refused = REFUSED[version] | (GONE if version == 5 else {})
     group = parser.add_argument_group("refused", "options of Batsim, or of version 4 alone, that do not apply here")
     for form, why in refused.items():
-        _add(group, form, why, dest="passed_on", action=_Refused, passed_on=passed_on)
+        _add(group, form, why, action=_Refused)
     return parser
 
 
