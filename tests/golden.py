@@ -17,6 +17,7 @@ import orjson
 from batfill.batsim_files.results import JobRecord, ScheduleTotals
 from batfill.simulator import simulation as core
 
+SAME_DATE_S = 5e-7  # Batsim's dates have six decimals
 FOLDER = Path(__file__).parent / "data" / "golden"
 RUNS = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
 
@@ -155,12 +156,34 @@ class AsRecorded(core.Simulation):
     def next_batch(self) -> list[core.HeapEntry]:
         waiting = defaultdict(list)
         batch = super().next_batch()
-        at_once = [entry for entry in batch if entry[1] in (core.DECISION, core.READY)]
+        while batch and self._queue and self._queue[0][0] - batch[0][0] < SAME_DATE_S:
+            batch += super().next_batch()
         for entry in batch:
-            if entry not in at_once:
+            if entry[1] not in (core.DECISION, core.READY):
                 waiting[type(self).entry_key(entry)].append(entry)
-        batch = at_once or [waiting[key].pop(0) for key in self.expected[self.messages_sent] if waiting[key]]
-        for entries in waiting.values():
-            for entry in entries:
+        taken = [entry for entry in batch if entry[1] == core.DECISION]
+        taken = taken or [waiting[key].pop(0) for key in self.expected[self.messages_sent] if waiting[key]]
+        taken = taken or [entry for entry in batch if entry[1] == core.READY]
+        for entry in batch:
+            if entry not in taken:
                 heapq.heappush(self._queue, entry)
-        return batch
+        return taken
+
+
+class AsRecorded4(AsRecorded):
+    @staticmethod
+    def entry_key(entry: core.HeapEntry) -> tuple[Any, ...]:
+        """What `golden.key` says of the event that this entry of the queue will become."""
+        date, kind, _, subject = entry
+        date = round(date, 6)
+        if kind == core.COMPLETION:
+            return date, "JOB_COMPLETED", subject.id, subject.outcome()[1], (), None
+        if kind == core.SUBMISSION:
+            return date, "JOB_SUBMITTED", subject.id, None, (), None
+        if kind == core.KILL:
+            return date, "JOB_KILLED", None, None, tuple(job.id for job in subject), None
+        if kind == core.NOTICE and subject[0] == "answered":
+            return date, "ANSWER", None, None, (), None
+        if kind == core.NOTICE:
+            return date, "NOTIFY", None, None, (), json.loads(subject[1])["type"]
+        return date, "REQUESTED_CALL", None, None, (), None

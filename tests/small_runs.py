@@ -27,7 +27,7 @@ REUSE = SimulationSettings(dynamic_jobs=True, reuse_profiles=True)
 
 def machines(n: int, n_storage: int = 0) -> Platform:
     compute, storage = (
-        tuple(PlatformHost(f"{kind}{i}", 1e9, {"role": role}, {}) for i in range(count))
+        tuple(PlatformHost(f"{kind}{i}", (1e9,), {"role": role}, {}) for i in range(count))
         for kind, count, role in (("node", n, ""), ("disk", n_storage, "storage"))
     )
     return Platform(compute, storage, "master_host")

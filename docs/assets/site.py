@@ -32,7 +32,7 @@ ORDERS = {
     "fcfs": "--policy fcfs",
     "spf": "--policy spf",
     "saf": "--policy saf",
-    "saf-24h": "--policy saf --threshold 24h",
+    "saf-6h": "--policy saf --threshold 6h",
     "first-tries": "--preset first-tries",
 }
 # Words that find a page before all others.
@@ -91,7 +91,7 @@ def run(arguments: list[str]) -> None:
 
 
 def result_table(rows: str) -> str:
-    """A table of queue order, mean wait, longest wait and slowdown, with bars and dots; the bold row is advised."""
+    """A table of queue order, mean wait, longest wait and more, with bars and dots; the bold row is advised."""
     head, _, *lines = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in rows.splitlines()]
     longest = [seconds(cells[2]) for cells in lines]
     low, high = math.log(min(longest) / 2), math.log(max(longest) * 1.5)
@@ -107,7 +107,7 @@ def result_table(rows: str) -> str:
     )
     head[2] += f'<span class="ticks" aria-hidden="true">{ticks}</span>'
     html = ["<thead><tr>", *(f'<th scope="col">{cell}</th>' for cell in head), "</tr></thead><tbody>"]
-    for order, mean, worst, slowdown in lines:
+    for order, mean, worst, *others in lines:
         name, _, options = order.replace("**", "").partition(" (`--")
         code = " ".join(f"<span>--{option}</span>" for option in options.strip("`)").split(" --"))
         flag = ' class="pays"' if "▲" in worst else ""
@@ -115,8 +115,9 @@ def result_table(rows: str) -> str:
         html += [
             f'<tr{advised}><th scope="row">{name}<code>{code}</code></th>',
             f'<td>{kept(mean)}<i class="bar" style="width:{seconds(mean) / most:.0%}"></i></td>',
-            f"<td{flag}>{kept(worst)}"
-            f'<span class="track"><i style="left:{place(seconds(worst))}"></i></span></td><td>{slowdown}</td></tr>',
+            f'<td{flag}>{kept(worst)}<span class="track"><i style="left:{place(seconds(worst))}"></i></span></td>',
+            *(f"<td>{kept(one)}</td>" for one in others),
+            "</tr>",
         ]
     table = "".join(html).replace("\n", "")
     return f'<div class="home-scroll"><table class="result">{table}</tbody></table></div>\n'

@@ -22,7 +22,7 @@ from batfill.model.schedule import REFUSED
 from batfill_pages.panels import figures_of
 from batfill_pages.sample import span_s
 from batfill_pages.single import Course, course
-from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
+from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS, comparison_warnings, paired
 from batfill_pages.uses import uses_of
 from batfill_pages.words import submission_dates, zone_text
 
@@ -108,26 +108,25 @@ class Comparison:
         points = np.unique(np.linspace(0, len(self.at) - 1, CURVE_POINTS).astype(np.int64))
         return self.at[points], (np.cumsum(self.bsld, axis=1) / len(self.at))[:, points]
 
-    def differences(self, seed: int, *, together: bool = False) -> list[Difference]:
-        """Every choice but the first, compared with the first; p-values are corrected for all figures of all of them.
+    def differences(self, seed: int) -> list[Difference]:
+        """Every choice but the first, compared with the first; see `against`, which waits are compared by, too."""
+        bsld, longer_s = (figure[1:] - figure[0] for figure in (self.bsld, self.wait_s))
+        figures = (self.paired(gains, seed) for gains in (bsld, longer_s))
+        sides = ((float((one < 0).mean()), float((one > 0).mean())) for one in longer_s)
+        rows = zip(self.names[1:], *figures, sides, strict=True)
+        return [Difference(name, bsld, wait_s, *of_jobs) for name, bsld, wait_s, of_jobs in rows]
 
-        With `together` the intervals are, too. Neighbouring jobs are not independent, so whole blocks are swapped
-        instead of jobs; see `paired`.
+    def paired(self, columns: Iterable[NDArray[np.float64]], seed: int) -> list[Paired]:
+        """The mean of each column of differences, shape (n_items,), against 0, corrected for all columns.
+
+        Neighbouring jobs are not independent, so whole blocks are swapped instead of jobs; see `stats.paired`.
         """
-        others = range(1, len(self.names))
-        gains = [figure[k] - figure[0] for k in others for figure in (self.bsld, self.wait_s)]
-        ends = self.paired(gains, seed, together=together)
-        found = []
-        for k, bsld, wait_s in zip(others, ends[::2], ends[1::2], strict=True):
-            longer_s = gains[2 * k - 1]
-            better, worse = float((longer_s < 0).mean()), float((longer_s > 0).mean())
-            found.append(Difference(self.names[k], bsld, wait_s, better, worse))
-        return found
-
-    def paired(self, columns: Sequence[NDArray[np.float64]], seed: int, **corrected: Any) -> list[Paired]:
-        """The mean of each column of differences, shape (n_items,), against 0; see `stats.paired`."""
         sums = np.array([np.bincount(self.block, weights=column) for column in columns])
-        return paired(sums, np.bincount(self.block), null=0, seed=seed, **corrected)
+        return paired(sums, np.bincount(self.block), null=0, seed=seed, together=True) if len(sums) else []
+
+    def doubts(self, compared: Mapping[str, Paired]) -> tuple[str, ...]:
+        """Why these comparisons, by name, may be wrong, a line each; see `stats.comparison_warnings`."""
+        return comparison_warnings(compared, self.n_blocks, self.blocks)
 
     def against(self, references: Sequence[int], seed: int) -> dict[int, list[Paired | None]]:
         """The mean bounded slowdown of all choices minus that of each reference, by reference; None for itself.
@@ -137,7 +136,7 @@ class Comparison:
         found: dict[int, list[Paired | None]] = {}
         for one in references:
             others = [k for k in range(len(self.names)) if k != one]
-            compared = iter(self.paired([self.bsld[k] - self.bsld[one] for k in others], seed, together=True))
+            compared = iter(self.paired([self.bsld[k] - self.bsld[one] for k in others], seed))
             found[one] = [None if k == one else next(compared) for k in range(len(self.names))]
         return found
 
@@ -311,8 +310,8 @@ def compare(
     runtimes = (result.schedule.runtime_s[ran] for result in replays)
     bslds = [bounded_slowdown(wait_s, ran_s, first.tau_s) for wait_s, ran_s in zip(waits, runtimes, strict=True)]
     comparison = of_jobs(names, jobs.submit_s[ran], np.array(bslds), waits)
-    rows = []
-    for k, (result, found) in enumerate(zip(others, comparison.differences(seed), strict=True), 1):
+    rows, differences = [], comparison.differences(seed)
+    for k, (result, found) in enumerate(zip(others, differences, strict=True), 1):
         for figure, one, values in (
             ("mean_bsld", found.bsld, comparison.bsld),
             ("mean_wait_s", found.wait_s, comparison.wait_s),
@@ -332,7 +331,9 @@ def compare(
                 }
             )
     n, blocks = comparison.n_blocks, comparison.blocks
-    warnings = [*first.workload.warnings, *few_blocks(n, blocks)]
+    figures = {f"the slowdown of {d.name}": d.bsld for d in differences}
+    figures |= {f"the wait of {d.name}": d.wait_s for d in differences}
+    warnings = [*first.workload.warnings, *comparison.doubts(figures)]
     about = {"workload": first.workload.name, "tau_s": first.tau_s, "seed": seed, "confidence": CONFIDENCE}
     return data_frame(rows, **about, warnings=warnings, jobs=int(ran.sum()), blocks=n, block=blocks)
 

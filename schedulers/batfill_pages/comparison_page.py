@@ -18,11 +18,10 @@ from batfill_pages.single import TIME_BINS
 from batfill_pages.stats import (
     BETTER,
     CONFIDENCE,
-    FEWEST_BLOCKS,
     RESAMPLES,
     UNCLEAR,
     WORSE,
-    comparison_warnings,
+    undecided,
 )
 from batfill_pages.words import (
     code,
@@ -132,7 +131,8 @@ class View:
         kept = list(dict.fromkeys([self.reference, self.lowest, self.both, *self.order]))[:MOST_REFERENCES]
         self.references = sorted(kept, key=self.order.index)
         self.pairs = comparison.against([self.lowest, *(k for k in self.references if k != self.lowest)], seed)
-        self.few = comparison.n_blocks < FEWEST_BLOCKS
+        compared = [pair for pair in self.pairs[self.reference] if pair is not None]
+        self.few = undecided(compared, comparison.blocks) if compared else None  # the same for each reference
         self.shown = {self.reference, self.lowest, self.both}
 
     # Sentences
@@ -140,7 +140,7 @@ class View:
     def verdict(self, k: int, reference: int) -> str:
         """The verdict on a choice over the reference."""
         pair = self.pairs[reference][k]
-        return UNCLEAR if pair is None or self.few else pair.verdict
+        return UNCLEAR if pair is None else pair.verdict
 
     def verdict_words(self, k: int, reference: int) -> str:
         """The verdict in the table."""
@@ -151,8 +151,8 @@ class View:
     def undecided(self, reference: int) -> str:
         """Why no choice can be called better than the reference; "" if one can."""
         if self.few:
-            blocks = self.of.blocks if self.of.n_blocks > 1 else self.of.blocks.removesuffix("s")
-            return f"{no_break(f'{self.of.n_blocks} {blocks}')} {'are' if self.of.n_blocks > 1 else 'is'} too few"
+            number, what, *rest = self.few.split()
+            return " ".join([no_break(f"{number} {what}"), *rest])
         others = [k for k in self.order if k != reference and not self.same(k, reference)]
         if self.lowest == reference or any(self.verdict(k, reference) == BETTER for k in others):
             return ""
@@ -391,7 +391,7 @@ class View:
         if self.few:
             return ()
         found = {self.words[k][1]: pair for k, pair in enumerate(self.pairs[self.reference]) if pair is not None}
-        return comparison_warnings(found, self.of.n_blocks, self.of.blocks)
+        return self.of.doubts(found)
 
     # The table
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.sums import mean_of, sum_of
+from batfill.base.words import things
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,10 +44,23 @@ class Paired:
 
     @property
     def verdict(self) -> str:
-        """Better or worse beyond chance, after the correction for all choices compared; or unclear."""
-        if self.corrected_p > 1 - self.level:
+        """Better or worse beyond chance, after the correction for all choices compared; or unclear.
+
+        This is the rule of every page, table and command: also unclear if there are fewer than FEWEST_BLOCKS periods.
+        """
+        if self.corrected_p > 1 - self.level or self.periods < FEWEST_BLOCKS:
             return UNCLEAR
         return BETTER if self.value < self.null else WORSE
+
+    @property
+    def periods(self) -> int:
+        """The most periods that so many blocks hold: the last may have more than the others, but not another block."""
+        return self.blocks * self.merged + self.merged - 1
+
+    @property
+    def narrow(self) -> bool:
+        """Whether merging has left so few blocks that its interval may be too narrow."""
+        return self.merged > 1 and self.blocks < FEWEST_BLOCKS
 
     @property
     def bounded(self) -> bool:
@@ -73,7 +87,6 @@ def paired(
     seed: int,
     resamples: int = RESAMPLES,
     level: float = CONFIDENCE,
-    chains: Sequence[Sequence[int]] | None = None,
     together: bool = False,
 ) -> list[Paired]:
     """Each sum(costs[k]) / sum(base) with its confidence interval, a test of `null`, and the correction for all.
@@ -97,14 +110,13 @@ def paired(
         seed: of the resampling; unused if all ways to swap are few enough to be enumerated.
         resamples: number of random halves.
         level: of the intervals; 1 - level is that of the verdicts.
-        chains: planned orders of comparison, see `in_chains`; by default all choices are compared at once, see `holm`.
         together: whether the intervals are corrected as the p-values are, so that one holds the null if and only if its
             verdict is unclear.
     """
     blocks = [Blocks.of(row, np.asarray(base, np.float64)) for row in np.asarray(costs, np.float64)]
     swaps = swaps_of(blocks, seed, resamples)
     p = [mine.p(null) for mine in swaps]
-    corrected_p = holm(p) if chains is None else in_chains(p, chains)
+    corrected_p = holm(p)
     return [
         Paired(
             one.value,
@@ -282,29 +294,16 @@ def holm(p: Sequence[float]) -> list[float]:
     return corrected.tolist()
 
 
-def in_chains(p: Sequence[float], chains: Sequence[Sequence[int]]) -> list[float]:
-    """The p-values, corrected for planned chains of comparisons, which hold each index once.
+def undecided(compared: Sequence[Paired], what: str) -> str | None:
+    """Why these comparisons cannot decide; None if one can: few periods, or few once merged, even if all said the same.
 
-    A chain is gone through in order until a comparison fails, which needs no correction; the level is split between the
-    chains. So the correction is for their number, and no p-value is below that of one before it in its chain.
+    They are those that `paired` made together, at least one: none is corrected more than the first. `what` are periods.
     """
-    corrected = np.empty(len(p))
-    for chain in chains:
-        corrected[chain] = np.minimum(len(chains) * np.maximum.accumulate([p[k] for k in chain]), 1)
-    return corrected.tolist()
-
-
-def decidable(one: Paired, comparisons: int) -> bool:
-    """Whether the comparison, corrected for this number, could be beyond chance if all blocks said the same."""
-    return comparisons * 2.0 ** (1 - one.blocks) <= 1 - one.level + 1e-9
-
-
-def undecided(one: Paired, comparisons: int) -> str | None:
-    """Why there are too few periods to decide, if there are: fewer than FEWEST_BLOCKS, or too few once merged."""
-    if one.blocks * one.merged + one.merged - 1 < FEWEST_BLOCKS:
-        return f"{FEWEST_BLOCKS} are needed instead"
-    if not decidable(one, comparisons):
-        return f"{one.blocks} independent groups are too few for {comparisons} comparisons"
+    n, blocks, periods = len(compared), max(one.blocks for one in compared), max(one.periods for one in compared)
+    if periods < FEWEST_BLOCKS:
+        return f"{things(periods, what.removesuffix('s'))} {'are' if periods > 1 else 'is'} too few"
+    if n * 2.0 ** (1 - blocks) > 1 - CONFIDENCE + 1e-9:
+        return f"{blocks} independent groups of {what} are too few for {things(n, 'comparison')}"
     return None
 
 
@@ -316,22 +315,12 @@ def comparison_warnings(compared: Mapping[str, Paired], blocks: int, what: str) 
         blocks: number of periods.
         what: their name.
     """
-    merged = [name for name, one in compared.items() if one.merged > 1 and one.blocks < FEWEST_BLOCKS <= blocks]
-    if not merged:
-        return few_blocks(blocks, what)
+    if blocks < FEWEST_BLOCKS:
+        few = f"below {FEWEST_BLOCKS}, every verdict is unclear and intervals are not calibrated"
+        return (f"too few {what} ({blocks}): {few}",)
+    if not (merged := [name for name, one in compared.items() if one.narrow]):
+        return ()
     return (
         f"neighbouring {what} are correlated; taken together, fewer than {FEWEST_BLOCKS} are left to compare "
         f"{', '.join(merged)}: the intervals may be too narrow",
     )
-
-
-def few_blocks(blocks: int, what: str) -> tuple[str, ...]:
-    """A warning if there are fewer than FEWEST_BLOCKS periods to compare, else none.
-
-    Args:
-        blocks: number of periods.
-        what: their name.
-    """
-    if blocks >= FEWEST_BLOCKS:
-        return ()
-    return (f"too few {what} ({blocks}): below {FEWEST_BLOCKS}, intervals and verdicts are not calibrated",)

@@ -50,7 +50,7 @@ def amounts_of(run: ReportedRun, pool: Pool) -> NDArray[np.float64] | None:
     """What each try takes of a pool, (n_tries,); None if it is a field of jobs that the results do not have."""
     counts = np.where((run.facts.user >= 0) | (not pool.of_user), 1.0, 0.0)
     if pool.each is not None:
-        return counts * pool.each * run.procs
+        return np.asarray(counts * pool.amount({}, run.procs))
     texts, place = np.unique(run.facts.takes.astype(str), return_inverse=True)
     stated = [{name: float(value) for name, value in parse_qsl(text)} for text in texts.tolist()]
     if not any(pool.reads in one for one in stated):

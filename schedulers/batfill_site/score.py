@@ -7,11 +7,13 @@ the median over the hours stands beside it. Both are of all hours, and near the 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.sums import correlation
+from batfill.base.sums import correlation, rank_correlation
+from batfill.base.words import duration
 from batfill.base.words import percent as in_percent
 from batfill.model.jobs import HOUR_S, WEEK_S
 
@@ -22,6 +24,22 @@ FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
 NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more
 LEAST_SHARE = 0.01  # of the jobs, for a partition or queue to count
 LEAST_GAIN = 0.1  # of the error, that a factor must take away
+FAR, LEAST_RANK = 3.0, 0.15  # see `Score.unlike`; a pool's rank correlation is 0.23 to 0.44 on six logs
+UNLIKE = "the simulation does not show this site's waits"
+
+
+class Whose(NamedTuple):
+    """Whose the longest wait in a log is."""
+
+    job: str
+    user: int | str | None  # None if unknown
+
+    def __str__(self) -> str:
+        return f"job {self.job}" + ("" if self.user is None else f", user {self.user}")
+
+    def as_dict(self) -> dict[str, int | str | None]:
+        """For JSON."""
+        return {"longest_job": self.job, "longest_user": self.user}
 
 
 class Score(NamedTuple):
@@ -34,9 +52,25 @@ class Score(NamedTuple):
     logged_mean_s: float
     ratio: float | None  # of these
     correlation: float | None
+    rank_correlation: float | None
     near: float  # the share of the jobs whose waits differ by at most 10 min
     simulated_longest_s: float
     logged_longest_s: float
+
+    def unlike(self, far: float = FAR, least: float = LEAST_RANK) -> str | None:
+        """Why the simulated waits are not the site's, so that no answer rests on them; None if they may be.
+
+        They are not if their mean is over so many times the logged one or less than that part of it, or if jobs rank
+        otherwise by them. Waits of under a minute on average, in both, need no likeness.
+        """
+        if max(self.logged_mean_s, self.simulated_mean_s) < LEAST_WAIT_S:
+            return None
+        if not 1 / far <= (math.inf if self.ratio is None else self.ratio) <= far:
+            means = f"{duration(self.simulated_mean_s)} on average, and {duration(self.logged_mean_s)} in the log"
+            return f"{UNLIKE}: simulated ones are {means}"
+        if self.rank_correlation is not None and self.rank_correlation < least:
+            return f"{UNLIKE}: other jobs wait than in the log (rank correlation {ratio_text(self.rank_correlation)})"
+        return None
 
     def cells(self) -> dict[str, Any]:
         """For a table to read."""
@@ -75,6 +109,7 @@ def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulate
         logged,
         simulated / logged if logged > 0 else None,
         correlation(logged_s, simulated_s) if varied else None,
+        rank_correlation(logged_s, simulated_s) if varied else None,
         float((np.abs(simulated_s - logged_s) <= NEAR_S).mean()),
         float(simulated_s.max()),
         float(logged_s.max()),

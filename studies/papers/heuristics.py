@@ -14,6 +14,7 @@ from pydantic import Field
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import digest
+from batfill.base.sums import rank_correlation
 from batfill.engine.keys import key_at, unit_of
 from batfill.model.jobs import JobTable
 from batfill.model.policy import POLICIES, Policy, Term, polynomial
@@ -39,7 +40,6 @@ from studies.papers.core import (
     shared,
     side_by_side,
 )
-from studies.ranks import rank_correlation
 
 FitVariant = Literal["published pq2", "published pq", "fair pq2", "fair pq"]
 TITLES = {name: name.capitalize() for name in FUNCTIONS}  # as the paper writes them

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from batfill.base.sums import rank_correlation
 from batfill.model.policy import PURE, policy_named
 from batfill.workloads.formats import load_log
 from batfill.workloads.times import Boundary
@@ -33,7 +34,6 @@ from studies.papers.core import (
     shared,
     side_by_side,
 )
-from studies.ranks import rank_correlation
 
 PURE_NAMES = tuple(name.upper() for name in PURE)
 Unit = Annotated[list[Units], Field(min_length=1)]  # of the weights; each is a choice, statements are about the first

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.files import csv_text, make_folder, raw_file, write_text
+from batfill.base.sums import rank_correlation
 from batfill.base.version import ENGINE, __version__
 from batfill.workloads.swf_log import manifest
 from batfill_pages.figures import COLUMN_IN, STYLE, Figure, check_formats, file_stem, write_figure
 from batfill_pages.palette import DISTINCT, Style, styles
 from studies.papers.protocol import ProtocolError, Took, file_of, said
-from studies.ranks import rank_correlation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence

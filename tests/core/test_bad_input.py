@@ -198,14 +198,17 @@ def test_a_field_of_the_users_that_cannot_be_read_is_named_once_with_what_is_ass
     ]
 
 
-@pytest.mark.parametrize("field", ["subtime", "walltime", "delay"])
-def test_times_of_a_workload_whose_sums_would_not_be_exact(refused, field):
-    content = workload(
-        {**JOB, field: 9e15}, profiles={"five": {"type": "delay", "delay": 9e15 if field == "delay" else 5}}
-    )
-    assert (
-        f".{field}: 9000000000000000.0 is more than batfill's limit of 1e+12 s, 30,000 years; "
-        in f".{refused('w.json', content)}"
+@pytest.mark.parametrize(
+    ("field", "delay", "place"),
+    [("subtime", 5, ".subtime"), ("walltime", 5, ".walltime"), ("res", 9e15, "the run time of profile 'five'")],
+)
+def test_times_of_a_workload_whose_sums_would_not_be_exact(refused, field, delay, place):
+    job = {**JOB, field: 1 if field == "res" else 9e15}
+    if field == "res":
+        job.pop("walltime", None)  # which would end the job
+    content = workload(job, profiles={"five": {"type": "delay", "delay": delay}})
+    assert f"{place}: 9000000000000000.0 is more than batfill's limit of 1e+12 s, 30,000 years; " in refused(
+        "w.json", content
     )
 
 

@@ -21,7 +21,7 @@ from batfill.simulator import simulation as core
 from batfill.simulator.command_line import parse_arguments
 from batfill.simulator.wire import Wire4
 from batfill.workloads.batsim_json import load_document
-from golden import RUNS, AsRecorded, Played, RecordedScheduler, Recording, key, recording
+from golden import RUNS, AsRecorded4, Played, RecordedScheduler, Recording, key, recording
 
 # They run for exactly the time after which small jobs are killed. In the run without acknowledgements Batsim told the
 # call before their completion; told whole, that instant has them complete.
@@ -36,22 +36,6 @@ def played(recorded: Recording, kind: type[core.Simulation], exchange: Any) -> P
     workloads = {"w0": load_document(options.workloads[0])}
     platform = read_platform(options.platform)
     return Played(kind, platform, workloads, exchange, job_row, settings=options.settings, wire=Wire4())
-
-
-class AsRecorded4(AsRecorded):
-    @staticmethod
-    def entry_key(entry: core.HeapEntry) -> tuple[Any, ...]:
-        """What `golden.key` says of the event that this entry of the queue will become."""
-        date, kind, _, subject = entry
-        if kind == core.COMPLETION:
-            return date, "JOB_COMPLETED", subject.id, subject.outcome()[1], (), None
-        if kind == core.SUBMISSION:
-            return date, "JOB_SUBMITTED", subject.id, None, (), None
-        if kind == core.KILL:
-            return date, "JOB_KILLED", None, None, tuple(job.id for job in subject), None
-        if kind == core.NOTICE:
-            return date, "NOTIFY", None, None, (), json.loads(subject[1])["type"]
-        return date, "REQUESTED_CALL", None, None, (), None
 
 
 def columns(line: str) -> list[str]:

@@ -107,7 +107,10 @@ BOGUS_ZONES = {
     "alone": (MASTER, "no host but the master in it, so that no job can run; describe one that computes"),
     "no_master": (CLUSTER, "no host is called 'master_host'; name the master host with --master-host"),
     "two_masters": (MASTER + host("x", role="master"), "'master_host' and 'x' are both master hosts; keep one"),
-    "role": (MASTER + host("x", role="chief"), "host 'x' has the role 'chief'; known: compute_node, storage, master"),
+    "role": (
+        MASTER + host("x", role="chief"),
+        "host 'x' has the role 'chief'; give it one of compute_node, storage, master, in the file or by an option",
+    ),
     "twice": (
         MASTER + CLUSTER + zone(host("n2.site"), name="y"),
         "host 'n2.site' is described 2 times; names must be unique",
@@ -115,7 +118,15 @@ BOGUS_ZONES = {
     "no_id": ('<host speed="1Gf"/>', "a <host> (no id) has no id; add it"),
     "speed": (
         MASTER + CLUSTER.replace("2.5Gf", "fast"),
-        "<cluster> c: speed 'fast' is not a number with a unit; write it like 1Gf",
+        "<cluster> c: speed 'fast' is not a finite number with a unit; write it like 1Gf",
+    ),
+    "endless_speed": (
+        MASTER + CLUSTER.replace("2.5Gf", "1e400f"),
+        "<cluster> c: speed '1e400f' is not a finite number with a unit; write it like 1Gf",
+    ),
+    "pstate": (
+        MASTER + host("x", speed="1Gf,2Gf").replace("speed", 'pstate="2" speed'),
+        "<host> x: pstate '2' is none of its 2 power states, which count from 0; correct it, or add a speed",
     ),
     "cores": (MASTER + CLUSTER.replace("speed", 'core="no" speed'), "<cluster> c: core 'no' is not an integer >= 1"),
     "many_cores": (
@@ -270,16 +281,34 @@ def test_platforms_of_batsims_shapes_are_read_and_run(shape, tmp_path):
     text, compute, storage, speeds, (name, own, zones) = SHAPES[shape]
     path = put(tmp_path, text)
     master = "master_host0" if "512" in shape else "master_host"
-    platform = read_platform(path, master)
+    options = [] if "512" in shape else ["-m", master]
+    platform = read_platform(path)
     assert (names(platform.compute), names(platform.storage), platform.master_host) == (compute, storage, master)
     assert {host.speed for host in platform.compute} == speeds
     one = next(host for host in platform.machines if host.name == name)
     assert (one.properties, one.zone_properties) == ({"role": "", **own}, zones)
-    assert run_batsim(path, tmp_path, hosts=len(compute), options=["-m", master]) == 0
+    assert run_batsim(path, tmp_path, hosts=len(compute), options=options) == 0
     (row,) = rows(tmp_path / "out_jobs.csv")
     assert (row["final_state"], row["finish_time"]) == ("COMPLETED_SUCCESSFULLY", "10.000000")
     (totals,) = rows(tmp_path / "out_schedule.csv")
     assert totals["nb_computing_machines"] == str(len(compute) + len(storage))
+
+
+@pytest.mark.parametrize(
+    ("roles", "options", "given"),
+    [
+        ({"m0": "master"}, ["-m", "m0"], "m0.*master,master"),
+        ({"m0": "master", "x": "storage"}, ["-r", "x:storage"], "x.*storage,storage"),
+        ({"m0": "master"}, [], ""),
+        ({"master_host": "master"}, [], ""),
+        ({"m0": ""}, ["-m", "m0", "-r", "m0:master"], ""),
+    ],
+)
+def test_a_role_in_the_file_and_by_an_option_is_refused_as_by_batsim(roles, options, given, tmp_path, capsys):
+    hosts = "".join(host(name, **({"role": role} if role else {})) for name, role in {"x": "", **roles}.items())
+    path = put(tmp_path, platform_file(zone(hosts + host("y"))))
+    assert run_batsim(path, tmp_path, hosts=1, options=options) == (1 if given else 0)
+    assert re.search(given, capsys.readouterr().err)
 
 
 def test_a_schedulers_first_message_has_the_properties(tmp_path):

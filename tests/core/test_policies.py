@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from fractions import Fraction
 from hashlib import sha256
 
@@ -18,6 +20,7 @@ from batfill.engine.motion import UNLIMITED_S
 from batfill.model.jobs import LONGEST_S
 from batfill.model.policy import POLICIES, Policy, aged, listing, mixed, names_in, policy_named
 from batfill.model.rules import Rules
+from batfill.model.values import POLICY_NAMES
 from batfill.replays.engine_replay import replay_jobs
 from command import json_result, result
 from oracle import KEYS, assert_same, key_named, oracle
@@ -250,3 +253,15 @@ def test_keys_are_real_numbers(kind):
     own = Policy("mine", lambda r, p, q: np.ones(len(r)).astype(kind))
     with pytest.raises(PolicyError, match=r"policy mine: its key is of type .*; return real numbers, one per job"):
         own.lines(SUBMIT_S, WALLTIME_S, PROCS)
+
+
+def test_the_command_line_knows_the_policies_without_numpy():
+    code = (
+        "import sys; from batfill.cli import main\n"
+        "try: main(['schedule', '--policy', 'nonsense'])\n"
+        "except SystemExit: pass\n"
+        "assert 'numpy' not in sys.modules"
+    )
+    assert tuple(POLICIES) == POLICY_NAMES
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, "policy 'nonsense' is unknown" in done.stderr) == (0, True)

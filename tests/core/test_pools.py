@@ -157,18 +157,35 @@ def test_windows_of_processors_are_those_of_a_pool_and_a_cap_in_watts(archive_lo
 
 
 @pytest.mark.parametrize(
+    ("text", "stated", "taken"),
+    [
+        ("power=103.12W@100W", "power=103W@100W", 300),
+        ("power=1.5e3kW@103.12W", "power=1.5MW@103.12W", 310),  # 309.36, a part of a watt as a whole one
+        ("power=2e-3MW@203.125W", "power=2kW@203.125W", 610),
+        ("licences=1e12@2", "licences=1000000000000@2", 6),
+    ],
+)
+def test_amounts_have_decimals_and_exponents(text, stated, taken):
+    (pool,) = Pools.of("pool", text)
+    assert Pools.of("pool", stated) == (pool,)
+    assert (pool.text, int(pool.amount({}, 3))) == (stated, taken)
+
+
+@pytest.mark.parametrize(
     ("pool", "says"),
     [
         ("power", "'power' is no pool; give NAME=AMOUNT"),
         ("power=250 horses", "'250 horses' is no amount: a number, and for a unit one of W, kW, MW, kB, MB, GB, TB"),
         ("power=2MWh", "energy is not a pool"),
         ("power=250kW@2", "power: '2' is no amount in W, kW, MW"),
-        ("power=0W", "power: '0W' is not a whole number of W from 1"),
+        ("power=0W", "power: '0W' is not a number of W from 1"),
         ("licences=4@-1", "licences: '-1' is no amount"),
         ("licences=4@.5", "licences: '.5' is no amount"),
         ("licences=4@0", "licences: '0' is not a whole number of pieces from 1"),
         ("licences=4@1W", "licences: '1W' is no amount without a unit"),
-        ("power=0.5W", "'0.5W' is not a whole number of W"),
+        ("power=0.5W", "'0.5W' is not a number of W from 1"),
+        ("power=1e99W", "'1e99W' is not a number of W from 1"),
+        ("licences=1.5", "'1.5' is not a whole number of pieces from 1"),
         ("power=1kW@1W,power=2kW@1W", "power is given twice"),
         ("procs=4", "procs are the machine's own"),
         ("licences=4", "no job has a field licences above 0"),
@@ -203,7 +220,7 @@ HEADER = "kind,begin,end,processors,announced,pool"
         (["announced,1,9,3kW,,power", "announced,8,10,3kW,,power"], "line 3: overlaps others (lines 2, 3): together"),
         (["failure,1,9,2kW,,power"], "line 2: only processors fail"),
         (["announced,1,9,two,,power"], "line 2: 'two' is no amount"),
-        (["announced,1,9,0kW,,power"], "line 2: '0kW' is not a whole number of W from 1"),
+        (["announced,1,9,0kW,,power"], "line 2: '0kW' is not a number of W from 1"),
         (["announced,1,,5kW,,power"], "jobs can never run"),
     ],
 )

@@ -343,7 +343,7 @@ def test_batfill_select_prints_bands_and_repeats_itself(log, tmp_path, method):
     assert done.out.split()[:4] == ["policy", "wait/fcfs", "longest", "wait"]
     _, advice = done.out.split("\n\n")
     before = out.read_bytes()
-    few = "too few periods (4): below 12, intervals and verdicts are not calibrated"
+    few = "too few periods (4): below 12, every verdict is unclear and intervals are not calibrated"
     told = f"on the log as it is: {json.loads(before)['recommendation']['text']} {few}"
     assert " ".join(advice.split()) == told
     found = json.loads(batfill(*arguments, "--json").out)

@@ -92,9 +92,9 @@ def test_batfill_tune_prints_a_table_writes_its_result_and_repeats_it(log, tmp_p
     found = json_result(*arguments)
     assert out.read_bytes() == before
     recommended = found["recommendation"]["text"]
-    assert recommended.startswith("cannot decide, so stay with saf: 12 are needed instead of 1 testing periods")
+    assert recommended.startswith("cannot decide, so stay with saf: 1 testing period is too few")
     (few,) = found["warnings"]
-    assert few == "too few testing periods (1): below 12, intervals and verdicts are not calibrated"
+    assert few == "too few testing periods (1): below 12, every verdict is unclear and intervals are not calibrated"
     told = f"{recommended} {few} w*train is {found['trained']}"
     assert " ".join(advice.split()) == told
     assert found["input"]["source_sha256"] == read_periods(log).digest

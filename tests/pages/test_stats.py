@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from batfill_pages import stats
 from batfill_pages.stats import (
     Blocks,
     holm,
-    in_chains,
     in_pairs,
     paired,
 )
@@ -84,14 +84,15 @@ def test_rare_bad_weeks_that_outweigh_many_gains_are_seldom_called_a_difference(
 
 
 @pytest.mark.parametrize("n", [7, 12, 24, 91])
-def test_of_choices_that_do_not_differ_at_most_six_in_a_hundred_are_called_better_or_worse(n):
+def test_of_choices_that_do_not_differ_at_most_six_in_a_hundred_have_a_p_below_5_percent(n):
     rng, trials = np.random.default_rng(n), 800
     wrong = 0
     for _ in range(trials):
         costs, base = swapped_at_random(rng, *heavy(rng, n))
         (one,) = paired(costs[None], base, seed=0, resamples=400)
-        assert (one.verdict == "unclear") == (one.low <= 1 <= one.high)
-        wrong += one.verdict != "unclear"
+        assert (one.corrected_p > 0.05) == (one.low <= 1 <= one.high)
+        assert (one.verdict == "unclear") == (one.corrected_p > 0.05 or n < 12)
+        wrong += one.corrected_p <= 0.05
     assert wrong <= 0.06 * trials
 
 
@@ -130,7 +131,33 @@ def test_the_correction_is_that_of_holm():
     assert holm([]) == []
 
 
-def test_planned_chains_are_corrected_for_their_number_and_never_below_one_before():
-    # By hand: two chains; 0.01 x 2, then max(0.01, 0.001) x 2; 0.04 x 2, then 0.6 x 2.
-    assert in_chains([0.001, 0.6, 0.01, 0.04], [[2, 0], [3, 1]]) == pytest.approx([0.02, 1, 0.02, 0.08])
-    assert in_chains([0.03], [[0]]) == [0.03]
+def some(**changed):
+    """A comparison that is better beyond chance."""
+    return replace(stats.Paired(0.8, 0.7, 0.9, 0.001, 0.01, 1.0, 0.95, 0.0, 1, 30), **changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "others", "verdict", "why"),
+    [
+        ({}, 7, "better", None),
+        ({"blocks": 12}, 1, "better", None),
+        ({"blocks": 11}, 1, "unclear", "11 weeks are too few"),
+        ({"blocks": 1, "corrected_p": 1.0}, 1, "unclear", "1 week is too few"),
+        ({"blocks": 6, "merged": 2}, 1, "better", None),  # 12 or 13 weeks
+        ({"blocks": 6, "merged": 2}, 2, "better", "6 independent groups of weeks are too few for 2 comparisons"),
+        ({"corrected_p": 0.051}, 1, "unclear", None),
+    ],
+)
+def test_one_rule_says_what_is_beyond_chance_and_whether_a_log_can_decide(changed, others, verdict, why):
+    one = some(**changed)
+    assert one.verdict == verdict
+    assert stats.undecided([one] * others, "weeks") == why
+
+
+@pytest.mark.parametrize(
+    ("changed", "begins"),
+    [({}, ""), ({"merged": 2, "blocks": 12}, ""), ({"merged": 3, "blocks": 10}, "neighbouring weeks are correlated")],
+)
+def test_an_interval_of_few_groups_of_correlated_weeks_has_a_caution(changed, begins):
+    found = stats.comparison_warnings({"saf": some(**changed)}, 30, "weeks")
+    assert "".join(found)[: len(begins) or None] == begins

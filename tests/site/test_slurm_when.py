@@ -209,7 +209,7 @@ def test_the_command_and_python_give_one_answer(printed):
     soon = bf.when(state, slurm_conf=CONF, accounts=[ACCOUNTS], past=past, forks=5)
     assert json.loads(done.out) == json.loads(soon.as_json())
     assert (soon.waiting, len(soon), soon.is_calibrated) == (26, 26, True)
-    assert "the site's Slurm as configured; 5 forks of the model" in soon.as_text().replace("\n", " ")
+    assert "the site's Slurm as configured; 5 simulated futures" in soon.as_text().replace("\n", " ")
     one = batfill(*words, "25")
     assert "26 waiting jobs on 32 processors; this is job 25" in one.out
     assert "warning: 72 records" not in done.out

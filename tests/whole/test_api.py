@@ -335,7 +335,8 @@ def test_differences_are_paired_job_by_job(fcfs, log):
     assert (row.waits_less, row.waits_more) == ((waits < 0).mean(), (waits > 0).mean())
     assert row.low < row.difference < row.high
     assert (frame.attrs["jobs"], frame.attrs["block"]) == (800, "days")
-    assert frame.attrs["warnings"] == ["too few days (5): below 12, intervals and verdicts are not calibrated"]
+    few = "too few days (5): below 12, every verdict is unclear and intervals are not calibrated"
+    assert frame.attrs["warnings"] == [few]
     itself = bf.compare(fcfs, fcfs)
     assert (itself.difference.tolist(), itself.verdict.tolist()) == ([0, 0], ["unclear"] * 2)
 

@@ -40,7 +40,7 @@ import batfill
 import notebook
 from batfill import PLACES
 from batfill.base.errors import BatfillError
-from batfill.base.words import duration
+from batfill.base.words import duration, percent
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.live.agent import Agent
@@ -303,18 +303,34 @@ def test_blocks_on_logs_of_the_archive_do_what_they_show(tmp_path, archive_log, 
     reader.follow(block)
 
 
+RESULTS = ("README.md", "docs/index.md")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+@pytest.mark.parametrize("page", RESULTS)
 def test_the_result_on_the_first_screen_is_what_replays_give(page, archive_log):
     log = archive_log("KTH-SP2-1996-2.1-cln.swf.gz")
-    rows = re.findall(r"^\| .*\(`(--.+)`\) \| (.+) \| (.+) \| (.+) \|$", (ROOT / page).read_text(), re.MULTILINE)
+    row = r"^\| (\**).*\(`(--.+)`\) \| (.+) \| (.+) \| (.+) \| (.+) \|$"
+    rows = re.findall(row, (ROOT / page).read_text(), re.MULTILINE)
     assert len(rows) == 5
-    found = [json.loads(batfill_command("replay", log, *options.split(), "--json").out) for options, *_ in rows]
-    for figures, (_, mean, longest, slowdown) in zip(found, rows, strict=True):
+    found = [json.loads(batfill_command("replay", log, *options.split(), "--json").out) for _, options, *_ in rows]
+    for figures, (_, _, mean, longest, slowdown, killed) in zip(found, rows, strict=True):
         assert duration(figures["mean_wait_s"]) == mean
         flag = "▲ " if figures["max_wait_s"] > 2 * found[0]["max_wait_s"] else ""
         assert flag + duration(figures["max_wait_s"]) == longest
         assert f"{figures['mean_bsld']:.0f}" == slowdown
+        assert (percent(figures["requeued"] / figures["jobs"]) if figures["requeued"] else "0") == killed
+    answer = json.loads(batfill_command("what-if", log, "--json").out)
+    (advised,) = (options for mark, options, *_ in rows if mark)
+    (taken,) = (one for one in answer["outcomes"] if one["name"] == answer["advice"])
+    figures = found[[options for _, options, *_ in rows].index(advised)]
+    assert figures["mean_bsld"] == pytest.approx(taken["mean_bsld"])
+
+
+def test_the_readme_and_the_front_page_have_the_same_result():
+    tables = [re.findall(r"^\| .*(?:`--|killed).* \|$", (ROOT / page).read_text(), re.MULTILINE) for page in RESULTS]
+    assert tables[0] == tables[1]
+    assert len(tables[0]) == 6
 
 
 def test_three_pages_state_one_time_of_installation_and_the_first_screens_have_the_two_commands():

@@ -13,7 +13,7 @@ import numpy as np
 from batfill.base.kernels import F8, Array, entry, kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 
 @entry(Array(F8, read=True), gives=float, brief=True)
@@ -49,3 +49,16 @@ def correlation(one: NDArray[Any], other: NDArray[Any]) -> float:
     """Pearson's coefficient of two rows of numbers that vary, (n,)."""
     x, y = one - mean_of(one), other - mean_of(other)
     return sum_of(x * y) / math.sqrt(sum_of(x * x) * sum_of(y * y))
+
+
+def rank_correlation(one: ArrayLike, other: ArrayLike) -> float:
+    """Spearman's coefficient of two rows of numbers, (n,); nan if one of them is constant."""
+    x, y = ranks(one), ranks(other)
+    return correlation(x, y) if np.ptp(x) > 0 and np.ptp(y) > 0 else math.nan
+
+
+def ranks(values: ArrayLike) -> NDArray[np.float64]:
+    """The rank of each value from 1, (n,); ties share their mean rank."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    found: NDArray[np.float64] = (np.cumsum(count) - (count - 1) / 2)[place]
+    return found

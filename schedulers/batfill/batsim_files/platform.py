@@ -56,11 +56,16 @@ class PlatformHost(NamedTuple):
     """One host: its name, its speed in flop/s, and what else Batsim sends to the scheduler."""
 
     name: str
-    speed: float  # in the first power state
+    speeds: tuple[float, ...]  # of a core, in each power state
     properties: Mapping[str, str]
     zone_properties: Mapping[str, str]
-    slower: tuple[float, ...] = ()  # the speeds of the other power states
+    pstate: int = 0  # the power state, in which it stays
     cores: int = 1
+
+    @property
+    def speed(self) -> float:
+        """That of a core in the power state."""
+        return self.speeds[self.pstate]
 
 
 class Platform(NamedTuple):
@@ -73,10 +78,9 @@ class Platform(NamedTuple):
 
     @property
     def speed(self) -> float | None:
-        """The speed at which every compute host computes, in flop/s; None if they differ, or have several cores."""
-        hosts = {(host.speed, host.cores) for host in self.compute}
-        speed, cores = next(iter(hosts))
-        return speed if len(hosts) == 1 and cores == 1 else None
+        """The speed at which a job computes on any compute host, on one core of it, in flop/s; None if they differ."""
+        speeds = {host.speed for host in self.compute}
+        return speeds.pop() if len(speeds) == 1 else None
 
     @property
     def machines(self) -> tuple[PlatformHost, ...]:
@@ -133,10 +137,15 @@ def read_platform(
         raise PlatformError(f"{path}: there is no host {unknown!r} for the role {roles[unknown]!r}")
     kinds: dict[str, list[PlatformHost]] = {COMPUTE: [], STORAGE: [], MASTER: []}
     for host in found:
-        given = [host.properties.get("role", ""), roles.get(host.name, ""), MASTER if host.name == master_host else ""]
-        role = ",".join(dict.fromkeys(filter(None, given)))
+        stated = host.properties.get("role", "")
+        named = host.name == master_host and not (stated == MASTER and master_host == MASTER_HOST)
+        given = dict.fromkeys((roles.get(host.name, ""), MASTER if named else ""))
+        role = ",".join(filter(None, (stated, *given)))
         if (role or COMPUTE) not in kinds:
-            raise PlatformError(f"{path}: host {host.name!r} has the role {role!r}; known: {', '.join(kinds)}")
+            raise PlatformError(
+                f"{path}: host {host.name!r} has the role {role!r}; give it one of {', '.join(kinds)}, in the file or "
+                "by an option"
+            )
         kinds[role or COMPUTE].append(host._replace(properties={**host.properties, "role": role}))
     compute, storage, masters = kinds.values()
     if not found:
@@ -298,12 +307,12 @@ def _hosts(path: Path, zone: Element, depth: int, zone_properties: Mapping[str, 
             yield from _hosts(path, element, depth + 1, {**zone_properties, **_properties(element)})
         elif element.tag in HOSTS | CLUSTERS:
             around, names = zone_properties, _names(path, element)
-            (speed, *slower), properties = _speeds_of(path, element), _properties(element)
-            cores = _cores(path, element)
+            speeds, properties = _speeds_of(path, element), _properties(element)
+            pstate, cores = _pstate(path, element, len(speeds)), _cores(path, element)
             if element.tag == "cluster" and element.get("topology", "FLAT") == "FLAT":
                 around = {**zone_properties, **properties}
             for name in names:
-                yield PlatformHost(name, speed, properties, around, tuple(slower), cores)
+                yield PlatformHost(name, speeds, properties, around, pstate, cores)
 
 
 def _names(path: Path, element: Element) -> Iterable[str]:
@@ -337,13 +346,24 @@ def _properties(element: Element) -> dict[str, str]:
     return {prop.get("id", ""): prop.get("value", "") for prop in reversed(element.findall("prop"))}
 
 
-def _speeds_of(path: Path, element: Element) -> list[float]:
+def _speeds_of(path: Path, element: Element) -> tuple[float, ...]:
     """The element's speeds in flop/s, one a power state."""
     text = _attribute(path, element, "speed")
     try:
-        return [_speed(part) for part in text.split(",")]
+        return tuple(map(_speed, text.split(",")))
     except PlatformError as error:
         raise PlatformError(f"{path}: <{element.tag}> {element.get('id')}: {error}") from None
+
+
+def _pstate(path: Path, element: Element, states: int) -> int:
+    """The power state that the element names, the first by default."""
+    text = element.get("pstate", "0").strip()
+    if not re.fullmatch("[0-9]{1,9}", text, re.ASCII) or int(text) >= states:
+        raise PlatformError(
+            f"{path}: <{element.tag}> {element.get('id')}: pstate {text!r:.40} is none of its {states} power states, "
+            "which count from 0; correct it, or add a speed"
+        )
+    return int(text)
 
 
 def _cores(path: Path, element: Element) -> int:
@@ -357,6 +377,6 @@ def _cores(path: Path, element: Element) -> int:
 def _speed(text: str) -> float:
     """The flop/s of a speed such as 1Gf or 1e9."""
     value = quantity(text, SPEED_UNITS)
-    if value is None:
-        raise PlatformError(f"speed {text!r} is not a number with a unit; write it like 1Gf")
+    if value is None or value == inf:
+        raise PlatformError(f"speed {text!r:.60} is not a finite number with a unit; write it like 1Gf")
     return value

@@ -10,7 +10,7 @@ from batfill.batsim_files import results
 from batfill.batsim_files.allocation import lowest_idle
 from batfill.batsim_files.machines import MachineTimes, intervals_text
 from batfill.batsim_files.results import asked_of, metadata_text
-from batfill.model.schedule import KILLED, REJECTED, SUCCESS, WALLTIME_REACHED, try_name
+from batfill.model.schedule import FAILED, KILLED, REJECTED, SUCCESS, WALLTIME_REACHED, try_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ class Tries:
     def records(self) -> Iterator[JobRecord]:
         """A record per try and per rejected job, in the order they ended."""
         jobs = self.schedule.jobs
-        killed = self.schedule.killed
+        killed, failed = self.schedule.killed, self.schedule.failed
         rejected = np.flatnonzero(self.rejected)
         dates = np.concatenate([self.end_s, self.schedule.submit_s[rejected]])
         for i in np.argsort(dates, kind="stable").tolist():
@@ -103,7 +103,8 @@ class Tries:
             if i >= len(self.row):
                 yield results.JobRecord(*request, REJECTED, metadata=known)
                 continue
-            state = KILLED if self.killed[i] else WALLTIME_REACHED if killed[row] else SUCCESS
+            of_job = WALLTIME_REACHED if killed[row] else FAILED if failed[row] else SUCCESS
+            state = KILLED if self.killed[i] else of_job
             ran_s = max(float(self.ran_s[i]), results.NULL_EXECUTION_S)
             yield results.JobRecord(
                 *request, state, float(self.start_s[i]), ran_s, intervals_text(self.machines.of(i)), known

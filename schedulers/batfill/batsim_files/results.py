@@ -35,7 +35,7 @@ from batfill.base.files import (
 )
 from batfill.base.version import __version__
 from batfill.batsim_files.allocation import Allocation
-from batfill.batsim_files.machines import INTERVALS, intervals_text
+from batfill.batsim_files.machines import INTERVALS, intervals_of, intervals_text
 from batfill.model.jobs import LONGEST_S
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
@@ -314,7 +314,14 @@ class RunFiles(NamedTuple):
             self.energy.write(f"{date:g},{joules:g},{event},{least_w:g},{mean}\n".encode())
 
     def summarise(
-        self, *, machines: int, times: MachineTimes, scheduling_s: float, simulation_s: float, joules: float = 0.0
+        self,
+        *,
+        machines: int,
+        times: MachineTimes,
+        scheduling_s: float,
+        simulation_s: float,
+        joules: float = 0.0,
+        pstates: Sequence[int] = (),
     ) -> None:
         """Write what summarises the run: Batsim 4's row, or Batsim 5's objects in JSON.
 
@@ -324,6 +331,7 @@ class RunFiles(NamedTuple):
             scheduling_s: wall-clock time spent waiting for the scheduler.
             simulation_s: wall-clock time of the whole run.
             joules: drawn by the compute hosts; 0 if it is not measured.
+            pstates: each machine's power state, if that is written.
         """
         columns = {
             **self.totals.columns(),
@@ -345,9 +353,12 @@ class RunFiles(NamedTuple):
             info = memory_used() | {name: f"{value:.6f}" for name, value in seconds.items()}
             _write_members(Path(f"{self.stem}real_exec_info.json"), info)
             return
-        if self.energy:  # every machine stays in its first power state
+        if self.energy:  # every machine stays in its power state
             with whole_file(Path(f"{self.stem}pstate_changes.csv")) as stream:
-                stream.write(f"{PSTATE_COLUMNS}\n0,{intervals_text([(0, machines - 1)])},0\n".encode())
+                stream.write(f"{PSTATE_COLUMNS}\n".encode())
+                for pstate in sorted(set(pstates)):
+                    inside = intervals_of([place for place, other in enumerate(pstates) if other == pstate])
+                    stream.write(f"0,{intervals_text(inside)},{pstate}\n".encode())
         columns["batsim_version"] = BATSIM_VERSION
         columns |= {"scheduling_time": f"{scheduling_s:.6f}", "simulation_time": f"{simulation_s:.6f}"}
         names = sorted(columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -18,6 +19,7 @@ from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, SCHE
 from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import (
+    has_policy_name,
     number_of,
     number_or_text,
     part_of,
@@ -238,11 +240,13 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value, if it names policies."""
+        plain = not self.several and "batfill.model.policy" not in sys.modules  # to which users may add their own
+        if value in self.more or (plain and has_policy_name(value)):
+            return value
         from batfill.model.policy import names_in, policy_named
 
-        if value not in self.more:
-            for name in names_in(value) if self.several else [value]:
-                policy_named(name)
+        for name in names_in(value) if self.several else [value]:
+            policy_named(name)
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -327,10 +331,6 @@ def speed_options(command: Callable[..., Any]) -> Callable[..., Any]:
             found = read_platform(platform)
             values["speed"] = found.speed
             click.get_current_context().meta[HOSTS] = len(found.compute)
-            if values["speed"] is None:
-                raise BatfillError(
-                    f"{platform}: its hosts differ or have several cores: jobs compute under Batsim only"
-                )
         return command(**values)
 
     return SPEED(click.option("--platform", type=FILE, help="The platform that states it.")(collected))

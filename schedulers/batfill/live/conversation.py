@@ -378,6 +378,8 @@ class Conversation(ABC):
         """Something was done that only a scheduler can request."""
         raise self.wrong("answers a request that batfill does not make")
 
+    answered = unrequested
+
     def no_more_jobs(self, data: Any) -> None:
         """All jobs of the workloads were submitted."""
         self.once(JOBS)

@@ -168,7 +168,8 @@ class Calendar:
             )
             procs, kind, pool = (str(row.get(name) or "").strip() for name in ("processors", "kind", "pool"))
             if pool:
-                taken, base = amount_of(where, procs)
+                amount, base = amount_of(where, procs)
+                taken = math.ceil(amount)
             elif not PROCS.fullmatch(procs):
                 raise BatfillError(f"{where}: {procs!r} is not a number of processors; give a whole number >= 1")
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError
@@ -60,11 +60,11 @@ class Budget:
             if name in given or not known or (equals and not text):
                 raise BatfillError(f"{where}: {word!r:.60} is not part of a budget, or given twice; {FORM}")
             given[name] = text
-        idle_w = amount_in(where, given["idle"], "W") if "idle" in given else 0
+        idle_w = ceil(amount_in(where, given["idle"], "W")) if "idle" in given else 0
         pool = Pool(DRAWN, MOST, *takes_of(where, given["watts"], "W"), base="W") if "watts" in given else None
         if pool is not None and pool.field:
             require_unit(where, pool.field, "W")
-        made = cls(amount_in(where, energy, "J"), from_s, until_s, idle_w, "head-holds" in given, pool)
+        made = cls(int(amount_in(where, energy, "J")), from_s, until_s, idle_w, "head-holds" in given, pool)
         made.check(where)
         return made
 
@@ -75,8 +75,8 @@ class Budget:
             BatfillError: it does not.
         """
         require_one_form(where, (self.begin, self.end))
-        if not self.begin < self.end:
-            raise BatfillError(f"{where}: {self.name}: the period does not end after its begin; give BEGIN..END")
+        if not self.span_s >= 1:
+            raise BatfillError(f"{where}: {self.name}: the period does not last for a second; give BEGIN..END")
         if self.rate_w <= self.idle_w:
             raise BatfillError(
                 f"{where}: {self.name}: the energy gives {self.rate_w:,} W, and idle machines draw {self.idle_w:,} W; "

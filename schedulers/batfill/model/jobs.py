@@ -90,6 +90,8 @@ class JobTable(ReadOnly, KeptRows):
     preceding: NDArray[np.int64] | None = None  # the number of the job that this one followed; -1 or None if unknown,
     think_s: NDArray[np.float64] | None = None  # and how long after its end; unknown if below 0
     amounts: NDArray[np.void] | None = None  # float64 fields by name: what jobs state that they take; nan for nothing
+    computing: NDArray[np.bool_] | None = None  # whether hosts compute in the part that ends the job; None: in none
+    fails: NDArray[np.bool_] | None = None  # whether the job returns another code than 0; None: no job does
     source: InitVar[str] = "the job table"  # what error messages call the jobs
     entering: InitVar[bool] = False  # whether they come from outside, where every run time is finite
 
@@ -629,6 +631,8 @@ def job_table(
     preceding: ArrayLike | None = None,
     think_s: ArrayLike | None = None,
     amounts: Mapping[str, ArrayLike] | NDArray[np.void] | None = None,
+    computing: ArrayLike | None = None,
+    fails: ArrayLike | None = None,
 ) -> JobTable:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
@@ -656,6 +660,8 @@ def job_table(
         preceding: the id, a whole number, of the job that this one followed; -1 if unknown.
         think_s: how long after that job's end this one was submitted; below 0 if unknown.
         amounts: by name, what the jobs take beside processors, >= 0; watts, GB or pieces; nan for nothing.
+        computing: whether hosts compute in the part that ends a job, which then ends by itself at p = p~; None: none.
+        fails: whether a job returns another code than 0; None: none does.
 
     Raises:
         WorkloadError: a value is out of range or of another type (the message names the first such job), or an id
@@ -706,6 +712,8 @@ def job_table(
         preceding=None if preceding is None else whole("preceding", preceding),
         think_s=None if think_s is None else seconds("think_s", think_s),
         amounts=None if amounts is None else records_of(source, n, amounts),
+        computing=None if computing is None else np.array(computing, bool),
+        fails=None if fails is None else np.array(fails, bool),
     )
 
 

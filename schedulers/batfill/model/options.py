@@ -389,12 +389,19 @@ class Options:
         Raises:
             BatfillError: there is one.
         """
+        from batfill.model.pools import DRAWN
+
         for name, pool in self.taken if len(jobs) else ():
             amounts = pool.amounts(jobs) * ((jobs.user >= 0) | (not pool.of_user))
             if not amounts.any():
                 raise BatfillError(f"{source}: option {name}: {pool.unused}")
             if (odd := pool.odd(jobs)) is not None:
                 raise BatfillError(f"{source}: option {name}: {pool.reads} of job {odd} is no number >= 0; correct it")
+            if pool.name == DRAWN and (most := amounts > pool.capacity).any():
+                raise BatfillError(
+                    f"{source}: option {name}: job {jobs.ids[most.argmax()]} draws more than {pool.capacity:,} W, up "
+                    "to which sums are exact; correct it"
+                )
 
     def require_classes(self, jobs: JobTable, source: str) -> None:
         """Refuse classes of the workload if no job states its own.

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.base.errors import BatfillError, PolicyError, nearest
+from batfill.base.errors import BatfillError, PolicyError
 from batfill.base.files import readable
 from batfill.base.tables import in_columns, label_html
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
 from batfill.engine.records import DATED
-from batfill.model.values import is_finite, number_or_text
+from batfill.model.values import AGED, MIXED, has_policy_name, is_finite, number_or_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -342,17 +342,14 @@ POLICIES.update((policy.name, policy) for policy in (
 
 # The twelve pure policies of the 2019 study of mixed policies, Section 4.2.
 PURE = ("fcfs", "lcfs", "spf", "lpf", "sqf", "lqf", "saf", "laf", "lexp", "sexp", "lrf", "srf")
-MIXED = "mixed:a,b,c,d,e,f"
 MIXED_FORMULA = "a q + b p~ + c w + d p~/q + e (w+p~)/p~ + f p~ q, the weights scaled to L1 norm 1"
 MIXED_SOURCE = "linear mixed policy; the 2019 study of mixed policies, Section 4; FCFS is mixed:0,0,-1,0,0,0"
-AGED = "aged:c,alpha,beta"
 AGED_FORMULA = "-(c + w) / (p~^alpha q^beta)"
 AGED_SOURCE = (
     "aged order; alpha = beta = 0 is fcfs, alpha = 1, beta = 0, c = 0 lexp, alpha = 1, beta = -1/3, c = 0 wfp3; as c "
     "grows it tends to the order by p~^alpha q^beta: spf, saf, srf, sqf, ..."
 )
 FILE_FORMAT = "batfill policies 1"
-IN_FILE = "NAME@FILE.json"  # see `policy_in_file`
 
 
 def mixed(weights: tuple[float, ...]) -> Policy:
@@ -430,22 +427,19 @@ def policy_named(text: str) -> Policy:
     """
     if "@" in text:
         return policy_in_file(text)
-    name, colon, rest = text.strip().lower().partition(":")
-    if name == "mixed" and colon:
+    name, _, rest = text.strip().lower().partition(":")
+    if has_policy_name(text, POLICIES):
+        return POLICIES[name]
+    if name == "mixed":
         try:
             return mixed(tuple(float_of(word) for word in rest.split(",")))
         except ValueError:
             raise PolicyError(f"policy {text}: it takes six weights, {MIXED}, as mixed:0,0,-1,0,0,0") from None
-    if name == "aged" and colon:
-        try:
-            c_s, alpha, beta = (float_of(word) for word in rest.split(","))
-        except ValueError:
-            raise PolicyError(f"policy {text}: it takes three numbers, {AGED}, as aged:50000,0.5,0.5") from None
-        return aged(c_s, alpha, beta)
-    if name in POLICIES and not colon:
-        return POLICIES[name]
-    known = f"known are {', '.join(POLICIES)}, {IN_FILE}, {MIXED}, and {AGED}"
-    raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, POLICIES)}")
+    try:
+        c_s, alpha, beta = (float_of(word) for word in rest.split(","))
+    except ValueError:
+        raise PolicyError(f"policy {text}: it takes three numbers, {AGED}, as aged:50000,0.5,0.5") from None
+    return aged(c_s, alpha, beta)
 
 
 def float_of(word: Any) -> float:

@@ -41,7 +41,7 @@ RUNNING, DRAWN = "running jobs", "watts drawn"
 MOST = 2**53  # an amount is exact up to here,
 TOO_MUCH = 2.0**54  # and this stands for any that is larger than every capacity
 POOL = re.compile(r"([A-Za-z_][\w./-]{0,39})=([^@:]+)(?:@([^:]+))?(?::(skip|user))?", re.ASCII)
-AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) ?([A-Za-z]*)", re.ASCII)
+AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?(?:[eE][-+]?\d{1,2})?) ?([A-Za-z]*)", re.ASCII)
 SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
 FORM = "give NAME=AMOUNT, as licences=40, power=250kW@100W or power=80%, and :skip or :user behind it"
 
@@ -52,7 +52,7 @@ class Pool:
 
     name: str
     capacity: int
-    each: int | None = None  # what a job takes for each processor; None: what its field says
+    each: float | None = None  # what a job takes for each processor, perhaps not whole; None: what its field says
     field: str = ""  # of jobs; empty: that of the pool's name
     skips: bool = False  # whether a job that lacks it now is skipped; otherwise it waits for it, with a reservation
     of_user: bool = False  # whether each user has so much; such a pool skips
@@ -122,7 +122,7 @@ class Pool:
         """What jobs of so many processors take that state these amounts by name: a number, or an array like `procs`."""
         taken = whole(known.get(self.reads, 0.0), self.base) if self.reads else 1.0
         if self.each is not None:
-            taken = np.minimum(float(self.each) * procs, TOO_MUCH)
+            taken = np.minimum(np.ceil(float(self.each) * procs - 1e-6), TOO_MUCH)  # less what a float may be off
         return np.broadcast_to(taken, np.shape(procs)).astype(np.int64)
 
 
@@ -188,10 +188,10 @@ def pool_of(option: str, text: str) -> Pool:
     each, field = takes_of(where, takes or "", base)
     if each is None:
         require_unit(where, field or name, base)
-    return Pool(name, capacity, each, field, skips=lacking == "skip", of_user=lacking == "user", base=base)
+    return Pool(name, int(capacity), each, field, skips=lacking == "skip", of_user=lacking == "user", base=base)
 
 
-def takes_of(where: str, text: str, base: str) -> tuple[int | None, str]:
+def takes_of(where: str, text: str, base: str) -> tuple[float | None, str]:
     """What a job takes: for each processor, or None, and else the field that says it.
 
     Raises:
@@ -219,8 +219,8 @@ def units_of(base: str) -> str:
     return ", ".join(unit for unit, (of, _) in UNITS.items() if of == base and unit)
 
 
-def amount_in(where: str, text: str, base: str) -> int:
-    """An amount above 0 in whole base units.
+def amount_in(where: str, text: str, base: str) -> float:
+    """An amount in base units, at least one.
 
     Raises:
         BatfillError: it is none, or has another base unit.
@@ -232,8 +232,8 @@ def amount_in(where: str, text: str, base: str) -> int:
     return amount
 
 
-def amount_of(where: str, text: str) -> tuple[int, str]:
-    """An amount in whole base units, and the base.
+def amount_of(where: str, text: str) -> tuple[float, str]:
+    """An amount in base units, at least one, and the base; pieces are whole.
 
     Raises:
         BatfillError: it is none.
@@ -244,13 +244,17 @@ def amount_of(where: str, text: str) -> tuple[int, str]:
         raise BatfillError(f"{where}: {text!r:.60} is no amount: a number, and for a unit one of {known}")
     base, scale = UNITS[found[2]]
     amount = round(float(found[1]) * scale, 6)
-    if not 1 <= amount <= MOST or amount != int(amount):
-        raise BatfillError(f"{where}: {text!r:.60} is not a whole number of {base or 'pieces'} from 1 to {MOST:,}")
-    return int(amount), base
+    if not 1 <= amount <= MOST or not (base or amount.is_integer()):
+        of = f"a number of {base}" if base else "a whole number of pieces"
+        raise BatfillError(f"{where}: {text!r:.60} is not {of} from 1 to {MOST:,}")
+    return int(amount) if amount.is_integer() else amount, base
 
 
-def amount_text(amount: int, base: str) -> str:
+def amount_text(amount: float, base: str) -> str:
     """An amount in the largest unit in which it is a short number."""
+    if amount != int(amount):
+        return f"{amount:.15g}{base}"
+    amount = int(amount)
     units = [(scale, unit) for unit, (of, scale) in UNITS.items() if of == base]
     scale, unit = max(one for one in units if one[0] == 1 or (amount >= one[0] and amount * 1000 % one[0] == 0))
     whole, part = divmod(amount, scale)

@@ -39,6 +39,7 @@ def try_name(job: str, number: int) -> str:
 
 
 HOUR_S = 3600
+CLOSE_S = 1e-3
 LATER_TRY = re.compile(r"(.+)#([0-9]{1,9})")  # a name made by `try_name`
 
 
@@ -253,11 +254,35 @@ class Schedule(ReadOnly):
 
     @property
     def killed(self) -> NDArray[np.bool_]:
-        """The jobs killed at their walltime, as Batsim sees it: p >= p~, unless the log's own end is kept."""
+        """The jobs killed at their walltime, as Batsim sees it: p >= p~.
+
+        With p = p~ a job that ends computing ends by itself, and all do if the log's own end is kept.
+        """
         cut = self.jobs.runtime_s > self.jobs.walltime_s
         if not self.jobs.own_end:
-            cut |= self.jobs.runtime_s == self.jobs.walltime_s
+            at_it = self.jobs.runtime_s == self.jobs.walltime_s
+            cut |= at_it if self.jobs.computing is None else at_it & ~self.jobs.computing
         return cut & ~self.rejected
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """The jobs that end by themselves with another return code than 0."""
+        if self.jobs.fails is None:
+            return np.zeros(len(self.jobs), bool)
+        return self.jobs.fails & ~self.killed & ~self.rejected
+
+    def close_ends(self) -> list[str]:
+        """A line on ends of computing jobs so close to each other that Batsim may report them apart, or none."""
+        if self.jobs.computing is None:
+            return []
+        ends_s = np.sort(self.end_s[self.ended & self.jobs.computing & ~self.killed])
+        close = np.diff(ends_s, prepend=-np.inf, append=np.inf) <= CLOSE_S
+        if not (n := int((close[1:] | close[:-1]).sum())):
+            return []
+        return [
+            f"{n:,} ends of computing jobs fell within a millisecond of another: Batsim may report those of one second "
+            "in several messages, which may change starts"
+        ]
 
     @property
     def requeued(self) -> NDArray[np.bool_]:

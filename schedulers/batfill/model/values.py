@@ -9,12 +9,18 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
+from batfill.base.errors import LARGEST, BatfillError, PolicyError, nearest, whole_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
+# The names of the policies of batfill.model.policy, and the forms of the others.
+POLICY_NAMES = (
+    *("fcfs", "lcfs", "spf", "lpf", "sqf", "lqf", "saf", "laf", "srf", "lrf", "sexp", "lexp", "wfp3", "unicef"),
+    *("f1", "f2", "f3", "f4"),
+)
+MIXED, AGED, IN_FILE = "mixed:a,b,c,d,e,f", "aged:c,alpha,beta", "NAME@FILE.json"
 MOST_SAMPLES = 10_000  # resampled logs of a log; more is a mistake
 UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 QUANTITY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)([A-Za-z]*)")
@@ -158,6 +164,21 @@ def truth(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise BatfillError(f"option {name}: {value!r:.60} is neither true nor false")
     return value
+
+
+def has_policy_name(text: str, names: Collection[str] = POLICY_NAMES) -> bool:
+    """Whether this text is one of these names; otherwise it has another form of policies, for `policy_named` to read.
+
+    Raises:
+        PolicyError: it is neither; the message lists the known names.
+    """
+    name, colon, _ = text.strip().lower().partition(":")
+    if "@" in text or (colon and name in ("mixed", "aged")):
+        return False
+    if colon or name not in names:
+        known = f"known are {', '.join(names)}, {IN_FILE}, {MIXED}, and {AGED}"
+        raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, names)}")
+    return True
 
 
 def noise_of(name: str, value: Any) -> float | str:

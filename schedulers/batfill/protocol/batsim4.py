@@ -7,6 +7,7 @@ from typing import Any
 
 from batfill.base.errors import WorkloadError
 from batfill.protocol.decisions import (
+    AskEnergy,
     CallAt,
     ChangeState,
     Execute,
@@ -52,7 +53,8 @@ OPTIONAL_CONFIG: Fields = {
 }
 JOB: Fields = {"id": STRING, "subtime": NUMBER, "res": INTEGER, "profile": STRING}
 OPTIONAL_JOB: Fields = {"walltime": NUMBER}
-WAITING_TIME = "estimate_waiting_time"  # what a query may request
+WAITING_TIME = "estimate_waiting_time"  # what a query to the scheduler may request,
+ENERGY = "consumed_energy"  # and one to the simulation
 QUERIED: Fields = {"job_id": STRING, "job": OBJECT}
 QUERIED_JOB: Fields = {"res": INTEGER}
 NOTICES = {  # by the type that NOTIFY names
@@ -90,6 +92,13 @@ def _notify(kind: str) -> Registering:
     return Registering(kind == "continue_registration")
 
 
+def _query(requests: dict[str, Any]) -> AskEnergy:
+    """QUERY."""
+    if requests != {ENERGY: {}}:
+        raise WorkloadError(f"requests {requests!r:.60}; only {{{ENERGY!r}: {{}}}} is answered here")
+    return AskEnergy()
+
+
 BATSIM_4 = Version(
     name="Batsim 4",
     type_field="type",
@@ -120,7 +129,7 @@ BATSIM_4 = Version(
         "SIMULATION_ENDS": Report("end"),
         "QUERY": Report("asked", {"requests": OBJECT}),
         "RESOURCE_STATE_CHANGED": Report("unrequested"),
-        "ANSWER": Report("unrequested"),
+        "ANSWER": Report("answered"),
     },
     decisions={
         "EXECUTE_JOB": Form(
@@ -145,14 +154,14 @@ BATSIM_4 = Version(
         "SET_JOB_METADATA": Form(SetMetadata, {"job_id": STRING, "metadata": STRING}, make=_set_job_metadata),
         "CHANGE_JOB_STATE": Form(ChangeState, {"job_id": STRING, "job_state": STRING}),
         "NOTIFY": Form(Registering, {"type": STRING}, make=_notify, write=lambda _: {"type": "registration_finished"}),
+        "QUERY": Form(AskEnergy, {"requests": OBJECT}, make=_query),
         "ANSWER": Form(
             WaitingTime,
             write=lambda found: {WAITING_TIME: {"job_id": found.job, "estimated_waiting_time": found.wait_s}},
         ),
     },
     unsupported={
-        "SET_RESOURCE_STATE": "machines stay in their first power state here; use Batsim itself",
-        "QUERY": "queries have no answer here, and the energy consumed is in the result files; use Batsim itself",
+        "SET_RESOURCE_STATE": "machines stay in their power states here; use Batsim itself",
         "ANSWER": "schedulers receive no queries here; use Batsim itself",
         "TO_JOB_MSG": "jobs receive no messages here; use Batsim itself",
     },

@@ -98,6 +98,10 @@ class WaitingTime(NamedTuple):
     wait_s: float  # -1 if it is not known
 
 
+class AskEnergy(NamedTuple):
+    """Ask for the joules that the compute hosts have drawn since date 0."""
+
+
 class ForceStop(NamedTuple):
     """End the simulation after this reply."""
 
@@ -115,5 +119,6 @@ Decision = (
     | SetMetadata
     | ChangeState
     | WaitingTime
+    | AskEnergy
     | ForceStop
 )

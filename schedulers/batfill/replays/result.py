@@ -20,7 +20,7 @@ from batfill.model.jobs import Workload
 from batfill.model.metrics import Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.model.options import Options
 from batfill.model.policy import Policy, digests
-from batfill.model.schedule import CUT, REFUSED, STATES
+from batfill.model.schedule import CUT, FAILED, REFUSED, STATES
 from batfill.model.values import finite, seconds_of
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Result(ReadOnly, KeptRows):
     def warnings(self) -> list[str]:
         """Reasons to doubt the figures, one line each."""
         of_dates = [*self.schedule.unreached(), *self.schedule.missed()] if self.ended else []
-        return [*self.workload.warnings, *of_dates]
+        return [*self.workload.warnings, *of_dates, *self.schedule.close_ends()]
 
     def limits(self) -> dict[str, Any]:
         """`Schedule.limits` for JSON; a calendar's windows as their begins, their ends, None for never, and widths."""
@@ -300,6 +300,7 @@ class Result(ReadOnly, KeptRows):
         schedule, words = self.schedule, list(STATES.values())
         states = np.full(len(schedule.jobs), words[0], object)
         states[schedule.killed] = words[CUT]
+        states[schedule.failed] = STATES[FAILED]
         states[~schedule.ended] = COMING
         submitted = (schedule.submit_s <= schedule.until_s) & (schedule.submit_s < np.inf)
         states[~schedule.ended & submitted] = WAITING

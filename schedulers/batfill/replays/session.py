@@ -57,7 +57,7 @@ OF_JOBS = {
     **dict.fromkeys(("submit_s", "runtime_s", "walltime_s", "user_request_s"), "f8"),
     **dict.fromkeys(("procs", "user"), "i8"),
     "job_class": "i1",
-    "killable": "b1",
+    **dict.fromkeys(("killable", "computing", "fails"), "b1"),
     **dict.fromkeys(("assumed_s", "waited_s", "think_s"), "f8"),
     "preceding": "i8",
     "amounts": "V",

@@ -47,6 +47,7 @@ class Progress(NamedTuple):
     way: list[Step]  # the sequences that led to its part, from the outermost on
     profile: str  # of the part, a delay or a computation
     share: float  # of its work, from 0 to 1
+    computes: bool
 
 
 class SimulatedJob:
@@ -80,15 +81,10 @@ class SimulatedJob:
         self.machines: MachineSet | None = None
         self.start_date = 0.0
 
-    @property
-    def killed_code(self) -> int:
-        """The return code that Batsim reports if the job is killed."""
-        return -2 if self.task.computes else -1
-
     def outcome(self) -> tuple[float, str, int]:
         """How it ends if it is not killed: (execution time, final state, return code)."""
         task = self.task
-        if 0 <= self.walltime <= task.run_s:
+        if 0 <= self.walltime < task.run_s or (self.walltime == task.run_s and not task.ends_computing):
             return self.walltime, WALLTIME_REACHED, -1
         return task.run_s, FAILED if task.ret else SUCCESS, task.ret
 
@@ -106,7 +102,7 @@ class SimulatedJob:
                 place += 1
             way.append(Step(task.profile, rounds, place, len(task.parts)))
             task = task.parts[place]
-        return Progress(way, task.profile, min(left_s / task.run_s, 1.0) if task.run_s else 1.0)
+        return Progress(way, task.profile, min(left_s / task.run_s, 1.0) if task.run_s else 1.0, task.computes)
 
     def record(self, execution_s: float = 0.0, joules: float = NOT_MEASURED) -> JobRecord:
         """Its record for the result files."""
@@ -140,7 +136,7 @@ class Catalogue:
         reuse_profiles: whether a job's profile stays when it ends.
         until_last_job: whether a profile that does not stay is dropped with the last of its jobs, not with the first.
         to_reuse: how profiles are reused, for messages.
-        speed: that of the hosts, for jobs that compute; None if it differs from host to host, or jobs share hosts.
+        speed: that of the hosts, for jobs that compute; None if it differs, or jobs share hosts.
     """
 
     def __init__(
@@ -228,17 +224,17 @@ class Catalogue:
         """The work of a job whose run time is known.
 
         Raises:
-            WorkloadError: the hosts that compute are not alike, or it is for another number of them.
+            WorkloadError: the hosts that compute are not alike, it is for another number of them, or never ends.
         """
-        if not task.computes:
-            return task
         where = f"job {full_id(workload, raw['id'])!r}"
-        if self._speed is None:
+        if task.computes and self._speed is None:
             raise WorkloadError(
-                f"{where}: profile {task.profile!r} computes, and hosts are shared, or have several speeds or cores; "
-                "it runs under Batsim only"
+                f"{where}: profile {task.profile!r} computes, and hosts are shared, or differ in their speeds; it runs "
+                "under Batsim only"
             )
-        return task.on(where, raw["res"], self._speed)
+        task = task.on(where, raw["res"], self._speed)
+        task.require_end(where, raw.get("walltime", NO_WALLTIME))
+        return task
 
     def _profiles_of(self, workload: str) -> dict[str, dict[str, Any] | None]:
         """The profiles of a workload, which is made if it is new.

@@ -143,6 +143,7 @@ def simulate_batsim(options: BatsimOptions) -> None:
             machines=len(platform.machines),
             times=simulation.machines.times,
             joules=energy.consumed_j if energy else 0.0,
+            pstates=[host.pstate for host in platform.machines],
             scheduling_s=simulation.scheduling_s,
             simulation_s=simulation_s,
         )

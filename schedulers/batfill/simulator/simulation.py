@@ -351,6 +351,13 @@ class Simulation:
             started = " after EXECUTE_JOB" if job.machines else ""
             raise WorkloadError(f"job {job.id!r} cannot become {state!r}: its state is {job.state}{started}")
 
+    def _ask_energy(self) -> None:
+        """See `AskEnergy`; the answer is in the next message."""
+        if self._energy is None:
+            raise WorkloadError("the energy consumed is not simulated; run with --energy")
+        answer = b'{"consumed_energy":%.6f}' % self._energy.read(self.now)
+        self._plan(self.now, NOTICE, ("answered", answer))
+
     def _force_stop(self) -> None:
         """See `ForceStop`; jobs that have not ended are in no file."""
         self._forced = True
@@ -439,8 +446,8 @@ class Simulation:
         """Kill those of the jobs that still run, and acknowledge all."""
         running = [job for job in jobs if job.state == RUNNING]
         progress = [(job, job.progress(self.now)) for job in running]
-        for job in running:
-            self._end(job, self.now - job.start_date, KILLED, job.killed_code)
+        for job, made in progress:  # Batsim's return codes
+            self._end(job, self.now - job.start_date, KILLED, -2 if made.computes else -1)
         self._outbox.append(self._wire.jobs_killed(self.now, jobs, progress))
 
     def _call(self, call: Call) -> None:
@@ -553,6 +560,7 @@ EFFECTS: Mapping[type[decisions.Decision], Callable[..., None]] = {
     decisions.Registering: Simulation._go_on_registering,
     decisions.SetMetadata: Simulation._set_metadata,
     decisions.ChangeState: Simulation._change_state,
+    decisions.AskEnergy: Simulation._ask_energy,
     decisions.ForceStop: Simulation._force_stop,
 }
 

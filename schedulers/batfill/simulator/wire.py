@@ -278,13 +278,13 @@ def _host(place: int, host: PlatformHost) -> dict[str, Any]:
     return {
         "id": place,
         "name": host.name,
-        "pstate": 0,
-        "pstate_count": 1 + len(host.slower),
+        "pstate": host.pstate,
+        "pstate_count": len(host.speeds),
         "state": "IDLE",
         "properties": _pairs(host.properties),
         "zone_properties": _pairs(host.zone_properties),
         "core_count": host.cores,
-        "computation_speed": [host.speed, *host.slower],
+        "computation_speed": host.speeds,
     }
 
 

@@ -56,12 +56,13 @@ def read_workload(
         jobs         800 of 12 users
         submitted    over 4 d 1 h
     """
+    from dataclasses import replace
     from pathlib import Path
 
     from batfill.base.errors import WorkloadError
     from batfill.base.files import path_of
     from batfill.model.jobs import checked_size, is_frame, workload_of_frame
-    from batfill.model.values import unrequested_of
+    from batfill.model.values import speed_given, unrequested_of
     from batfill.workloads.formats import read_file
 
     if procs is not None:
@@ -75,7 +76,8 @@ def read_workload(
             if value is not None:
                 raise WorkloadError(f"the data frame: {name} applies to files only; leave it out")
         return workload_of_frame(path, procs, unrequested)
-    return read_file(
+    speed = None if speed is None else speed_given("speed", speed)
+    workload = read_file(
         path_of(path),
         procs=procs,
         overrun=overrun,
@@ -84,6 +86,9 @@ def read_workload(
         cores_per_resource=cores_per_resource,
         speed=speed,
     )[0]
+    if speed is not None and workload.speed is None:
+        return replace(workload, notes=(*workload.notes, "no job computes, so the hosts' speed does nothing"))
+    return workload
 
 
 def opened(

@@ -69,6 +69,7 @@ SUPPORTED_PROFILES = ("delay", "composed", *COMPUTING)
 # Those that Batsim runs, too, and whose run time depends on more than the hosts' speed.
 BATSIM_ONLY = ("parallel_homogeneous_pfs", "data_staging", "send", "recv", "smpi", "usage_trace", "trace_replay")
 NO_WALLTIME = -1
+ENDLESS_S = 1e18  # stands for any longer run time; with a walltime a job may have it
 BATSIM_MARGIN_S = 1  # Batsim ends a job with p = p~ as overrun; an extra second lets it complete
 REQUEST_FIELD = "requested_time"  # the user's request if it is not the walltime; NO_WALLTIME if the log has none
 ASSUMED_FIELD = "assumed_time"  # what stood in for an unknown request before the walltime was raised
@@ -134,52 +135,67 @@ class ProfileTask(NamedTuple):
     load: float = 1.0  # of the hosts that compute, on average, from 0 to 1
     levels: int = 0  # of sequences in one another
     n_parts: int = 1  # with those of the parts
-
-    @property
-    def computes(self) -> bool:
-        """Whether hosts compute, so that the run time depends on their speed."""
-        return self.operations > 0 or self.shared > 0 or any(part.computes for part in self.parts)
+    computes: bool = False  # whether hosts compute in it, so that the run time depends on their speed,
+    ends_computing: bool = False  # and whether they do so in the part that ends it
 
     def on(self, where: str, hosts: int, speed: float | None) -> ProfileTask:
         """The same on so many hosts of this speed, in operations per second: its run time is known.
 
-        A host computes at the speed of its first power state. `Platform.speed` has none for hosts of several cores.
-
         Raises:
-            WorkloadError: the speed is needed and None, the work is for another number of hosts, or it takes too long;
-                `where` begins the message.
+            WorkloadError: the speed is needed and None, or the work is for another number of hosts; `where` begins the
+                message.
         """
         if not self.computes:
             return self
         if speed is None:
-            raise WorkloadError(f"{where}: profile {self.profile!r} computes; give the hosts' speed, as --speed 1Gf")
+            raise WorkloadError(
+                f"{where}: profile {self.profile!r} computes; give the one speed of all hosts, as --speed 1Gf"
+            )
         if self.parts:
-            return self.made_of([part.on(where, hosts, speed) for part in self.parts], where)
+            return self.made_of([part.on(where, hosts, speed) for part in self.parts])
         if self.hosts not in (None, hosts):
             raise WorkloadError(
                 f"{where}: profile {self.profile!r} is for {self.hosts} hosts, and the job requests {hosts}; make them "
                 "equal"
             )
-        run_s = max(self.operations, self.shared / hosts) / speed
-        refuse_late(f"{where}: the run time of profile {self.profile!r}", run_s)
-        return self._replace(run_s=run_s)
+        return self._replace(run_s=min(max(self.operations, self.shared / hosts) / speed, ENDLESS_S))
 
-    def made_of(self, parts: Sequence[ProfileTask], where: str) -> ProfileTask:
-        """The sequence of these parts, with its return code and repetitions, which the first that fails ends.
-
-        Raises:
-            WorkloadError: the whole takes too long.
-        """
-        run_s = 0.0
+    def made_of(self, parts: Sequence[ProfileTask]) -> ProfileTask:
+        """The sequence of these parts, with its return code and repetitions, which the first that fails ends."""
+        run_s, ret, repeat = 0.0, self.ret, self.repeat
         for part in parts:
             run_s += part.run_s
             if part.ret:
-                whole = self._replace(run_s=run_s, ret=part.ret, parts=tuple(parts), repeat=1)
+                ret, repeat = part.ret, 1
                 break
-        else:
-            whole = self._replace(run_s=run_s * self.repeat, parts=tuple(parts))
-        refuse_late(f"{where}: all parts together", whole.run_s)
-        return whole
+        return self._replace(
+            run_s=min(run_s * repeat, ENDLESS_S),
+            ret=ret,
+            parts=tuple(parts),
+            repeat=repeat,
+            computes=any(part.computes for part in parts),
+            ends_computing=part.ends_computing,
+        )
+
+    def leaves(self) -> Iterator[ProfileTask]:
+        """The delays and computations of which it consists, in the order in which they run."""
+        if not self.parts:
+            yield self
+            return
+        for _ in range(self.repeat if self.run_s else 1):
+            for part in self.parts:
+                yield from part.leaves()
+                if part.ret:
+                    return
+
+    def require_end(self, where: str, walltime: float) -> None:
+        """Refuse a run time too large for exact sums of times, unless a walltime ends the job before.
+
+        Raises:
+            WorkloadError: it is too large; `where` begins the message.
+        """
+        if walltime == NO_WALLTIME:
+            refuse_late(f"{where}: the run time of profile {self.profile!r}", self.run_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,11 +362,8 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
     of_hosts = None if speed is None else speed_given("speed", speed)
     document = load_document(path)
     jobs, tasks = document.jobs, document.tasks()
-    if speed is not None and not any(task.computes for task in tasks.values()):
-        raise WorkloadError(
-            f"{path}: no job of it computes, so that a speed, or a platform, does nothing; leave it out"
-        )
     runtime_s = run_times(str(path), jobs, tasks, of_hosts)
+    of_job = [tasks[job["profile"]] for job in jobs]
     if not jobs:
         raise WorkloadError(f"{path}: jobs: no job in it; give a workload with jobs")
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
@@ -375,6 +388,8 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
         outlives=outlives,
         assumed_s=np.array([assumed_of(job) for job in jobs], np.float64) if np.isnan(user_request_s).any() else None,
         amounts=amounts_in(jobs),
+        computing=np.array([task.ends_computing for task in of_job]) if any(t.computes for t in of_job) else None,
+        fails=np.array([task.ret != 0 for task in of_job]) if any(task.ret for task in of_job) else None,
     )
     stated: Overrun = "kill" if (table.runtime_s >= table.walltime_s).any() else "keep"
     if outlives:
@@ -391,24 +406,25 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
         file=path,
         notes=document.notes,
         doubts=field_warnings(jobs),
-        speed=of_hosts,
+        speed=None if table.computing is None else of_hosts,
     )
 
 
 def run_times(
     where: str, jobs: Sequence[Mapping[str, Any]], tasks: Mapping[str, ProfileTask], speed: float | None
 ) -> list[float]:
-    """How long each of these checked jobs runs on hosts of this speed.
+    """How long each of these checked jobs runs on hosts of this speed, at most LONGEST_S, which a walltime ends.
 
     Raises:
-        WorkloadError: as `ProfileTask.on`; `where` begins the message.
+        WorkloadError: as `ProfileTask.on`, or a job without a walltime runs longer; `where` begins the message.
     """
-    known: dict[tuple[str, int], float] = {}
+    known: dict[tuple[str, int], ProfileTask] = {}
     for place, job in enumerate(jobs):
-        key = job["profile"], job["res"]
+        key, of_job = (job["profile"], job["res"]), f"{where}: jobs[{place}]"
         if key not in known:
-            known[key] = tasks[key[0]].on(f"{where}: jobs[{place}]", key[1], speed).run_s
-    return [known[job["profile"], job["res"]] for job in jobs]
+            known[key] = tasks[key[0]].on(of_job, key[1], speed)
+        known[key].require_end(of_job, job.get("walltime", NO_WALLTIME))
+    return [min(known[job["profile"], job["res"]].run_s, LONGEST_S) for job in jobs]
 
 
 def user_request_of(job: Mapping[str, Any]) -> float:
@@ -534,7 +550,7 @@ def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapp
     """The work of a checked composed profile; `tasks` has that of its parts.
 
     Raises:
-        WorkloadError: the whole takes too long, or is nested too deeply.
+        WorkloadError: the whole is nested too deeply.
     """
     parts = [tasks[part] for part in profile["seq"]]
     levels, n_parts = 1 + max(part.levels for part in parts), sum(part.n_parts for part in parts)
@@ -544,21 +560,22 @@ def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapp
             "all; write them flatter, or with repeat"
         )
     whole = ProfileTask(name, 0.0, profile.get("ret", 0), repeat=repeat_of(profile), levels=levels, n_parts=n_parts)
-    return whole.made_of(parts, where)
+    return whole.made_of(parts)
 
 
 def plain_task(name: str, profile: Mapping[str, Any]) -> ProfileTask:
     """The work of a checked profile that has no parts."""
     kind, ret = profile["type"], profile.get("ret", 0)
     if kind == "delay":
-        return ProfileTask(name, float(profile["delay"]), ret)
+        return ProfileTask(name, min(float(profile["delay"]), ENDLESS_S), ret)
+    task = ProfileTask(name, nan, ret, computes=True, ends_computing=True)
     if kind == "parallel":
         most, hosts = float(max(profile["cpu"])), len(profile["cpu"])
-        load = sum(profile["cpu"]) / (hosts * most) if most else 0.0
-        return ProfileTask(name, nan, ret, operations=most, hosts=hosts, load=load)
+        load = sum(amount / most for amount in profile["cpu"]) / hosts if most else 0.0
+        return task._replace(operations=most, hosts=hosts, load=load)
     if kind == "parallel_homogeneous_total":
-        return ProfileTask(name, nan, ret, shared=float(profile["cpu"]))
-    return ProfileTask(name, nan, ret, operations=float(profile["cpu"]))
+        return task._replace(shared=float(profile["cpu"]))
+    return task._replace(operations=float(profile["cpu"]))
 
 
 def repeat_of(profile: Mapping[str, Any]) -> Any:
@@ -592,19 +609,17 @@ def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Map
         _check_sequence(where, profile, known)
     elif kind in COMPUTING:
         _check_computation(where, kind, profile)
-    else:
-        if not is_time(profile.get("delay")):
-            raise WorkloadError(
-                f"{where}.delay: {_shown(profile.get('delay'))} is not a number >= 0; give the run time in seconds"
-            )
-        refuse_late(f"{where}.delay", profile["delay"])
+    elif not is_time(profile.get("delay")):
+        raise WorkloadError(
+            f"{where}.delay: {_shown(profile.get('delay'))} is not a number >= 0; give the run time in seconds"
+        )
     ret = profile.get("ret", 0)
     if type(ret) is not int or ret < 0:
         raise WorkloadError(f"{where}.ret: {_shown(ret)} is not an integer >= 0; give the job's exit code")
 
 
 def _check_computation(where: str, kind: str, profile: dict[str, Any]) -> None:
-    """Refuse a computation with unusable operations, one that takes no time, or one that communicates."""
+    """Refuse a computation with unusable operations, or one that communicates."""
     cpu = profile.get("cpu")
     amounts = cpu if kind == "parallel" and isinstance(cpu, list) and cpu else [cpu] if kind != "parallel" else [None]
     if not all(map(is_time, amounts)):
@@ -613,16 +628,14 @@ def _check_computation(where: str, kind: str, profile: dict[str, Any]) -> None:
         raise WorkloadError(
             f"{where}.com: a job of it communicates, and so runs under Batsim only: its time depends on the network"
         )
-    if not any(amounts):
-        raise WorkloadError(f"{where}.cpu: {_shown(cpu)} takes no time; give numbers of operations above 0")
 
 
 def _check_sequence(where: str, profile: dict[str, Any], known: Mapping[str, Any]) -> None:
     """Refuse a composed profile with unusable repetitions or an unknown part."""
     for key in ("repeat", "nb"):
         times = profile.get(key, 1)
-        if type(times) is not int or times < 1:
-            raise WorkloadError(f"{where}.{key}: {_shown(times)} is not an integer >= 1; give the repetitions")
+        if type(times) is not int or not 1 <= times <= LARGEST:
+            raise WorkloadError(f"{where}.{key}: {_shown(times)} is not {whole_from(1)}; give the repetitions")
     if profile.get("nb", repeat_of(profile)) != repeat_of(profile):
         raise WorkloadError(
             f"{where}.nb: {profile['nb']} is not the {profile['repeat']} of 'repeat', of which it is the old name; "

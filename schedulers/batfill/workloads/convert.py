@@ -38,6 +38,7 @@ from batfill.workloads.batsim_json import (
     n_missing,
     raised_by_overrun,
     read_members,
+    refuse_late,
     request_of,
     run_times,
     short_number,
@@ -274,9 +275,9 @@ def _convert_json(
     tasks = tasks_of(f"{source}: profiles", profiles, NEW_TYPES if document.version == 5 else {})
     chosen_speed = None if speed is None else speed_given("speed", speed)
     runtime_s = run_times(str(source), described, tasks, chosen_speed)
-    for job, run_s in zip(described, runtime_s, strict=True):
+    for place, (job, run_s) in enumerate(zip(described, runtime_s, strict=True)):
         notes["jobs whose walltime was raised above the delay"] += set_limit(
-            job, run_s, overrun, run_time=stated in ("refuse", "runtime")
+            f"{source}: jobs[{place}]", job, run_s, overrun, run_time=stated in ("refuse", "runtime")
         )
     _name_by_strings(described)
     ordered = sorted(described, key=lambda job: (job["subtime"], job["id"]))
@@ -356,10 +357,13 @@ def rewrite_for_batsim_5(source: Path, out: Path, *, workload: str = FIRST_WORKL
     return tuple(line for applies, line in changed if applies)
 
 
-def set_limit(job: dict[str, Any], delay: float, overrun: Overrun, *, run_time: bool) -> bool:
+def set_limit(where: str, job: dict[str, Any], delay: float, overrun: Overrun, *, run_time: bool) -> bool:
     """Give a checked job the walltime and the fields of this overrun; returns whether the walltime was raised.
 
     `run_time`: whether the run time stands in for missing requests.
+
+    Raises:
+        WorkloadError: the walltime would be too large; `where` begins the message.
     """
     user_request_s, request_s = user_request_of(job), request_of(job)
     below_s = user_request_s
@@ -370,6 +374,8 @@ def set_limit(job: dict[str, Any], delay: float, overrun: Overrun, *, run_time: 
     request_s = min(request_s, inf if isnan(below_s) else below_s)
     raised = overrun != "kill" and request_s <= delay
     walltime_s = delay + BATSIM_MARGIN_S if raised else request_s
+    if raised:
+        refuse_late(f"{where}: the walltime raised above the run time (overrun kill keeps it)", walltime_s)
     if walltime_s < inf:
         job["walltime"] = short_number(walltime_s)
         if user_request_s != walltime_s:

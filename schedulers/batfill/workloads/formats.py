@@ -47,6 +47,7 @@ from batfill.workloads.swf import (
 )
 from batfill.workloads.swf_log import (
     COMPLETED,
+    FAILED,
     FIELDS,
     LARGEST_EXACT,
     MEMORY,
@@ -168,8 +169,6 @@ def read_file(
         ):
             if value is not None and kind not in of:
                 raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
-        if speed is not None and kind != "json":
-            raise WorkloadError(f"{path}: speed applies to jobs that compute, of Batsim JSON; leave it out")
         with patient_progress(f"reading {path.name}") as advance:
             if kind == "json":
                 from batfill.workloads.batsim_json import read_batsim_json  # which only such files need
@@ -412,7 +411,7 @@ def log_of(workload: Workload) -> SwfLog:
             "procs": jobs.procs,
             "requested_procs": jobs.procs,
             "requested_s": np.where(np.isnan(requested_s) | jobs.invented, -1, requested_s),
-            "status": np.full(len(jobs), COMPLETED),
+            "status": np.full(len(jobs), COMPLETED) if jobs.fails is None else np.where(jobs.fails, FAILED, COMPLETED),
             "user": jobs.user,
         },
     )

@@ -156,8 +156,8 @@ def recommendation(
         f"99.9 % wait at most {duration(waits[name]['p999_wait_s'])}, "
         f"{baseline} {duration(waits[baseline]['p999_wait_s'])}"
     )
-    if too_few := undecided(best, len(compared)):
-        text = f"cannot decide, so stay with {baseline}: {too_few} of {periods}; the nearest is {name} ({shown})"
+    if too_few := undecided([*compared.values()], periods.partition(" ")[2]):
+        text = f"cannot decide, so stay with {baseline}: {too_few}; the nearest is {name} ({shown})"
         return {"take": baseline, "text": text}
     if better:
         return {"take": name, "text": f"take {name}: {shown}{within_limit(better, name, waits, baseline)}"}

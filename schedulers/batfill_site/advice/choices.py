@@ -1,8 +1,7 @@
-"""What `what_if` tries: the choices, the order in which they are compared with fcfs, and their configurations."""
+"""What `what_if` tries: the choices and their configurations."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -126,24 +125,6 @@ def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> di
     """The shared options whose needs the chosen ones meet."""
     chosen = {name: option.default for name, option in OPTIONS.items()} | with_preset(chosen)
     return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
-
-
-def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Collection[int]) -> list[list[int]]:
-    """The order in which choices are compared with fcfs: a chain for each kind, such as orders and thresholds.
-
-    It is laid down before the log is read, so that a comparison for each kind needs a correction, and not one for every
-    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of the orders, the last.
-    Choices that are `withheld` are not compared: a system cannot do them.
-    """
-    middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
-    chains: dict[int, list[int]] = {}
-    for k, choice in reversed(list(enumerate(tried))):
-        if k and k not in withheld:
-            chains.setdefault(choice.effort, []).append(k)
-    for seconds in middle:
-        chains.get(THRESHOLD, []).sort(key=lambda k: abs(math.log(tried[k].options["threshold"] / seconds)))
-    chains.get(KILLS, []).sort()
-    return [chains[effort] for effort in sorted(chains)]
 
 
 def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:

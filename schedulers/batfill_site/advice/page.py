@@ -35,8 +35,9 @@ from batfill_pages.words import (
 from batfill_pages.words import duration_html as duration
 from batfill_pages.write import html_page, made_from
 from batfill_site.advice import text as say
-from batfill_site.advice.what_if import ADVICE, APART, CHOSEN, FAR_APART, HIGH_P, HIGH_WEEKS, SLOWDOWN, UNSURE, stated
+from batfill_site.advice.what_if import ADVICE, CHOSEN, HIGH_P, HIGH_WEEKS, SLOWDOWN, UNSURE, stated
 from batfill_site.config.systems import EXPRESSIBLE, FIGURES, IMPOSSIBLE, SYSTEMS
+from batfill_site.score import FAR, LEAST_RANK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,18 +57,19 @@ ASSUMED = (
 RULE = (
     "The best has the lowest slowdown (mean bounded slowdown, tau {:g} s) of the choices within the limit that gain "
     "over fcfs, so a looser limit can lengthen the mean wait. A gain is a slowdown lower by at least {}, with a "
-    "corrected p of at most 5 %. If the best does not gain over some others, these are equals. Of equals, the advice "
-    "is the one that asks least of a site (an order, then a threshold, then kills), unless another "
-    "is better in both slowdown and longest wait; ties go to the shorter longest wait. Without a limit, the shorter "
-    "longest wait decides first.{}"
+    "p of at most 5 %, corrected for all choices compared. If the best does not gain over some others, these are "
+    "equals, unless another equal is better in both slowdown and longest wait. Of equals, the advice is the "
+    "one that asks least of a site (an order, then a threshold, then kills); ties go to the shorter longest wait. "
+    "Without a limit, the shorter longest wait decides first.{}"
 )
 SURE = (
     "It is the confidence that slowdown is lower than under fcfs, both simulated on this log; it says nothing of other "
     f"figures. **High**: p below {HIGH_P:g}, over at least {HIGH_WEEKS} weeks. **Medium**: p at most 0.05, over "
     f"at least {FEWEST_BLOCKS} weeks; at most medium if first tries break their promise here or at 10 % more load, or "
-    f"if simulated waits are more than {APART:g} times the logged ones, or less than that part of them. **Low**: the "
-    f"same with {FAR_APART:g} times, or if requests are invented. With fewer weeks, or where the replay has next to no "
-    "waits and the log has, the page says that it cannot tell. Intervals and p swap whole weeks at random."
+    f"if correlated weeks leave fewer than {FEWEST_BLOCKS} groups of them. **Low**: requests are invented. With fewer "
+    f"weeks, or if simulated waits are over {FAR:g} times the logged ones, less than that part of them, or those of "
+    f"other jobs (a rank correlation below {LEAST_RANK:g}), the page says that it cannot tell. Intervals and p swap "
+    "whole weeks at random."
 )
 
 
@@ -125,9 +127,7 @@ def first_screen(answer: WhatIf, shown: int) -> str:
     caption = (
         f"Shaded: {starved}."
         if answer.undecided
-        else f"Shaded: above the limit, or without one {starved}. Of choices whose slowdowns do not differ surely, the "
-        "advice is the easiest to run, unless another is better in both slowdown and longest wait; at “any” the one "
-        "with the shortest longest wait."
+        else f"Shaded: above the limit, or without one {starved}. Why lower points are not advised: see Why."
     )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
     about = guide("how-to/what-if", "What all of this means", "#the-advice")
@@ -405,16 +405,11 @@ def choices_section(answer: WhatIf, shown: int) -> str:
         rows.append((pick(name), *figures, *longer, count(o.kills) if o.kills else ""))
         marks.append(f"data-pick={k}{' class=chosen' * (k == shown and not answer.undecided)}")
     head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that<br>wait longer", "Users that<br>wait longer")
-    if (score := answer.logged) is not None:
-        means, longest = duration(score.logged_mean_s), duration(score.logged_longest_s)
-        rows.append(("What the log's jobs waited", means, longest, slowdown(answer.logged_bsld or 0), "", "", ""))
-        marks.append("class=reference")
     content = table((*head, "Jobs stopped<br>and restarted"), rows, marks=marks)
     return (
         f'<section id="choices"><h2>All choices, lowest slowdown first</h2>{content}<p class="note">Longer: '
-        f"jobs by over {say.LONGER}; of the users with at least {FEWEST_JOBS} jobs, those whose mean wait is. ▲ marks "
-        f"a longest wait of more than {STARVED:g} times fcfs's. "
-        "Every figure but those of the log is simulated.</p></section>"
+        f"jobs by over {say.LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much. ▲ "
+        f"marks a longest wait of more than {STARVED:g} times fcfs's. Every figure is simulated.</p></section>"
     )
 
 
@@ -425,13 +420,16 @@ def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
         for text in answer.workload.warnings
         if text not in (*answer.workload.invented_warning, *answer.workload.size_warnings)
     ]
+    if not answer.undecided:
+        compared = zip(answer.comparison.names, answer.bsld[0], strict=True)
+        warnings += answer.comparison.doubts({name: one for name, one in compared if one is not None})
     waits = (
         " A choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a "
         "longest one (--advise-by slowdown lifts this)."
     )
     by_waits = waits * (answer.settings["advise_by"] != SLOWDOWN)
     rule = RULE.format(answer.settings["tau_s"], say.setting(answer.settings["min_gain"]), by_waits)
-    how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE, say.plan_text(answer)))
+    how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE))
     groups = "\n".join(of_choice(k, shown, groups_table(answer, k)) for k in range(1, len(answer.outcomes)))
     tries = [f"First tries: {PRESETS[FIRST_TRIES].meaning}"] if answer.settings["small_first"] else []
     more = (say.spread_text(answer, answer.limit), say.reaction_text(answer))
@@ -457,23 +455,14 @@ def differences_table(answer: WhatIf) -> str:
     """The difference of every choice's slowdown from fcfs's."""
     rows = []
     for k in say.by_slowdown(answer):
-        o, found = answer.outcomes[k], answer.bsld[0].get(k)
+        o, found = answer.outcomes[k], answer.bsld[0][k]
         change = ("", "", "")
         if found is not None:
-            change = (say.difference(found.value), ends(found, say.difference), tested(answer, k))
+            change = (say.difference(found.value), ends(found, say.difference), say.p_text(found))
         rows.append((escape(o.name), f"{o.mean_bsld:,.2f}", *change))
     head = ("Choice", "Slowdown", "Difference", f"{say.percent(CONFIDENCE)} interval", "Corrected p")
     about = f"Slowdown against fcfs's, over {answer.comparison.n_blocks} {answer.comparison.blocks}"
-    if any(answer.stopped_by(k) is not None for k in answer.bsld[0]):
-        about += "; not tested: a comparison planned before it failed, and its interval alone decides nothing"
     return table(head, rows, about)
-
-
-def tested(answer: WhatIf, k: int) -> str:
-    """The corrected p-value of a choice's slowdown, if it was tested in the plan."""
-    if answer.stopped_by(k) is not None:
-        return "not tested"
-    return f"{say.p_text(answer.bsld[0][k])}{' (not planned, uncorrected)' * (k not in answer.offered)}"
 
 
 def groups_table(answer: WhatIf, k: int) -> str:
@@ -485,7 +474,7 @@ def groups_table(answer: WhatIf, k: int) -> str:
         rows.append((f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change))
     level = f"{say.percent(CONFIDENCE)} interval"
     head = ("Jobs", "Number", "Mean wait, fcfs simulated", "Change", level, "Corrected p")
-    corrected = "p and intervals are corrected for all choices and for slowdown and wait"
+    corrected = "p and intervals are corrected for all choices"
     return table(head, rows, f"Change of the mean wait under {answer.outcomes[k].name}; {corrected}")
 
 

@@ -1,4 +1,4 @@
-"""Who pays for a choice, or for a limit: how many wait longer, the job and the user who lose most, and killed jobs."""
+"""Who pays for a choice, or for a limit: how many wait longer, who loses and who gains most, and killed jobs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class OneJob(NamedTuple):
 
 
 class OneUser(NamedTuple):
-    """The user of at least `FEWEST_JOBS` jobs whose mean wait grows most. Times in seconds."""
+    """The user of at least `FEWEST_JOBS` jobs whose mean wait grows, or shrinks, most. Times in seconds."""
 
     user: int
     jobs: int
@@ -107,6 +107,7 @@ class Payers(NamedTuple):
     users: Changed | None  # their mean waits, of those with `FEWEST_JOBS`; None without any
     job: OneJob | None  # that loses most; None if none waits longer
     user: OneUser | None  # the same
+    gainer: OneUser | None  # the user who gains most; None if none waits less
     killed: Kills | None  # None if no try was killed
 
     @classmethod
@@ -116,17 +117,22 @@ class Payers(NamedTuple):
         most = int(np.argmax(longer_s))
         users, where, each = np.unique(schedule.jobs.user, return_inverse=True, return_counts=True)
         counted, mean_s = (each >= FEWEST_JOBS) & (users >= 0), np.bincount(where, weights=longer_s) / each
-        loser = None
-        if counted.any() and mean_s[counted].max() > 0:
-            rows = where == int(np.argmax(np.where(counted, mean_s, -np.inf)))
+
+        def most_changed(sign: int) -> OneUser | None:
+            changed_s = np.where(counted, sign * mean_s, 0)
+            if changed_s.max() <= 0:
+                return None
+            rows = where == int(np.argmax(changed_s))
             waits_s, before_s = schedule.wait_s[rows], float(first.wait_s[rows].mean())
             number = int(schedule.jobs.user[rows][0])
-            loser = OneUser(number, int(rows.sum()), before_s, float(waits_s.mean()), float(waits_s.max()))
+            return OneUser(number, int(rows.sum()), before_s, float(waits_s.mean()), float(waits_s.max()))
+
         return cls(
             Changed.of(longer_s),
             Changed.of(mean_s[counted]) if counted.any() else None,
             OneJob.of(most, schedule, first) if longer_s[most] > 0 else None,
-            loser,
+            most_changed(1),
+            most_changed(-1),
             killed(schedule, first),
         )
 
@@ -152,12 +158,10 @@ class Cost(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What fcfs is without, in a word or two."""
-        pool, *others = self.limits.get("pool", "").split(",")
-        name = pool.partition("=")[0]
-        if list(self.limits) == ["pool"] and not others and len(name) < 15:
-            return name
-        return {"energy-budget": "the budget", "backfill-while": "the gate"}.get("".join(self.limits), "caps")
+        """What fcfs is without, in two words."""
+        names = {"pool": "the cap", "energy-budget": "the budget", "backfill-while": "the gate"}
+        several = "," in self.limits.get("pool", "")
+        return "the caps" if several else names.get("".join(self.limits), "the caps")
 
     @property
     def text(self) -> str:

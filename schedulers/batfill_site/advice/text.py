@@ -20,13 +20,13 @@ from batfill.model.options import ALL, Options
 from batfill.workloads.swf import NO_RUN_TIME, REASONS
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
-from batfill_pages.stats import BETTER, CONFIDENCE
+from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR
 from batfill_pages.words import count, growth, interval_text, log_name, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.choices import KILLS, configurable
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
-from batfill_site.advice.what_if import FREE, GENTLE, LOGGED, REFERENCE, stated
+from batfill_site.advice.what_if import GENTLE, REFERENCE, stated
 from batfill_site.config.systems import APPROXIMATE, BESIDE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 from batfill_site.score import ratio_text
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from batfill_pages.stats import Paired
-    from batfill_site.advice.payers import Changed, Cost, OneJob, OneUser, Payers
+    from batfill_site.advice.payers import Changed, Cost, OneJob, Payers
     from batfill_site.advice.promise import Check
     from batfill_site.advice.site_log import SiteLog
     from batfill_site.advice.what_if import ChoiceFigures, Limit, Row, WhatIf
@@ -111,8 +111,7 @@ def growth_of(answer: WhatIf, k: int) -> str:
 def headline(answer: WhatIf, limit: Limit) -> str:
     """The advice under a limit in at most `MOST_WORDS` words; what forbids to trust it, if anything does."""
     if answer.undecided:
-        why = "the replay does not show this site's waits" if answer.undecided == answer.unseen else answer.undecided
-        return fitting(f"Cannot tell: {why}", "Cannot tell: the log is too short")
+        return fitting(f"Cannot tell: {answer.undecided.partition(':')[0]}", "Cannot tell: the log is too short")
     if answer.invented:
         jobs = answer.workload.jobs
         share = percent(jobs.n_missing(answer.workload.unrequested) / len(jobs))
@@ -144,7 +143,7 @@ HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
 def cells(answer: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
     """A row of the first table under a limit; its columns are `HEAD`."""
     k, needs, mark = row.choice, row.needs, ""
-    name = f"fcfs without {answer.cost.name}" if answer.cost and row.role == FREE else LOGGED
+    name = f"fcfs without {answer.cost.name}" if answer.cost else ""
     if k is not None:
         o = answer.outcomes[k]
         name = REFERENCE if not k else short(o)
@@ -173,7 +172,7 @@ def brief(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, 
         "Who pays": pays_text(o.payers) if k else "",
         "Kills": kills_text(o),
         "Loses most": job_text(o.payers.job),
-        "Of the users": user_text(o.payers.user),
+        "Of the users": users_of(o.payers),
         **log_lines(answer),
     }
     return {name: text for name, text in found.items() if text}
@@ -203,7 +202,7 @@ SLURM_MODEL = " With `sacct -P` as LOG and `--slurm-conf slurm.conf` they are."
 def unmodelled_text(site: SiteLog, *, limited: bool) -> str:
     """What of the log is not modelled, and how a site's Slurm would be, without limits; "" if nothing is missed."""
     more = "" if limited or site.system not in (None, "slurm") else SLURM_MODEL
-    return f"{'; '.join(site.unmodelled)} (one queue, one machine).{more}" * bool(site.unmodelled)
+    return f"{'; '.join(site.unmodelled)}: jobs are replayed in one queue.{more}" * bool(site.unmodelled)
 
 
 def places_text(places: Mapping[str, int]) -> str:
@@ -216,10 +215,11 @@ def why_text(answer: WhatIf, limit: Limit) -> str:
     """Why the headline says what it says."""
     said = [f"{first_upper(caution)}." for caution in answer.invented]
     if answer.undecided:
-        seen = f"{short(answer.outcomes[answer.best_seen])} has the least slowdown seen, which may be chance."
+        seen = f"Least slowdown seen, perhaps by chance: {short(answer.outcomes[answer.best_seen])}."
         if answer.unseen and not answer.too_short:
-            seen = "`batfill fidelity` looks for what the replay leaves out."
-        said += [f"{first_upper(answer.undecided)}.", seen]
+            seen = "`batfill fidelity` looks for causes."
+        why = answer.undecided.partition(": ")[2] or answer.undecided  # the headline has what is before
+        said += [f"{first_upper(why)}.", seen]
     elif limit.advised:
         said.append(chosen_text(answer, limit))
     else:
@@ -267,6 +267,8 @@ def cost_text(cost: Cost, *, ran: bool) -> str:
     if found.value or cost.payers.jobs.longer:
         ends = interval_text(found, lambda longer_s: growth(longer_s, 0) if longer_s else "0")
         between = f"{percent(CONFIDENCE)} interval {ends}"
+        few = f"{found.blocks} groups of correlated weeks"
+        between += f", which may be too narrow: it rests on {few}" * found.narrow
         said = f"{cost.text}: fcfs's mean wait **{growth(found.value, 0)}**"
         said += f" ({between if found.bounded else 'too few weeks for an interval'})"
         said += f"; {percent(cost.payers.jobs.share)} of jobs"
@@ -280,17 +282,14 @@ def cost_text(cost: Cost, *, ran: bool) -> str:
 
 
 def passed_over_text(answer: WhatIf, limit: Limit) -> str:
-    """Which choice within the limit has less slowdown than the advised one, and why it is not taken; "" without one."""
-    most = answer.outcomes[limit.advised].mean_bsld
-    offered = [k for k in answer.offered if limit.allows(answer.outcomes[k]) and k not in limit.equals]
-    k = min(offered, key=lambda k: answer.outcomes[k].mean_bsld)
-    o = answer.outcomes[k]
-    if o.mean_bsld >= most or answer.bsld[0][k].verdict == BETTER:
-        return ""
-    why = "its gain may be chance"
-    if answer.stopped_by(k) is not None:
-        why = f"not tested: {failed_text(answer, k)}"
-    return f"; {short(o)} would be lower ({slowdown(o.mean_bsld)}), but {why}"
+    """Which choices within the limit have less slowdown than the advised one, and why they are not taken; or ""."""
+    most, whys = answer.outcomes[limit.advised].mean_bsld, dict[str, list[str]]()
+    for k, o in enumerate(answer.outcomes):
+        if o.mean_bsld < most and limit.allows(o):
+            never = f"{SYSTEMS[answer.settings['system']].title} cannot do it" if k in answer.withheld else ""
+            if why := never if answer.gain(k).verdict == BETTER else "the gain may be chance":
+                whys.setdefault(why, []).append(f"{short(o)} ({slowdown(o.mean_bsld)})")
+    return "".join(f"; {listed(names)} would be lower, but {why}" for why, names in whys.items())
 
 
 def nothing_text(answer: WhatIf, limit: Limit) -> str:
@@ -307,9 +306,9 @@ def nothing_text(answer: WhatIf, limit: Limit) -> str:
         )
     said = "no choice that was tested is better"
     if answer.withheld:
-        said = f"nothing that {SYSTEMS[system].title} can do in full is better"
+        said = f"nothing that {SYSTEMS[system].title} can be configured for is better"
     within = {k: o for k, o in enumerate(answer.outcomes) if k and limit.allows(o) and o.mean_bsld < fcfs.mean_bsld}
-    sure = [k for k in within if answer.bsld[0][k].verdict == BETTER]
+    sure = [k for k in within if answer.gain(k).verdict == BETTER]
     least_gain = answer.settings["min_gain"]
     said += f" by at least {setting(least_gain)}" * any(k not in answer.withheld for k in sure) + " beyond chance"
     if best := answer.limits[-1].advised:
@@ -320,9 +319,6 @@ def nothing_text(answer: WhatIf, limit: Limit) -> str:
     if near:
         them = "it" if len(near) == 1 else "them"
         said += f"; {listed(near)} would be, but {SYSTEMS[system].title} can do {them} only approximately"
-    if left := [k for k in gained if answer.stopped_by(k) is not None]:
-        k = min(left, key=lambda k: gained[k].mean_bsld)
-        said += f"; {short(gained[k])} would be lower, but was not tested, because {failed_text(answer, k)}"
     return said
 
 
@@ -332,25 +328,14 @@ def nearly(answer: WhatIf, k: int) -> bool:
     return one.verdict == APPROXIMATE and not one.gives
 
 
-def failed_text(answer: WhatIf, k: int) -> str:
-    """Which comparison failed before the one of this choice, so that it was not tested."""
-    before = answer.outcomes[answer.stopped_by(k) or 0].name
-    return f"{before}, planned before it, may differ from fcfs by chance"
-
-
 def tested_text(answer: WhatIf, k: int) -> str:
     """Whether a choice that is not the advice differs from fcfs beyond chance."""
     if not k:
         return "All other choices are compared with this one."
-    if answer.stopped_by(k) is not None:
-        return f"It was not tested, because {failed_text(answer, k)}."
-    if k not in answer.offered:
-        return "It was not tested: the system given cannot do it."
-    found = answer.bsld[0][k]
-    return f"Its slowdown is {found.verdict} than fcfs's beyond chance." if found.verdict in SURE else CHANCE
-
-
-SURE, CHANCE = ("better", "worse"), "Its slowdown may differ from that of fcfs by chance."
+    found = answer.gain(k).verdict
+    if found == UNCLEAR:
+        return "Its slowdown may differ from that of fcfs by chance."
+    return f"Its slowdown is {found} than fcfs's beyond chance."
 
 
 def system_text(answer: WhatIf, limit: Limit, k: int, other: int | None = None) -> str:
@@ -362,19 +347,18 @@ def system_text(answer: WhatIf, limit: Limit, k: int, other: int | None = None) 
     if name is not None:
         said = support_text(answer, k, name).replace("**", "").removesuffix(".")
         if said.endswith(":"):
-            said = f"{SYSTEMS[name].title} can do {able_text(answer, limit, k, name).format(short(answer.outcomes[k]))}"
+            said = f"{SYSTEMS[name].title} {able_text(answer, limit, k, name).format(short(answer.outcomes[k]))}"
         return f"{said}.{beside_text(answer, k, name)} {UNCOMPARED}"
     about = answer.site.system or "slurm"
     whole = [SYSTEMS[each].title for each, one in answer.configurations[k].items() if one.verdict == EXPRESSIBLE]
-    said = f"any{f'; in full on {listed(whole)}' if whole else ''}"
     able: dict[str, list[str]] = {}
     for each in (k, other):
-        if each:
+        if each and answer.configurations[each][about].verdict != EXPRESSIBLE:
             able.setdefault(able_text(answer, limit, each, about), []).append(short(answer.outcomes[each]))
     whose = f"{SYSTEMS[about].title}{', the system of this log,' * bool(answer.site.system)}"
     does = ", ".join(text.format(in_a_row(names)) for text, names in able.items())
-    said += f"; {whose} can do {does}" * bool(able)
-    return f"{said}.{beside_text(answer, k, about)}{f' {UNCOMPARED}' * bool(able)}"
+    said = "; ".join([f"{listed(whole)} can be configured for it"] * bool(whole) + [f"{whose} {does}"] * bool(able))
+    return f"{said}.{beside_text(answer, k, about)} {UNCOMPARED}" if said else ""
 
 
 def beside_text(answer: WhatIf, k: int, name: str) -> str:
@@ -384,18 +368,18 @@ def beside_text(answer: WhatIf, k: int, name: str) -> str:
 
 
 def able_text(answer: WhatIf, limit: Limit, k: int, name: str) -> str:
-    """What a system can do of a choice, after "can do"; {} is the choice's place."""
+    """What a system can do of a choice, after its name; {} is the choice's place."""
     one = answer.configurations[k][name]
     if one.verdict == EXPRESSIBLE:
-        return "{} in full"
+        return "can be configured for {}"
     if one.verdict == APPROXIMATE and not one.gives:
-        return f"{{}} but for {things(len(one.lacks), 'detail')}"
+        return f"can run {{}} but for {things(len(one.lacks), 'detail')}"
     near = files_as(answer, k, name)
     if not near:
-        return "nothing of {}"
+        return "cannot run {}"
     mine = answer.outcomes[near]
-    beyond = "" if limit.allows(mine) else ": beyond the limit"
-    return f"of {{}} only {short(mine)} (longest wait {duration(mine.max_wait_s)}{beyond})"
+    beyond = "" if limit.allows(mine) else ", beyond the limit"
+    return f"can run only {short(mine)} instead of {{}} (longest wait {duration(mine.max_wait_s)}{beyond})"
 
 
 def confidence_text(answer: WhatIf, limit: Limit) -> str:
@@ -403,10 +387,9 @@ def confidence_text(answer: WhatIf, limit: Limit) -> str:
     found = answer.confidence(limit)
     if not found:
         return ""
-    said = f"**{found}** that slowdown is below fcfs's (p {p_text(answer.bsld[0][limit.advised])})"
+    said = f"**{found}** that slowdown is below fcfs's (p {p_text(answer.gain(limit.advised))})"
     elsewhere = answer.promise_doubts(limit.advised)  # which has a line of its own
-    doubts = [why for _, why in answer.doubts(limit) if why not in elsewhere]
-    return f"{'; '.join([said, *('see Real waits' if why.startswith('simulated') else why for why in doubts)])}."
+    return f"{'; '.join([said, *(why for _, why in answer.doubts(limit) if why not in elsewhere)])}."
 
 
 def p_text(found: Paired) -> str:
@@ -487,12 +470,14 @@ def job_text(job: OneJob | None) -> str:
     return f"job {who_text(job)} waits {duration(job.after_s)} (fcfs: {duration(job.before_s)}), {cause}."
 
 
-def user_text(user: OneUser | None) -> str:
-    """The user who loses most; "" if none does."""
-    if user is None:
-        return ""
-    means = f"mean wait {duration(user.after_s)} (fcfs: {duration(user.before_s)})"
-    return f"{user.user} ({things(user.jobs, 'job')}) loses most, {means}."
+def users_of(payers: Payers) -> str:
+    """The users who lose and gain most; "" if there are none."""
+    said = [
+        f"{user.user} {does} most, {duration(user.after_s)} (fcfs: {duration(user.before_s)})"
+        for user, does in ((payers.user, "loses"), (payers.gainer, "gains"))
+        if user is not None
+    ]
+    return f"{'; '.join(said)} on average." if said else ""
 
 
 def fidelity_text(answer: WhatIf) -> str:
@@ -500,7 +485,9 @@ def fidelity_text(answer: WhatIf) -> str:
     score = answer.logged
     if score is None or score.ratio is None:
         return f"all waits are simulated. {first_upper(str(answer.fidelity))}."
-    said = f"simulated ones are **{ratio_text(score.ratio)}** of them"
+    whose = f" ({answer.logged_whose})" if answer.logged_whose else ""
+    means = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}{whose} in the log"
+    said = f"{means}; simulated ones are **{ratio_text(score.ratio)}** of them"
     if 1 / CLOSE <= score.ratio <= CLOSE:
         return f"{said}."
     near = answer.fidelity
@@ -540,16 +527,6 @@ def interval(found: Paired) -> str:
     if not found.bounded:
         return "too few weeks for an interval"
     return f"{percent(CONFIDENCE)} interval, corrected like p: {interval_text(found, difference)}"
-
-
-def plan_text(answer: WhatIf) -> str:
-    """The comparisons with fcfs, planned before the log is read, and their number."""
-    chains = [", then ".join(answer.outcomes[k].name for k in one) for one in answer.chains]
-    counted = f"{len(chains)} planned comparison{'s' * (len(chains) != 1)} with fcfs"
-    if not chains:
-        return f"{counted}."
-    then = "The next of each is tested only if the one before is beyond chance."
-    return f"{counted}, for which p is corrected: {'; '.join(chains)}. {then}"
 
 
 def reaction_text(answer: WhatIf) -> str:
@@ -673,7 +650,7 @@ def support_text(answer: WhatIf, k: int, name: str) -> str:
     found = answer.configurations
     o, one, title = answer.outcomes[k], found[k][name], SYSTEMS[name].title
     if one.verdict == EXPRESSIBLE:
-        return f"**{title} can do {o.name} in full.**"
+        return f"**{title} can be configured for {o.name}.**"
     if one.verdict == APPROXIMATE and not one.gives:
         return f"**{title} can do {o.name}, except:**"
     able = [j for j in sorted(answer.offered) if found[j][name].verdict == EXPRESSIBLE]
@@ -688,7 +665,7 @@ def support_text(answer: WhatIf, k: int, name: str) -> str:
     if near != best and best:
         said += f" Better within the limit: {named(answer.outcomes[best])}, {own_figures(answer, best)}."
     elif near and not best:
-        said += " Within the limit, nothing that it can do in full is better than fcfs beyond chance."
+        said += " Within the limit, nothing that it can be configured for is better than fcfs beyond chance."
     return f"**{title} cannot do {o.name}.** {said}".rstrip()
 
 
@@ -708,7 +685,7 @@ def export_text(answer: WhatIf) -> str:
     beside = beside_text(answer, k, first)
     approximate = "" if able and not beside else " --approximate"
     said = [f"Configuration: `batfill export-config {first} {words}{approximate}`.{beside}"]
-    said += [f"{listed(able)} can do it in full."] if able else []
+    said += [f"{listed(able)} can do all of it."] if able else []
     for name, one in mine.items():
         if one.verdict == APPROXIMATE:
             text = support_text(answer, k, name).removesuffix(":**")
@@ -820,7 +797,7 @@ def filled(text: str) -> str:
 
 def detail_lines(answer: WhatIf) -> list[str]:
     """All choices, the advice at each limit, and what the statistics rest on."""
-    width = max(*(len(outcome.name) for outcome in answer.outcomes), len(LOGGED)) + 2
+    width = max(len(outcome.name) for outcome in answer.outcomes) + 2
     lines = [f"{'':{width}}  {'mean wait':>12}  {'longest wait':>14}  slowdown  jobs longer  users longer"]
     for k in by_slowdown(answer):
         o, advised = answer.outcomes[k], k == answer.limit.advised and not answer.undecided
@@ -833,9 +810,9 @@ def detail_lines(answer: WhatIf) -> list[str]:
         )
     flagged = any(starves(answer, k) for k in by_slowdown(answer))
     marks = [
-        "* the advice" if not answer.undecided else "",
+        "* advised" if not answer.undecided else "",
         f"▲ over {STARVED:g} times fcfs's longest wait" if flagged else "",
-        f"longer: jobs by over {LONGER}; of the users with at least {FEWEST_JOBS} jobs, those whose mean wait is",
+        f"longer: jobs by over {LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much",
         "" if answer.outcomes[0].payers.users else "the log names no such users",
     ]
     lines.append(lines_of("; ".join(filter(None, marks))))
@@ -844,8 +821,8 @@ def detail_lines(answer: WhatIf) -> list[str]:
     said = [*notes(answer), spread_text(answer, answer.limit)]
     if not answer.undecided:
         if answer.limit.advised:
-            found = answer.bsld[0][answer.limit.advised]
-            said += [f"Against fcfs: slowdown {difference(found.value)}, {interval(found)}.", plan_text(answer)]
+            found = answer.gain(answer.limit.advised)
+            said += [f"Against fcfs: slowdown {difference(found.value)}, {interval(found)}."]
             said += [reaction_text(answer)]
         said += [export_text(answer)]
     if answer.logged is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.sums import mean_of
 from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
-from batfill.base.words import duration
+from batfill.base.words import things
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, who_pays, width_bins
 from batfill.model.options import OPTIONS, Options
 from batfill.model.pools import Pools, rejected, wanted
@@ -25,7 +24,7 @@ from batfill.replays.found import ReadingOptions
 from batfill.replays.replay import simulate
 from batfill.workloads.formats import read_once, source_of
 from batfill_pages.comparison import Comparison, Difference, of_jobs
-from batfill_pages.stats import BETTER, FEWEST_BLOCKS, UNCLEAR, decidable
+from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
 from batfill_site.advice import promise
 from batfill_site.advice.choices import (
     KILLS,
@@ -37,14 +36,13 @@ from batfill_site.advice.choices import (
     beyond,
     choices,
     configuration,
-    planned,
     shared_of,
 )
-from batfill_site.advice.payers import LIMITING, Cost, Payers, used_in_log
+from batfill_site.advice.payers import LIMITING, Cost, Payers, number_in_log, used_in_log
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.config.systems import SYSTEMS
 from batfill_site.fidelity import fidelity_of
-from batfill_site.score import LEAST_WAIT_S, ratio_text, score
+from batfill_site.score import Whose, score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,15 +64,11 @@ MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
-# If simulated and logged waits differ by more than the first factor, confidence is at most medium; by the second, low.
-APART, FAR_APART = 3.0, 10.0
 LOADS = (1.0, promise.BUSIER)  # over the log's, at which the promise of first tries is checked
-UNSEEN = 0.01  # of the logged waits: below, the replay does not show the site's waits; where nothing gains, below 0.1
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
 WAITS, SLOWDOWN = "waits", "slowdown"  # what the advice is chosen by, see `advised`
-ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE, LOGGED = (  # rows of the first table
+ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE = (  # rows of the first table
     *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "fcfs without limits"),
-    "in the log",
 )
 
 
@@ -111,8 +105,8 @@ class ChoiceFigures(NamedTuple):
 class Row(NamedTuple):
     """A row of the first table. Times in seconds."""
 
-    role: str  # ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE or LOGGED
-    choice: int | None  # the index of its outcome; None for the last two
+    role: str  # ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE or FREE
+    choice: int | None  # the index of its outcome; None for the last one
     mean_wait_s: float
     max_wait_s: float
     mean_bsld: float
@@ -160,17 +154,17 @@ class WhatIf(Keyed):
     settings: dict[str, Any]  # every option in force except those of the choices
     comparison: Comparison
     outcomes: list[ChoiceFigures]
-    bsld: list[dict[int, Paired]]  # [a][b]: b's mean minus a's; see `pairs_of`
+    bsld: dict[int, list[Paired | None]]  # [a][b]: b's mean minus a's; see `Comparison.against`
     groups: list[JobGroup]
     limits: list[Limit]  # those of LIMITS and the given one, ascending, and none
     given: int  # the index of the given limit
-    chains: list[list[int]]  # see `planned`
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
     fidelity: Fidelity  # how near simulated waits are to those in the log
     site: SiteLog  # what else the log says
     checks: tuple[Check, ...] = ()  # of the promise of first tries, at each of LOADS; () if not tried as they are
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
+    logged_whose: Whose | None = None  # the job with the longest wait in the log
     cost: Cost | None = None  # of the limits that the choices share, if any
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
@@ -192,44 +186,30 @@ class WhatIf(Keyed):
     @cached_property
     def unseen(self) -> str | None:
         """Why the replay says nothing about this site's waits; None if it does, or if that is not known."""
-        score, nothing = self.logged, not any(limit.advised for limit in self.limits)
-        if score is None or score.ratio is None or score.logged_mean_s < LEAST_WAIT_S:
-            return None
-        if score.ratio >= (1 / FAR_APART if nothing else UNSEEN):
-            return None
-        means = f"{duration(score.simulated_mean_s)} on average, and {duration(score.logged_mean_s)} in the log"
-        return f"the replay does not show this site's waits: they are {means}"
+        score = self.logged
+        return None if score is None or score.ratio is None else score.unlike()
 
     @cached_property
     def too_short(self) -> str | None:
         """Why the log is too short to decide; None if it is not."""
-        weeks = self.comparison.n_periods
-        if weeks < FEWEST_BLOCKS:
-            length = f"{weeks} weeks are" if weeks > 1 else "a week of submissions is"
-            return f"{length} too few, {FEWEST_BLOCKS} are needed"
-        first = [self.bsld[0][chain[0]] for chain in self.chains]
-        if not first or any(decidable(one, len(self.chains)) for one in first):
-            return None
-        left = max(one.blocks for one in first)
-        return f"{left} independent groups of weeks are too few for {len(first)} comparisons; give a longer log"
+        compared, over = [one for one in self.bsld[0] if one is not None], self.comparison
+        why = too_short(over.n_periods, over.n_blocks)  # which are days if weeks are few
+        return why or (undecided(compared, over.blocks) if compared else None)
 
     def confidence(self, limit: Limit) -> str | None:
         """In the gain of the choice advised under the limit over fcfs; None if there is none, or no telling."""
         if self.undecided or not limit.advised:
             return None
-        surely = self.bsld[0][limit.advised].corrected_p < HIGH_P and self.comparison.n_periods >= HIGH_WEEKS
+        surely = self.gain(limit.advised).corrected_p < HIGH_P and self.comparison.n_periods >= HIGH_WEEKS
         found = [HIGH if surely else MEDIUM, *(most for most, _ in self.doubts(limit))]
         return max(found, key=[HIGH, MEDIUM, LOW].index)
 
     def doubts(self, limit: Limit) -> list[tuple[str, str]]:
         """What caps the confidence in the choice advised under the limit: the most that it can be, and the reason."""
-        found = [(LOW, "it rests on invented requests")] if self.invented else []
-        score = self.logged
-        if score is not None and score.ratio is not None:
-            apart = max(score.ratio, 1 / score.ratio if score.ratio else math.inf)
-            if apart > APART:
-                most = LOW if apart > FAR_APART else MEDIUM
-                found.append((most, f"simulated waits are {ratio_text(score.ratio)} of the logged ones"))
+        found, gain = [(LOW, "it rests on invented requests")] * bool(self.invented), self.bsld[0][limit.advised]
+        if gain is not None:
+            name = self.outcomes[limit.advised].name
+            found += [(MEDIUM, why) for why in self.comparison.doubts({name: gain})]
         return [*found, *((MEDIUM, why) for why in self.promise_doubts(limit.advised))]
 
     @cached_property
@@ -239,8 +219,14 @@ class WhatIf(Keyed):
 
     @property
     def offered(self) -> list[int]:
-        """The choices that can be advised: those in the planned comparisons with fcfs, in their order."""
-        return list(itertools.chain(*self.chains))
+        """The choices that can be advised: those that the batch system given can do."""
+        return [k for k in range(1, len(self.outcomes)) if k not in self.withheld]
+
+    def gain(self, k: int) -> Paired:
+        """The comparison of a choice, not fcfs, with fcfs."""
+        found = self.bsld[0][k]
+        assert found is not None
+        return found
 
     def checks_of(self, k: int) -> tuple[Check, ...]:
         """The checks of the choice's promise, at the log's load first; none if it promises nothing."""
@@ -280,7 +266,7 @@ class WhatIf(Keyed):
         return self.best_seen if self.undecided else limit.advised
 
     def rows(self, limit: Limit, chosen: int | None = None) -> list[Row]:
-        """The first table: the advice under the limit, the best without kills, fcfs and the log; or a chosen one."""
+        """The first table, all simulated: the advice under the limit, the best without kills, fcfs; or a chosen one."""
         roles = {UNSURE if self.undecided else ADVICE: self.shown(limit), GENTLE: self.runner_up(limit), REFERENCE: 0}
         if chosen is not None:
             roles = {CHOSEN: chosen, REFERENCE: 0}
@@ -291,9 +277,6 @@ class WhatIf(Keyed):
                 found.append(Row(role, k, o.mean_wait_s, o.max_wait_s, o.mean_bsld, NEEDS[o.effort]))
         if (cost := self.cost) is not None:
             found.append(Row(FREE, None, cost.mean_wait_s, cost.max_wait_s, cost.mean_bsld, NEEDS[0]))
-        if (score := self.logged) is not None and self.logged_bsld is not None:
-            means = (score.logged_mean_s, score.logged_longest_s, self.logged_bsld)
-            found.append(Row(LOGGED, None, *means, "what the site ran"))
         return found
 
     def best_of(self, limit: Limit, offered: Sequence[int]) -> int:
@@ -307,12 +290,6 @@ class WhatIf(Keyed):
         min_gain = self.settings["min_gain"]
         able = (k for k in found if not k or gains(self.outcomes, self.bsld, 0, k, min_gain))
         return next(k for k in able if limit.allows(self.outcomes[k]) and outdoes(self.outcomes[k], least))
-
-    def stopped_by(self, k: int) -> int | None:
-        """The comparison before the choice's in its chain that failed, so that the choice is not tested; else None."""
-        chain = next((chain for chain in self.chains if k in chain), [])
-        before = itertools.takewhile(lambda j: j != k, chain)
-        return next((j for j in before if self.bsld[0][j].verdict == UNCLEAR), None)
 
     @property
     def invented(self) -> tuple[str, ...]:
@@ -358,6 +335,13 @@ class WhatIf(Keyed):
         """The name of the advised choice; None if this log cannot decide."""
         return None if self.undecided else self.advice.name
 
+    def logged_as_dict(self) -> dict[str, Any] | None:
+        """The logged waits, for JSON."""
+        if self.logged is None:
+            return None
+        whose = {} if self.logged_whose is None else self.logged_whose.as_dict()
+        return {**self.logged._asdict(), "mean_bsld": self.logged_bsld, **whose}
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON: times in seconds."""
 
@@ -395,13 +379,12 @@ class WhatIf(Keyed):
             "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
             "groups": [group_of(group) for group in self.groups],
             "limits": [] if self.undecided else [limit_of(limit) for limit in self.limits],
-            "comparisons": [[self.outcomes[k].name for k in chain] for chain in self.chains],
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
             "explained": self.fidelity.explained,
             "explained_ratio": self.fidelity.explained_ratio,
-            "logged": None if self.logged is None else {**self.logged._asdict(), "mean_bsld": self.logged_bsld},
+            "logged": self.logged_as_dict(),
             **dict.fromkeys(("promise", "promise_busier")),
             **{name: one.as_dict() for name, one in zip(("promise", "promise_busier"), self.checks, strict=False)},
             "cost": None if self.cost is None else self.cost.as_dict(),
@@ -410,7 +393,7 @@ class WhatIf(Keyed):
             "confidence": self.confidence(self.limit),
             "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
             "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
-            "gain": None if advised == 0 else self.bsld[0][advised].as_dict(),
+            "gain": None if advised == 0 else self.gain(advised).as_dict(),
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
             "engine": ENGINE,
@@ -483,7 +466,6 @@ def what_if(
         checks = tuple(promise.check(jobs, workload, advance, load=load) for load in loads)
         grade = fidelity_of(source)
         advance(1.0)
-    chains = planned(tried, thresholds_s, withheld)
     comparison = of_jobs(
         tuple(choice.name for choice in tried),
         jobs.submit_s,
@@ -494,7 +476,8 @@ def what_if(
         outcome_of(choice, bsld, schedule, schedules[0])
         for choice, bsld, schedule in zip(tried, comparison.bsld, schedules, strict=True)
     ]
-    pairs = pairs_of(comparison, seed, chains)
+    pairs = comparison.against(range(len(tried)), seed)
+    offered = [k for k in range(1, len(tried)) if k not in withheld]
     growths = (*sorted({*LIMITS, max_wait_growth}), None)
     settings = {
         "overrun": workload.overrun,
@@ -517,7 +500,8 @@ def what_if(
         for by, name, rows in groups_of(jobs, size)
         if rows.any()
     ]
-    logged, logged_bsld = logged_figures(unlimited, tau_s) if grade.plain is not None else (None, None)
+    known = grade.plain is not None
+    logged, logged_bsld, whose = logged_figures(unlimited, tau_s) if known else (None, None, None)
     answer = WhatIf(
         workload,
         settings,
@@ -525,45 +509,55 @@ def what_if(
         outcomes,
         pairs,
         groups,
-        [limit_of(growth, outcomes, pairs, chains, min_gain, advise_by) for growth in growths],
+        [limit_of(growth, outcomes, pairs, offered, min_gain, advise_by) for growth in growths],
         growths.index(max_wait_growth),
-        chains,
         withheld,
         grade,
         SiteLog.of(source, len(workload.jobs) - len(fitting), Options.of(tried[0].options).fields),
         checks=checks,
         logged=logged,
         logged_bsld=logged_bsld,
+        logged_whose=whose,
         cost=cost_of(stated(limits), fitting, schedules[0], unlimited, tau_s, seed) if limits else None,
     )
     reaction = None if answer.undecided else reaction_of(answer, jobs, tau_s)
     return answer if reaction is None else replace(answer, reaction=reaction)
 
 
+def too_short(weeks: int, days: int) -> str | None:
+    """Why a log with jobs in so many weeks and days is too short for an answer about others; None if it is not."""
+    if weeks >= FEWEST_BLOCKS:
+        return None
+    number, unit = (days, "day") if weeks == 1 else (weeks, "week")
+    few = f"{things(number, unit)} {'are' if number > 1 else 'is'} too few, another {unit} may differ"
+    return f"{few}: it takes {FEWEST_BLOCKS} weeks"
+
+
 def limit_of(
     growth: float | None,
     outcomes: Sequence[ChoiceFigures],
-    pairs: Sequence[Mapping[int, Paired]],
-    chains: Sequence[Sequence[int]],
+    pairs: Mapping[int, Sequence[Paired | None]],
+    offered: Sequence[int],
     min_gain: float,
     by: str,
 ) -> Limit:
-    """The limit, and the advice under it among the choices in the chains; see `advised`."""
+    """The limit, and the advice under it among the choices offered; see `advised`."""
     longest_s = math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s
-    offered = sorted(itertools.chain(*chains))
     taken, equals = advised(outcomes, pairs, longest_s, min_gain, offered, by)
     by_slowdown, _ = advised(outcomes, pairs, longest_s, min_gain, offered, SLOWDOWN)
     return Limit(growth, longest_s, taken, equals, by_slowdown)
 
 
-def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float] | tuple[None, None]:
-    """The score of this schedule against the waits of its jobs in the log, and their mean bounded slowdown there."""
+def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float, Whose] | tuple[None, None, None]:
+    """The score of this schedule, its jobs' mean bounded slowdown in the log, and whose wait was the longest there."""
     jobs, waited_s = first.jobs, first.jobs.waited_s
     if waited_s is None or np.isnan(waited_s).all():
-        return None, None
-    known = ~np.isnan(waited_s)
-    bsld = bounded_slowdown(waited_s[known], first.runtime_s[known], tau_s)
-    return score(jobs.submit_s[known], waited_s[known], first.wait_s[known]), mean_of(bsld)
+        return None, None, None
+    known, most = ~np.isnan(waited_s), int(np.nanargmax(waited_s))
+    bsld = mean_of(bounded_slowdown(waited_s[known], first.runtime_s[known], tau_s))
+    user = int(jobs.user[most])
+    whose = Whose(number_in_log(jobs.ids[most]), user if user >= 0 else None)
+    return score(jobs.submit_s[known], waited_s[known], first.wait_s[known]), bsld, whose
 
 
 def cost_of(
@@ -621,38 +615,23 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
     )
 
 
-def pairs_of(comparison: Comparison, seed: int, chains: list[list[int]]) -> list[dict[int, Paired]]:
-    """The differences of bounded slowdown of every choice, [b], from every other, [a], over the same jobs.
-
-    Those from the first choice in the planned chains answer one question, whether any is better, and are corrected for
-    it, as are their intervals. The others decide which of two is simpler to take: each stands for itself.
-    """
-    family = list(itertools.chain(*chains))
-    places = [[family.index(k) for k in chain] for chain in chains]
-    found = []
-    for a, mine in enumerate(comparison.bsld):
-        columns = {b: other - mine for b, other in enumerate(comparison.bsld) if b != a}
-        alone = [b for b in columns if a or b not in family]
-        found.append({b: comparison.paired([columns[b]], seed)[0] for b in alone})
-        if a == 0 and family:
-            every = comparison.paired([columns[b] for b in family], seed, chains=places, together=True)
-            found[0] |= dict(zip(family, every, strict=True))
-    return found
-
-
 def gains(
-    outcomes: Sequence[ChoiceFigures], pairs: Sequence[Mapping[int, Paired]], old: int, new: int, min_gain: float
+    outcomes: Sequence[ChoiceFigures],
+    pairs: Mapping[int, Sequence[Paired | None]],
+    old: int,
+    new: int,
+    min_gain: float,
 ) -> bool:
     """Whether the new choice's mean bsld is lower by at least the smallest gain, and beyond chance."""
-    if new == old:
-        return False
     difference = pairs[old][new]
+    if difference is None:
+        return False
     return difference.verdict == BETTER and -difference.value >= min_gain * outcomes[old].mean_bsld
 
 
 def advised(
     outcomes: Sequence[ChoiceFigures],
-    pairs: Sequence[Mapping[int, Paired]],
+    pairs: Mapping[int, Sequence[Paired | None]],
     longest_s: float,
     min_gain: float,
     offered: Sequence[int],
@@ -711,4 +690,4 @@ def group_of(
     waits = comparison.wait_s[:, rows]
     part = of_jobs(comparison.names, submit_s[rows], comparison.bsld[:, rows], waits)
     mean, longest = float(comparison.wait_s[0][rows].mean()), waits.max(axis=1).tolist()
-    return JobGroup(by, name, int(rows.sum()), mean, longest, part.differences(seed, together=True))
+    return JobGroup(by, name, int(rows.sum()), mean, longest, part.differences(seed))

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from batfill.base.files import json_text
 from batfill.base.tables import Keyed, data_frame, text_html
 from batfill.base.version import __version__
 from batfill.base.words import columns, things
-from batfill.model.jobs import Clock
+from batfill.model.jobs import DAY_S, Clock
 from batfill_pages.comparison import FEWEST_JOBS
 from batfill_pages.words import count, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.payers import Changed
 from batfill_site.advice.text import COLUMNS, LONGER, MINUS, NB, filled, first_upper, percent, users_text
-from batfill_site.advice.what_if import LOGGED
-from batfill_site.score import LEAST_WAIT_S, Score, ratio_text
-from batfill_site.slurm.ensemble import USER, Difference, Figure
+from batfill_site.advice.what_if import too_short
+from batfill_site.score import Score, Whose, ratio_text
+from batfill_site.slurm.ensemble import OTHERS, USER, Difference, Figure
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
 if TYPE_CHECKING:
@@ -30,9 +33,9 @@ NO_CHANGE = dict.fromkeys(("more", "more_low", "more_high", "noise", "beyond_noi
 NOISE = "Slurm's own noise"
 HEAD = ("", "mean wait", "change", "longest", "slowdown")
 MOST_NOTES = 2  # on the first screen
-# The model does not show a site's waits if they correlate less with the log's (two runs of one Slurm have about 0.9, a
-# pool of processors 0.2), or if the log's mean is outside its runs and by this factor from their mean.
-LEAST_CORRELATION, FAR = 0.5, 1.5
+# For `Score.unlike`: two runs of one Slurm have a rank correlation of about 0.9. The factor is for a log's mean that is
+# outside the runs.
+LEAST_RANK, FAR = 0.5, 1.5
 
 
 class Outcome(NamedTuple):
@@ -73,6 +76,7 @@ class Logged(NamedTuple):
 
     score: Score  # of the means over the runs
     bsld: float
+    whose: Whose  # the longest wait is
     lowest_s: float  # the mean wait in the run where it is lowest,
     highest_s: float  # and where it is highest
 
@@ -82,13 +86,14 @@ class Logged(NamedTuple):
         return self.lowest_s <= self.score.logged_mean_s <= self.highest_s
 
     @property
-    def unlike(self) -> bool:
-        """Whether the model does not show this site's waits."""
-        found = self.score
-        if max(found.logged_mean_s, found.simulated_mean_s) < LEAST_WAIT_S:
-            return False
-        far = not self.within and (found.ratio is None or not 1 / FAR <= found.ratio <= FAR)
-        return far or (found.correlation is not None and found.correlation < LEAST_CORRELATION)
+    def unlike(self) -> str | None:
+        """Why the model does not show this site's waits; None if it may."""
+        return self.score.unlike(math.inf if self.within else FAR, LEAST_RANK)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        own = {"bsld": self.bsld, "lowest_s": self.lowest_s, "highest_s": self.highest_s}
+        return {"score": self.score._asdict(), **own, **self.whose.as_dict()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,6 +118,14 @@ class SlurmWhatIf(Keyed):
     def all(self) -> list[Outcome]:
         """The outcome of all jobs under each configuration."""
         return self.groups[0].outcomes
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Reasons not to trust the answer, a sentence each: waits not shown, too short a log."""
+        days = (self.jobs.submit_s - self.jobs.submit_s[0]) // DAY_S
+        short = too_short(len(np.unique(days // 7)), len(np.unique(days)))
+        unlike = self.logged.unlike if self.logged is not None else None
+        return tuple(filter(None, (unlike, short)))
 
     @property
     def best(self) -> int:
@@ -152,13 +165,15 @@ class SlurmWhatIf(Keyed):
             "configurations": list(names),
             "groups": self.rows(),
             "payers": {
-                name: {who: None if one is None else one._asdict() for who, one in each._asdict().items()}
-                for name, each in zip(names[1:], self.payers, strict=True)
+                name: {who: None if one is None else one._asdict() for who, one in self.payers[k - 1]._asdict().items()}
+                | {end: {one.by: one.name for one, _ in most} for end, most in ends_of(self, k).items()}
+                for k, name in enumerate(names[1:], 1)
             },
             "pairs": [{"from": names[a], "to": names[b], **self.pair(a, b).as_dict()} for a, b in pairs],
             "assumed": self.assumed,
-            "trusted": self.logged is None or not self.logged.unlike,
-            "logged": None if self.logged is None else self.logged._asdict() | {"score": self.logged.score._asdict()},
+            "trusted": not self.cautions,
+            "cautions": list(self.cautions),
+            "logged": None if self.logged is None else self.logged.as_dict(),
             "engine": ENGINE,
             "version": __version__,
         }
@@ -222,15 +237,15 @@ def change(more: Difference | None) -> str:
 
 
 def headline(answer: SlurmWhatIf) -> str:
-    """What the best change does to the mean wait, behind a warning if the model does not show the site's waits."""
+    """What the best change does to the mean wait, behind a warning if the model or the log does not decide that."""
     best, several = answer.best, len(answer.names) > 2
     more, stuck = answer.all[best].wait_s.more, answer.never[best] > answer.never[0]
     good = more is not None and more.beyond and more.value < 0 and not stuck
     said = f"no change shortens the mean wait beyond {NOISE}"
     if good or not several:
         said = verdict(answer, best)
-    if answer.logged is not None and answer.logged.unlike and not stuck:
-        return f"Do not trust this: the model does not show this site's waits. In it, {said}"
+    if answer.cautions and not stuck:
+        return f"Cannot tell: {answer.cautions[0].partition(':')[0]}. Simulated, {said}"
     return first_upper(said)
 
 
@@ -258,12 +273,8 @@ def cautions(answer: SlurmWhatIf) -> dict[str, str]:
 
 
 def table_rows(answer: SlurmWhatIf) -> list[tuple[str, ...]]:
-    """The first table, whose columns are `HEAD`: the configurations, and the log."""
-    rows = [(name, *figures(one)) for name, one in zip(answer.names, answer.all, strict=True)]
-    if (log := answer.logged) is not None:
-        longest = rounded(log.score.logged_longest_s)
-        rows.append((LOGGED, rounded(log.score.logged_mean_s), "", longest, slowdown(log.bsld)))
-    return rows
+    """The first table, whose columns are `HEAD`: the configurations."""
+    return [(name, *figures(one)) for name, one in zip(answer.names, answer.all, strict=True)]
 
 
 def figures(one: Outcome) -> tuple[str, ...]:
@@ -291,14 +302,26 @@ def brief(answer: SlurmWhatIf, k: int) -> dict[str, str]:
     return {name: text for name, text in found.items() if text and name not in cautions(answer)}
 
 
+def ends_of(answer: SlurmWhatIf, k: int) -> dict[str, list[tuple[Group, Difference]]]:
+    """Who gains and who loses most under a change, beyond noise: a group of jobs and a user each, if there are any."""
+    found: dict[str, list[tuple[Group, Difference]]] = {"gain_most": [], "lose_most": []}
+    changed = [(one, more) for one in answer.groups[1:] if (more := one.outcomes[k].wait_s.more) and more.beyond]
+    for of_user in (False, True):
+        those = [(one, more) for one, more in changed if (one.by == USER) is of_user and one.name != OTHERS]
+        for name, sign in zip(found, (-1, 1), strict=True):
+            most = max(those, key=lambda each: sign * each[1].value, default=None)
+            found[name] += [most] if most and sign * most[1].value > 0 else []
+    return found
+
+
 def groups_text(answer: SlurmWhatIf, k: int) -> str:
-    """The groups of jobs, and the users, whose mean wait shrinks and grows most; "" if there are none."""
-    sure = [one for one in answer.groups[1:] if (more := one.outcomes[k].wait_s.more) is not None and more.beyond]
-    sure.sort(key=lambda one: float(one.outcomes[k].wait_s.more.value))  # type: ignore[union-attr]  # none is None
-    users, others = ([one for one in sure if (one.by == USER) is user] for user in (True, False))
-    most = [one for some in (others, users) for one in [*some[:1], *some[1:][-1:]]]
-    said = "; ".join(f"{one.by} {one.name}: {change(one.outcomes[k].wait_s.more)}" for one in most)
-    return f"{said or 'none changes beyond noise'}." if answer.groups[1:] else ""
+    """Which group of jobs and which user gain and lose most; "" if there are none."""
+    said = [
+        f"{name.replace('_', ' ')}: {', '.join(f'{one.by} {one.name} ({change(more)})' for one, more in most)}"
+        for name, most in ends_of(answer, k).items()
+        if most
+    ]
+    return f"{'; '.join(said) or 'none changes beyond noise'}." if answer.groups[1:] else ""
 
 
 def pays_text(answer: SlurmWhatIf, payers: Payers) -> str:
@@ -325,11 +348,12 @@ def real_text(answer: SlurmWhatIf) -> str:
     found = answer.logged
     if found is None:
         return "the log has none to compare."
-    low, high, rho = rounded(found.lowest_s), rounded(found.highest_s), found.score.correlation
-    said = f"the log's mean is {rounded(found.score.logged_mean_s)}, that of the model's runs {low} to {high}"
+    low, high, rho = rounded(found.lowest_s), rounded(found.highest_s), found.score.rank_correlation
+    longest = f"longest {rounded(found.score.logged_longest_s)}, {found.whose}"
+    said = f"mean {rounded(found.score.logged_mean_s)} in the log ({longest}), {low} to {high} in the model's runs"
     if not found.within and not found.unlike:
         said += f" ({ratio_text(found.score.ratio)} of it): compare configurations, do not expect these durations"
-    return f"{said}{'' if rho is None else f'; correlation {ratio_text(rho)}'}."
+    return f"{said}{'' if rho is None else f'; rank correlation {ratio_text(rho)}'}."
 
 
 def log_text(answer: SlurmWhatIf) -> str:
@@ -337,7 +361,7 @@ def log_text(answer: SlurmWhatIf) -> str:
     nodes, runs = answer.site.nodes, answer.settings["runs"]
     dates = submission_dates(answer.jobs.submit_s, Clock(0, UTC)).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
     size = f"{count(len(answer.jobs))} jobs on {things(len(nodes), 'node')} ({count(answer.site.cpus)} CPUs)"
-    return f"{size}, {dates}; means of {runs} runs, ± 95 %"
+    return f"{size}, {dates}; means of {runs} runs (±{NB}95{NB}%: Slurm's cycles alone)"
 
 
 # The terminal

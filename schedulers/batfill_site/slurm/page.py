@@ -22,8 +22,9 @@ LEAST_S = 1.0  # a change that has a bar
 RULE = (
     "Two runs of one configuration of Slurm differ, so each is run {} times here, with cycles at other dates. A figure "
     "is the mean over the runs, ± half of its 95 % interval. A difference is within Slurm's own noise, and stands in "
-    "brackets, if its interval holds 0, or if two runs of one configuration differ by more on average. Each interval "
-    "is for its comparison alone. Waits count from a job's eligibility. Users do not react to a change."
+    "brackets, if its interval holds 0, or if two runs of one configuration differ by more on average. An interval "
+    "says nothing of the jobs of another day, and is for its comparison alone. Waits count from a job's eligibility. "
+    "Users do not react to a change."
 )
 
 
@@ -84,13 +85,12 @@ def gains_panel(answer: SlurmWhatIf, k: int) -> str:
 
 
 def choices_table(answer: SlurmWhatIf, shown: int) -> str:
-    """All configurations, and the log."""
-    rows, choices = [], len(answer.names)
-    for k, (name, *figures) in enumerate(say.table_rows(answer)):
-        first = shared.pick(escape(name).replace("=", "=<wbr>")) if k < choices else name
-        rows.append((first, *map(shared.marked, figures)))
-    marks = [f"data-pick={k}{' class=chosen' * (k == shown)}" for k in range(choices)]
-    marks += ["class=reference"] * (len(rows) - choices)
+    """All configurations."""
+    rows = [
+        (shared.pick(escape(name).replace("=", "=<wbr>")), *map(shared.marked, figures))
+        for name, *figures in say.table_rows(answer)
+    ]
+    marks = [f"data-pick={k}{' class=chosen' * (k == shown)}" for k in range(len(rows))]
     head = ("Configuration", *(each.capitalize() for each in say.HEAD[1:]))
     return f'<div id="choices">{table(head, rows, marks=marks)}</div>'
 

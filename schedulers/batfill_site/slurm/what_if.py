@@ -20,7 +20,7 @@ from batfill.base.sums import mean_of
 from batfill.model.metrics import TAU_S, bounded_slowdown
 from batfill.model.values import number_from, seed_of, tau_of
 from batfill_site.advice.payers import Changed
-from batfill_site.score import score
+from batfill_site.score import Whose, score
 from batfill_site.slurm.accounts import ASSOCIATION_ROWS, QOS_ROWS, column, with_texts
 from batfill_site.slurm.answer import Group, Logged, Outcome, Payers, SlurmWhatIf
 from batfill_site.slurm.arrays import possible
@@ -185,7 +185,9 @@ def logged_of(jobs: SlurmJobs, wait_s: Floats, tau_s: float) -> Logged | None:
     waited_s = np.maximum(jobs.started_s - jobs.eligible_s, 0.0)[known]
     means = [mean_of(row) for row in wait_s[:, known]]
     found = score(jobs.submit_s[known], waited_s, wait_s[:, known].mean(axis=0))
-    return Logged(found, mean_of(bounded_slowdown(waited_s, jobs.run_s[known], tau_s)), min(means), max(means))
+    most = np.flatnonzero(known)[int(np.argmax(waited_s))]
+    whose = Whose(jobs.ids[most], jobs.user[most] or None)
+    return Logged(found, mean_of(bounded_slowdown(waited_s, jobs.run_s[known], tau_s)), whose, min(means), max(means))
 
 
 # Changes of a site.

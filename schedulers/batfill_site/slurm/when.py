@@ -191,7 +191,7 @@ class SlurmEstimates(Estimates):
         on = f"calibrated on {self.calibrated_on:,} starts"
         if not self.is_calibrated:
             on = "not calibrated (too few past starts), so how many starts they hold is unknown; give --past"
-        return f"the site's Slurm as configured; {self.forks} forks of the model, seed {self.seed}; intervals {on}."
+        return f"the site's Slurm as configured; {self.forks} simulated futures; intervals {on}."
 
     def about(self) -> dict[str, Any]:
         """As for one pool, without the options of its scheduler."""

@@ -211,7 +211,7 @@ class Estimates(ReadOnly, KeptRows):
             why = "first starts of tries are not known" if self.state.options.kills else why
             on = f"not calibrated ({why}), so how many starts they hold is unknown"
         on += "; add the jobs that have ended" * (self.at_site and not self.is_calibrated)
-        made = f"{self.state.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
+        made = f"{self.state.options.as_text()}; {self.forks} simulated futures; intervals {on}"
         lacks = "partitions, GPUs, priorities, limits and outages" if self.at_site else "outages and limits"
         return f"{made}. These are starts of a replay: what it does not know, as {lacks}, moves real ones."
 

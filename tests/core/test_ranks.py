@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from studies.ranks import rank_correlation, ranks
+from batfill.base.sums import rank_correlation, ranks
 
 
 def test_the_rank_correlation_of_equal_values_is_unknown():
-    assert np.isnan(rank_correlation([1, 2, 3], [4, 4, 4]))
+    assert np.isnan(rank_correlation(np.array([1, 2, 3]), np.array([4, 4, 4])))
 
 
 @pytest.mark.parametrize("seed", range(20))
