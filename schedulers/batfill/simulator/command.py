@@ -130,7 +130,6 @@ def simulate_batsim(options: BatsimOptions) -> None:
             energy=energy,
             on_remark=say,
             events=events,
-            split_events=options.split_events,
         )
         try:
             simulation.run()
@@ -174,8 +173,6 @@ def _say_inputs(
                 f"{name}: profile {timeless!r} has a delay of 0, with which Batsim 4.2 aborts; here its jobs end as "
                 "they start"
             )
-    if options.split_events is not None:
-        say(f"the events of one date are split at random, seed {options.split_events}")
 
 
 def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> Platform:

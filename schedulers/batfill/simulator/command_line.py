@@ -93,11 +93,6 @@ OPTIONS = {
             f"[{DEFAULT_TIMEOUT_S:g}, or ${TIMEOUT_VARIABLE}]; not an option of Batsim", type=float,
         ),
         option(
-            "45", "--split-events SEED",
-            "send the events of one date in several messages, split at random by this seed, as Batsim does on "
-            "platforms with finite bandwidths [one message]; not an option of Batsim",
-        ),
-        option(
             "45", "--protocol 4|5",
             "the version of Batsim, whose options, messages and files these are [that whose command line it is]; not "
             "an option of Batsim",
@@ -256,7 +251,6 @@ class BatsimOptions:
     dump_execution_context: bool
     scheduler: bool
     sched_timeout_s: float
-    split_events: int | None  # seed; None for whole instants
     protocol: int = 4
     init_text: str = ""  # of Batsim 5, for the scheduler
     arguments: tuple[str, ...] = ()  # the command line, which Batsim 5 sends to the scheduler
@@ -333,7 +327,6 @@ def parse_arguments(arguments: Sequence[str], version: int = 4) -> BatsimOptions
         dump_execution_context=given.dump_execution_context,
         scheduler=is_5 or not given.no_sched,
         sched_timeout_s=timeout_of(given.sched_timeout),
-        split_events=seed_of(given.split_events),
         protocol=version,
         init_text=text if is_5 else "",
         arguments=("batsim", *arguments) if is_5 else (),
@@ -474,15 +467,6 @@ def _roles(given: Sequence[str]) -> dict[str, str]:
             raise ArgumentsError(f"--add-role-to-hosts: {text!r} is not of the form host1,host2:role")
         roles.update(dict.fromkeys(hosts.split(","), role))
     return roles
-
-
-def seed_of(given: str | None) -> int | None:
-    """The seed of the random order of split events; None if they are not split."""
-    if given is None:
-        return None
-    if not (given.isascii() and given.isdigit()):
-        raise ArgumentsError(f"--split-events: {given!r} is not an integer >= 0; give the seed of the order")
-    return int(given)
 
 
 def timeout_of(given: float | None) -> float:

@@ -8,9 +8,7 @@ at random, which is what Batsim does on platforms with finite bandwidths.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict, deque
 from dataclasses import dataclass
-from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +66,6 @@ class Simulation:
         on_remark: called with a line on what the scheduler does without effect.
         events: external events in time order; None if there is no such input, and then the scheduler gets no
             notification of its end.
-        split_events: seed of the random order in which the events of one date are spread over several messages; None
-            for whole instants.
     """
 
     def __init__(
@@ -85,7 +81,6 @@ class Simulation:
         energy: EnergyMeter | None = None,
         on_remark: Callable[[str], None] = lambda line: None,
         events: list[ExternalEvent] | None = None,
-        split_events: int | None = None,
     ) -> None:
         self.now = 0.0
         self.messages_sent = 0
@@ -110,7 +105,6 @@ class Simulation:
         self._platform = platform
         self._paths = {name: str(document.path.absolute()) for name, document in workloads.items()}
         self._exchange = exchange
-        self._split = None if split_events is None else Random(split_events)
         self._on_job_end = on_job_end
         self._on_machine_states = on_machine_states
         self._energy = energy
@@ -202,36 +196,7 @@ class Simulation:
             entry = heapq.heappop(queue)
             if not _is_void(entry):
                 batch.append(entry)
-        return self._part_of(batch, self._split) if self._split is not None and len(batch) > 1 else batch
-
-    def _part_of(self, batch: list[HeapEntry], random: Random) -> list[HeapEntry]:
-        """At least one of these events of one date, at random and in a random order; the others stay in the queue.
-
-        What one process of Batsim causes keeps its order: static submissions, then their end; external events, then
-        their end.
-        """
-        if batch[0][1] == DECISION:
-            return batch
-        streams: defaultdict[tuple[int, int], deque[HeapEntry]] = defaultdict(deque)
-        for entry in batch:
-            _, kind, sequence, subject = entry
-            if kind == NOTICE:
-                kind = SUBMISSION if subject == self._wire.no_more_jobs else EXTERNAL
-            alone = kind not in (SUBMISSION, EXTERNAL)
-            streams[kind, sequence if alone else 0].append(entry)
-        part = [entry for entry in batch if entry[1] == READY]
-        for entry in part:
-            del streams[READY, entry[2]]
-        left = list(streams.values())
-        for _ in range(random.randint(1, len(batch) - len(part)) if left else 0):
-            stream = random.choice(left)
-            part.append(stream.popleft())
-            if not stream:
-                left.remove(stream)
-        for stream in left:
-            for entry in stream:
-                heapq.heappush(self._queue, entry)
-        return part
+        return batch
 
     # The effects of decisions. One that would make Batsim abort raises WorkloadError with the reason; `_obey` adds the
     # date.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -66,7 +66,6 @@ HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, a
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 LOADS = (1.0, promise.BUSIER)  # over the log's, at which the promise of first tries is checked
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
-WAITS, SLOWDOWN = "waits", "slowdown"  # what the advice is chosen by, see `advised`
 ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE = (  # rows of the first table
     *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "fcfs without limits"),
 )
@@ -281,8 +280,8 @@ class WhatIf(Keyed):
 
     def best_of(self, limit: Limit, offered: Sequence[int]) -> int:
         """The choice that is advised under the limit if only these are offered."""
-        least, by = self.settings["min_gain"], self.settings["advise_by"]
-        return advised(self.outcomes, self.bsld, limit.longest_s, least, offered, by)[0]
+        least = self.settings["min_gain"]
+        return advised(self.outcomes, self.bsld, limit.longest_s, least, offered)[0]
 
     def outdoing(self, limit: Limit) -> int:
         """The choice because of which the one with the least slowdown is out: the advice, if that is one."""
@@ -413,7 +412,6 @@ def what_if(
     small_first: bool = True,
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
-    advise_by: Literal["waits", "slowdown"] = "waits",
     system: str | None = None,
     tau_s: float = TAU_S,
     seed: int = 0,
@@ -427,8 +425,6 @@ def what_if(
         small_first: whether to include choices that put small jobs first.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
-        advise_by: slowdown: the least decides, see `advised`; waits: unless a choice that asks less of a site has the
-            shorter mean wait and no longer a longest one.
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
@@ -444,8 +440,6 @@ def what_if(
     seed_of("seed", seed)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
-    if advise_by not in (WAITS, SLOWDOWN):
-        raise BatfillError(f"option advise-by: {advise_by!r} is none of {WAITS}, {SLOWDOWN}; choose one")
     shared = shared_of(options, SHARED)
     tried = choices(thresholds_s, small_first, shared)
     withheld = beyond(system, tried)
@@ -490,7 +484,6 @@ def what_if(
         },
         "max_wait_growth": max_wait_growth,
         "min_gain": min_gain,
-        "advise_by": advise_by,
         "system": system,
         "tau_s": tau_s,
         "seed": seed,
@@ -509,7 +502,7 @@ def what_if(
         outcomes,
         pairs,
         groups,
-        [limit_of(growth, outcomes, pairs, offered, min_gain, advise_by) for growth in growths],
+        [limit_of(growth, outcomes, pairs, offered, min_gain) for growth in growths],
         growths.index(max_wait_growth),
         withheld,
         grade,
@@ -539,12 +532,11 @@ def limit_of(
     pairs: Mapping[int, Sequence[Paired | None]],
     offered: Sequence[int],
     min_gain: float,
-    by: str,
 ) -> Limit:
     """The limit, and the advice under it among the choices offered; see `advised`."""
     longest_s = math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s
-    taken, equals = advised(outcomes, pairs, longest_s, min_gain, offered, by)
-    by_slowdown, _ = advised(outcomes, pairs, longest_s, min_gain, offered, SLOWDOWN)
+    taken, equals = advised(outcomes, pairs, longest_s, min_gain, offered)
+    by_slowdown, _ = advised(outcomes, pairs, longest_s, min_gain, offered, by_waits=False)
     return Limit(growth, longest_s, taken, equals, by_slowdown)
 
 
@@ -635,7 +627,7 @@ def advised(
     longest_s: float,
     min_gain: float,
     offered: Sequence[int],
-    by: str = WAITS,
+    by_waits: bool = True,
 ) -> tuple[int, tuple[int, ...]]:
     """The index of the advised choice, and the others that cannot be told from it; 0, fcfs, if none gains.
 
@@ -648,7 +640,7 @@ def advised(
     longest one.
     """
     able = [k for k in offered if outcomes[k].max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
-    if by == WAITS:
+    if by_waits:
         able = [k for k in able if not any(outdoes(outcomes[j], outcomes[k]) for j in (0, *able))]
     if not able:
         return 0, ()
