@@ -23,7 +23,7 @@ from batfill.runner.experiment import workload_jobs
 from batfill.runner.pair import Watch, state_text
 from batfill.runner.sessions import Command, Lifeline, end, is_listening, last_line_of, living, send
 from batfill.simulator.display import SimulationState
-from batfill.workloads.convert import rewrite_for_batsim_5
+from batfill.workloads.convert import convert
 
 
 def command_of(batcmd, **env):
@@ -252,7 +252,7 @@ def test_a_workload_says_the_same_in_the_form_of_either_version(tmp_path):
         unknown |= {"requested_time": -1, "user_id": k}
     old, new = tmp_path / "4.json", tmp_path / "5.json"
     old.write_text(json.dumps({"description": made_with, "nb_res": 2, "jobs": jobs, "profiles": profiles}))
-    rewrite_for_batsim_5(old, new, workload="w0")
+    convert(old, new, version=5, overrun="kill", unrequested="runtime")
     said, again = workload_jobs([old]), workload_jobs([new])
     assert said.jobs == again.jobs
     assert said.profile_types == again.profile_types == {"delay", "composed"}

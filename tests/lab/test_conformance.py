@@ -22,7 +22,7 @@ from batfill.live.agent import Agent
 from batfill.live.conversation4 import Conversation4
 from batfill.simulator.scheduler_link import scheduler_link
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from batfill.workloads.batsim_json import load_document
 from batfill_lab.conformance import Observed, Verdict, known_schedules, observe, write_inputs
 from batfill_lab.conformance.cases import CASES
@@ -125,7 +125,7 @@ def records(document, exchange, **settings):
     ended = []
     platform = read_platform(ROOT / "platforms" / ("kth-sp2.xml" if document.nb_res == 100 else "sample.xml"))
     settings = SimulationSettings(**settings)
-    Simulation(platform, {"w0": document}, exchange, settings=settings, wire=Wire4(), on_job_end=ended.append).run()
+    Simulation(platform, {"w0": document}, exchange, settings=settings, on_job_end=ended.append).run()
     return ended
 
 

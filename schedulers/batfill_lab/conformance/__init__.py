@@ -21,7 +21,7 @@ from batfill.batsim_files.external_events import read_events
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.model.schedule import KILLED, REJECTED
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from batfill.workloads.batsim_json import load_document
 from batfill_lab.conformance.cases import CASES
 from batfill_lab.conformance.variants import CANDIDATES, VARIANTS, WAITING_VARIANTS, Reference
@@ -88,7 +88,7 @@ def observe(case: Case, folder: Path, exchange: Callable[[bytes], bytes]) -> Obs
     """
     events = None
     if case.events:
-        events = read_events([folder / EVENTS_FILE], 4, case.hosts)
+        events = read_events([folder / EVENTS_FILE], case.hosts)
     ended: list[JobRecord] = []
     idle = 0  # messages since an event other than a call was to come, or the date advanced
     last_s = 0.0
@@ -121,7 +121,6 @@ def observe(case: Case, folder: Path, exchange: Callable[[bytes], bytes]) -> Obs
         {"w0": load_document(folder / WORKLOAD_FILE)},
         patiently,
         settings=SimulationSettings(dynamic_jobs=case.registers),
-        wire=Wire4(),
         on_job_end=ended.append,
         events=events,
     )
