@@ -122,7 +122,7 @@ def test_an_option_that_the_preset_does_not_serve_is_refused_as_without_it():
     assert "--seed: no forest is trained" in refusal("replay", SAMPLE, "--preset", "first-tries", "--seed", "3")
     assert "first-tries" in refusal("replay", SAMPLE, "--preset", "last-tries")
     line = refusal("replay", SAMPLE, "--preset", "first-tries", "--predict", "easy++")
-    assert "--predict: small jobs take their requests; add --small none, or leave it out" in line
+    assert "--predict: small jobs take their requests; add small none, or leave it out" in line
 
 
 def test_nothing_is_learned_so_no_library_of_learning_is_loaded():

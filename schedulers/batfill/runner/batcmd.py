@@ -308,10 +308,11 @@ def check_command(setting: Setting, context: ExecutionContext, command: Simulato
     if not context.external_scheduler and setting.descriptor.schedcmd.strip():
         raise BatfillError(f"{batcmd} runs without a scheduler and schedcmd starts one; empty it or drop {drop}")
     listened = expanded(setting.descriptor.schedcmd, setting.env)
-    if context.port_here and ENDPOINT.search(listened) and not re.search(rf"\b{context.port_here}\b", listened):
+    named = ENDPOINT.search(listened)
+    if context.port_here and named and not re.search(rf"\b{context.port_here}\b", listened):
         raise BatfillError(
-            f"{setting.path}: schedcmd names {ENDPOINT.search(listened)[0]}, and batcmd connects to "
-            f"{context.endpoint}; write one port in both"
+            f"{setting.path}: schedcmd names {named[0]}, and batcmd connects to {context.endpoint}; write one port in "
+            "both"
         )
     if not Path(context.export_prefix).absolute().is_relative_to(setting.output_dir.absolute()):
         setting.notes.append(f"{batcmd} writes to {context.export_prefix}, which is not in the output-dir")
