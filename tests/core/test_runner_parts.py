@@ -41,7 +41,7 @@ def command_of(batcmd, **env):
         ("batsim -p p -w a b '' -r h storage --workload=c d -e out/ -s e ''", "batsim", ["a", "b", "c", "d"], "p"),
         ("batsim", "batsim", [], None),
         ('${BATSIM:-batsim} -w "${IN-x}/a b" ${EMPTY:-c} d${EMPTY-no}', "batsim", ["in put/a b", "c", "d"], None),
-        ('batsim --sched-cfg \'{"a": [1, "$(x);"]}\' -w a\\ b\\; -p x#y~z', "batsim", ["a b;"], "x#y~z"),
+        ('batsim --sched-cfg \'{"a": [1, "$(x);"]}\' -w a\\ b\\; -p x#y~z{}', "batsim", ["a b;"], "x#y~z{}"),
     ],
 )
 def test_a_batcmd_is_split_as_bash_splits_it(batcmd, program, workloads, platform):
@@ -63,7 +63,7 @@ def test_a_batcmd_is_split_as_bash_splits_it(batcmd, program, workloads, platfor
             (f"batsim -w {word}", f"needs a shell ({sign!r}); write the command of Batsim alone, or run the descriptor")
             for word, sign in {
                 "a; b": ";", "a && b": "&", "a | b": "|", "a > b": ">", "a < b": "<", "(a)": "(", "`a`": "`",
-                "$(a)": "$", '"$(a)"': "$", "${A%b}": "$", "*.json": "*", "a?": "?", "[ab]": "[",
+                "$(a)": "$", '"$(a)"': "$", "${A%b}": "$", "*.json": "*", "a?": "?", "[ab]": "[", "{a,b}": "{",
                 "a\nb": "\n", "~/a": "~", "a # b": "#",
             }.items()
         ),

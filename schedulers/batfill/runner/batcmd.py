@@ -47,7 +47,9 @@ PROGRAM = re.compile(r"batsim(:[\w.-]+)?")  # a command's name, or a container i
 # What bash reads as it stands, or a variable with what stands in for it if it is unset, or (with a colon) empty.
 VARIABLE = re.compile(r"('[^']*'|\\.)|\$(?:(\w+)|\{(\w+)(?:(:?)[-=]([^}$`]*))?\})", re.DOTALL)
 # In a text without variables: quotes, or (the group) a sign that only a shell understands.
-SHELL = re.compile(r"""'[^']*'|"(?:[^"\\`$]|\\.)*"|\\.|([;&|<>()`$*?\[\n]|(?<!\S)[#~])""", re.DOTALL)
+SHELL = re.compile(
+    r"""'[^']*'|"(?:[^"\\`$]|\\.)*"|\\.|([;&|<>()`$*?\[\n]|\{(?=\S*(?:,|\.\.)\S*\})|(?<!\S)[#~])""", re.DOTALL
+)
 PORT_VARIABLE = "BATSIM_PORT"  # in descriptors whose port may be chosen
 DEFAULT_PORT = re.compile(rf"(?:tcp://([^\s:]*):)?\$\{{{PORT_VARIABLE}:?[-=]([0-9]{{1,5}})\}}")  # and its host
 ENDPOINT = re.compile(r"tcp://(\S*):([0-9]{1,5})\b")
