@@ -22,7 +22,7 @@ from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation4 import Conversation4
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, Wire4
+from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import load_document
 from batfill.workloads.convert import convert
 
@@ -81,7 +81,7 @@ def exchanged(log: Log, policy: str, setting: Setting) -> list[tuple[bytes, byte
         return messages[-1][1]
 
     documents = {"w0": load_document(workload)}
-    Simulation(read_platform(platform), documents, answer, settings=SimulationSettings(), wire=Wire4()).run()
+    Simulation(read_platform(platform), documents, answer, settings=SimulationSettings()).run()
     return messages
 
 

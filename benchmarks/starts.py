@@ -1,10 +1,10 @@
-"""Digests of every start, kill and machine under 266 settings: a change that is no change of rule keeps them.
+"""Digests of every start, kill and machine under 250 settings: a change that is no change of rule keeps them.
 
     python benchmarks/starts.py --out before.json
     python benchmarks/starts.py --against before.json        # after the change: exit status 1 if one differs
 
 A setting has a name of its own, so that its options may be renamed. The hosts are a replay, and the scheduler under the
-embedded Batsim with both protocols, with and without reserved machines.
+embedded Batsim, with and without reserved machines.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from logs import KTH, LogMissing
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation4 import Conversation4
-from batfill.live.conversation5 import Conversation5
 from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.jobs import DAY_S, HOUR_S, LARGE, SMALL, Workload, job_table
 from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, Wire4, Wire5, handshake
+from batfill.simulator.wire import SimulationSettings
 from batfill.workloads import opened
 from batfill.workloads.batsim_json import load_document
 from batfill_lab.studied import studied
@@ -139,8 +138,7 @@ def settings():
             "class": {"policy": "spf", **CLASS}, "easy++": {"policy": "spf", "predict": "easy++", "predict-for": "all"},
         }  # fmt: skip
         for name, options in live.items():
-            for host in ("batsim4", "batsim5"):
-                yield f"{log} {host} {name}", log, host, options
+            yield f"{log} batsim4 {name}", log, "batsim4", options
         machines = {"saf": {"policy": "saf"}, "always": {"policy": "fcfs", **ALL}, "backfill": {"backfill": "saf"}}
         for name, options in machines.items():
             yield f"{log} machines {name}", log, "batsim4", {**options, "reservation": "machines"}
@@ -167,35 +165,23 @@ def live(source, size, host, options, folder):
     """The digest of every try's start, end, state and machines under the embedded Batsim."""
     jobs = source.jobs
     columns = zip(jobs.ids, jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.procs, jobs.job_class, strict=True)
-    version = 4 if host == "batsim4" else 5
     document = {
         "nb_res": size,
         "jobs": [
             {"id": name, "subtime": submit_s, "res": int(procs), "walltime": walltime_s, "profile": f"{runtime_s:g}"}
-            | (
-                ({"class": "small"} if version == 4 else {"extra_data": {"class": "small"}})
-                if job_class == SMALL
-                else {}
-            )
+            | ({"class": "small"} if job_class == SMALL else {})
             for name, submit_s, runtime_s, walltime_s, procs, job_class in columns
         ],
-        "profiles": {
-            f"{p:g}": {"type": "delay" if version == 4 else "DelayProfile", "delay": p}
-            for p in np.unique(jobs.runtime_s)
-        },
+        "profiles": {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)},
     }
     (folder / "jobs.json").write_text(json.dumps(document))
     (folder / "platform.xml").write_text(homogeneous_platform(size))
-    wire, conversation = (Wire4, Conversation4) if version == 4 else (Wire5, Conversation5)
-    answer = conversation(Agent(options)).answer
-    settings = SimulationSettings(dynamic_jobs=True, reuse_profiles=True) if version == 4 else handshake(answer, "")[0]
     ended = []
     Simulation(
         read_platform(folder / "platform.xml"),
-        {"w0": load_document(folder / "jobs.json", version=version)},
-        answer,
-        settings=settings,
-        wire=wire(),
+        {"w0": load_document(folder / "jobs.json")},
+        Conversation4(Agent(options)).answer,
+        settings=SimulationSettings(dynamic_jobs=True, reuse_profiles=True),
         on_job_end=ended.append,
     ).run()
     rows = [

@@ -141,17 +141,10 @@ class Played:
         )
 
 
-class AsRecorded(core.Simulation):
+class AsRecorded4(core.Simulation):
     """A simulation whose instants fall apart into messages, in the order within them, exactly as Batsim's did."""
 
-    entry_key: Callable[[core.HeapEntry], Hashable]  # of what this entry of the queue will become
     expected: Sequence[Sequence[Hashable]]  # the keys of the events of each message
-
-    def _begin(self) -> None:
-        self._n_files = 1
-        super()._begin()
-        while len(self.expected[0]) > len(self._outbox):
-            self._advance(self.next_batch())
 
     def next_batch(self) -> list[core.HeapEntry]:
         waiting = defaultdict(list)
@@ -160,7 +153,7 @@ class AsRecorded(core.Simulation):
             batch += super().next_batch()
         for entry in batch:
             if entry[1] not in (core.DECISION, core.READY):
-                waiting[type(self).entry_key(entry)].append(entry)
+                waiting[self.entry_key(entry)].append(entry)
         taken = [entry for entry in batch if entry[1] == core.DECISION]
         taken = taken or [waiting[key].pop(0) for key in self.expected[self.messages_sent] if waiting[key]]
         taken = taken or [entry for entry in batch if entry[1] == core.READY]
@@ -169,8 +162,6 @@ class AsRecorded(core.Simulation):
                 heapq.heappush(self._queue, entry)
         return taken
 
-
-class AsRecorded4(AsRecorded):
     @staticmethod
     def entry_key(entry: core.HeapEntry) -> tuple[Any, ...]:
         """What `golden.key` says of the event that this entry of the queue will become."""

@@ -16,7 +16,7 @@ from batfill.batsim_files.results import JobRecord
 from batfill.model.jobs import SMALL, JobTable
 from batfill.model.schedule import Schedule, try_name
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, Wire, Wire4
+from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import BatsimDocument
 
 Message = dict[str, Any]
@@ -105,14 +105,13 @@ def simulate(
     platform: Platform | None = None,
     settings: SimulationSettings = SimulationSettings(),  # noqa: B008
     outcome: Outcome | None = None,
-    wire: Wire = Wire4(),  # noqa: B008
     **more: Any,
 ) -> Outcome:
     """Run to the end. What happens is put into `outcome`, for those who expect the run to be stopped."""
     outcome = outcome or Outcome()
 
     def exchange(text: bytes) -> bytes:
-        message = json.loads(text.rstrip(wire.end))
+        message = json.loads(text)
         outcome.messages.append(message)
         now = message["now"]
         done = now
@@ -121,13 +120,7 @@ def simulate(
             if kind == "THINK":
                 done += data
             else:
-                events.append(
-                    {
-                        "timestamp": date[0] if date else now,
-                        wire.version.type_field: kind,
-                        wire.version.data_field: data,
-                    }
-                )
+                events.append({"timestamp": date[0] if date else now, "type": kind, "data": data})
         return json.dumps({"now": done, "events": events}).encode()
 
     workloads = workload if isinstance(workload, dict) else {"w0": workload} if workload else {}
@@ -136,7 +129,6 @@ def simulate(
         workloads,
         exchange,
         settings=settings,
-        wire=wire,
         on_job_end=outcome.records.append,
         on_machine_states=outcome.states.append,
         **more,
@@ -151,11 +143,10 @@ def ended_under(
     workload: BatsimDocument,
     platform: Platform,
     settings: SimulationSettings = SimulationSettings(),  # noqa: B008
-    wire: Wire = Wire4(),  # noqa: B008
 ) -> list[JobRecord]:
     """The jobs of a simulation, as they ended under a scheduler that answers messages."""
     ended: list[JobRecord] = []
-    Simulation(platform, {"w0": workload}, answer, settings=settings, wire=wire, on_job_end=ended.append).run()
+    Simulation(platform, {"w0": workload}, answer, settings=settings, on_job_end=ended.append).run()
     return ended
 
 

@@ -46,7 +46,6 @@ def report(
     tau_s: float = TAU_S,
     overdue_s: float | None = None,
     seed: int = 0,
-    sample: int = SAMPLE_ROWS,
     figures: Sequence[str] = (),
     columns: int = 1,
 ) -> list[Path]:
@@ -59,8 +58,6 @@ def report(
         tau_s: the bound of the bounded slowdown.
         overdue_s: mark jobs that waited longer.
         seed: of the intervals, and of the sample.
-        sample: the most tries of a run's jobs that the page holds; of a larger run it holds a sample. All runs of the
-            page have at most twice as many together.
         figures: also write figures for papers, each with its data, in these formats: "pdf", "svg", "png".
         columns: their width, one column of a two-column page or both (2).
 
@@ -97,7 +94,6 @@ def report(
             tau_s=tau_s,
             overdue_s=overdue_s,
             seed=seed,
-            sample=sample,
             figures=figures,
             columns=columns,
             advance=advance,
@@ -123,7 +119,6 @@ def write_report(
     tau_s: float = TAU_S,
     overdue_s: float | None = None,
     seed: int = 0,
-    sample: int = SAMPLE_ROWS,
     figures: Sequence[str] = (),
     columns: int = 1,
     replays: Sequence[ReportedRun] = (),
@@ -139,7 +134,6 @@ def write_report(
         tau_s: the bound of the bounded slowdown; a campaign's was set when it ran.
         overdue_s: mark jobs that waited longer; the reader can change this limit.
         seed: of the intervals, and of the sample.
-        sample: the most tries of a run's jobs in the page, see `report`.
         figures: matplotlib formats, such as pdf.
         columns: the figures' width in columns of a page, 1 or 2.
         replays: further runs, of `as_runs`.
@@ -155,8 +149,6 @@ def write_report(
     if overdue_s is not None and not overdue_s >= 0:
         raise BatfillError(f"--threshold: {overdue_s!r} is not a number of seconds >= 0")
     seed_of("seed", seed)
-    if sample < 1:
-        raise BatfillError(f"--sample: {sample} is not a whole number >= 1")
     if figures:
         from batfill_pages.figures import check_formats
 
@@ -168,7 +160,7 @@ def write_report(
         require_other("--out", output, (path for run in runs for path in written_by_run(run.path)[:-1]))
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
     groups = [group for parts in campaigns.values() for group in parts.comparisons] + comparisons(runs, tau_s)
-    most_rows = rows_each(runs, sample)
+    most_rows = rows_each(runs, SAMPLE_ROWS)
     warned = warning_paragraphs([text for parts in campaigns.values() for text in parts.warnings])
     alone = len(groups) == 1
     sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]

@@ -1,46 +1,32 @@
-"""One descriptor under both versions of Batsim: what `batfill run` translates, and that the schedules are the same."""
+"""`batfill run` with descriptors written for Batsim 5."""
 
 from __future__ import annotations
 
-import csv
 import json
-import os
 import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from batfill.base.errors import WorkloadError
 from batfill.batsim_files.results import JOB_COLUMNS
-from batfill.runner.translation import NUMBERING, Whereabouts, become_batsim, rewritten_events, translated
-from batfill.simulator.command_line import parse_arguments
 from command import batfill, free_port, refusal
 from small_runs import job
 
-# Batsim 5 as far as a run can see: the embedded one, which is given what it can do, behind a command line that takes
-# all of Batsim 5's options; `-l` simulates each job alone. The command line is kept in the file `given`.
+# Batsim 5 as far as a run with `-l` can see: it simulates each job alone, and keeps its command line in `given`.
 BATSIM_5 = """#!{python} -P
 import json, os, sys
 given = sys.argv[1:]
-dump = "--dump-execution-context" in given
-if "-p" in given and not dump:
-    open(os.path.join(os.path.dirname(__file__), "given"), "w").write(json.dumps(given))
-if "-l" in given:
-    prefix = given[given.index("-e") + 1]
-    if dump:
-        sys.exit(print(json.dumps({{"socket_endpoint": "", "export_prefix": prefix}})))
-    os.makedirs(os.path.dirname(prefix), exist_ok=True)
-    with open(prefix + "jobs.csv", "w") as out:
-        print({columns!r}, file=out)
+prefix = given[given.index("-e") + 1]
+if "--dump-execution-context" in given:
+    sys.exit(print(json.dumps({{"socket_endpoint": "tcp://localhost:1", "export_prefix": prefix}})))
+open(os.path.join(os.path.dirname(__file__), "given"), "w").write(json.dumps(given))
+os.makedirs(os.path.dirname(prefix), exist_ok=True)
+with open(prefix + "jobs.csv", "w") as out:
+    print({columns!r}, file=out)
+    for k in range(given.count("-w")):
         for job in json.load(open(given[given.index("-w") + 1]))["jobs"]:
-            print(f"{{job['id']}},w0,w0!p,0,{{job['res']}},9,1,COMPLETED_SUCCESSFULLY,0,5,5,0,5,1,0,-1,", file=out)
-    sys.exit()
-WITH_VALUES = {{"-E": 0, "--energy-host": 0, "--energy-link": 0, "--trace-pstate-changes": 0, "--sg-cfg": 1,
-               "--sg-log": 1, "--trace-probe-data": 1, "-c": 1}}
-words = iter(given)
-known = [word for word in words if word not in WITH_VALUES or [next(words) for _ in range(WITH_VALUES[word])] and False]
-os.execv(sys.executable, [sys.executable, "-P", "-m", "batfill", "batsim", "--protocol", "5", *known])
+            print(f"{{job['id']}},w{{k}},w0!p,0,{{job['res']}},9,1,COMPLETED_SUCCESSFULLY,0,5,5,0,5,1,0,-1,", file=out)
 """
 BATSIM_4 = """#!/bin/sh
 [ "$1" = --version ] && echo 4.2.0 || {{ echo "Usage: batsim -p <file>" >&2; exit 1; }}
@@ -49,7 +35,7 @@ BATSIM_4 = """#!/bin/sh
 
 @pytest.fixture
 def batsim5(tmp_path, monkeypatch):
-    """A folder with a `batsim` of version 5, first on PATH: the embedded one."""
+    """A folder with a `batsim` of version 5, first on PATH."""
     programs = tmp_path / "programs"
     programs.mkdir()
     program = programs / "batsim"
@@ -83,74 +69,6 @@ def study(folder, n_jobs=60, batsim_options="", scheduler_options="--policy saf"
     return path
 
 
-def tries(folder, jobs_csv="run/out_jobs.csv"):
-    """(job, start, end, state, machines) of every try."""
-    with (folder / jobs_csv).open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    fields = "job_id", "starting_time", "finish_time", "final_state", "allocated_resources"
-    return sorted(tuple(row[name] for name in fields) for row in rows)
-
-
-KILLS = "--enable-dynamic-jobs --enable-profile-reuse"
-
-
-@pytest.mark.parametrize(
-    ("batsim_options", "scheduler_options"),
-    [
-        ("", "--policy saf --threshold 300"),
-        pytest.param(KILLS, "--policy fcfs --small class --divider 40 --kill always", marks=pytest.mark.slow),
-        (f"{KILLS} --acknowledge-dynamic-jobs", "--policy saf --small class --divider 40 --kill needed"),
-    ],
-)
-def test_a_study_runs_unchanged_under_both_versions(batsim5, tmp_path, batsim_options, scheduler_options):
-    path = study(tmp_path, batsim_options=batsim_options, scheduler_options=scheduler_options)
-    done = batfill("run", path, "--json")
-    assert done.status == 0, done.err
-    assert f"batfill: {NUMBERING}\n" in done.err
-    assert "Warning" not in (tmp_path / "run/log/batsim.log").read_text()
-    decided = [line for line in done.err.splitlines() if "under Batsim 5 the scheduler decides" in line]
-    assert len(decided) == bool(batsim_options)
-    for line in decided:
-        assert "it requested dynamic_registration, profile_reuse" in line
-        assert ("and not acknowledge_dynamic_jobs" in line) == ("--acknowledge" in batsim_options)
-    record = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert record["simulator"] == "batsim"
-    assert record["batsim_version"].startswith("v5.")
-    assert f"-w {tmp_path}/run/w0.batsim5.json" in record["simulator_command"]
-    assert "enable-dynamic-jobs" not in record["simulator_command"]
-    under_5, figures_5 = tries(tmp_path), json.loads(done.out)
-    done = batfill("run", path, "--json", "--simulator", "embedded")
-    assert done.status == 0, done.err
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["batsim_version"].startswith("4.2")
-    assert under_5 == tries(tmp_path)
-    figures_4 = json.loads(done.out)
-    assert all(figures_5[name] == figures_4[name] for name in ("mean_wait_s", "mean_bsld"))
-    assert len({name.partition("#")[0] for name, *_ in under_5}) == 60
-    assert any("#1" in name for name, *_ in under_5) == ("--divider" in scheduler_options)
-
-
-def test_a_study_in_version_5s_form_runs_under_batsim_5_and_under_the_embedded_one(batsim5, tmp_path):
-    kills = "--policy saf --small class --divider 40 --kill always"
-    traces = "--trace-machine-state --energy-host --trace-probe-data never"
-    path = study(tmp_path, form=5, batsim_options=traces, scheduler_options=kills)
-    under_5 = []
-    for simulator, words in (("auto", ["--json"]), ("embedded", [])):  # each run replaces the one before
-        done = batfill("run", path, *words, "--simulator", simulator)
-        assert done.status == 0, done.err
-        assert (tmp_path / "run/out/report.html").exists() == (not words)
-        assert (done.err == "") == bool(words)
-        record = json.loads((tmp_path / "run/run.json").read_text())
-        assert record["batsim_version"].startswith("v5.")
-        assert record["workloads"] == [f"{tmp_path}/w5.json"]
-        assert record["jobs_csv"] == f"{tmp_path}/run/out/jobs.csv"
-        assert (tmp_path / "run/out/machine_states.csv").exists()
-        under_5.append(tries(tmp_path, "run/out/jobs.csv"))
-    path = study(tmp_path, batsim_options=KILLS, scheduler_options=kills)
-    assert batfill("run", path, "--simulator", "embedded").status == 0
-    assert not (tmp_path / "run/out/jobs.csv").exists()
-    assert under_5 == [tries(tmp_path)] * 2
-
-
 def test_options_of_batsim_5_reach_it_as_they_are(batsim5, tmp_path):
     (tmp_path / "e").write_text('{"type": "generic", "timestamp": 5, "data": "{}"}\n')
     options = (
@@ -159,6 +77,9 @@ def test_options_of_batsim_5_reach_it_as_they_are(batsim5, tmp_path):
         "-r node1 storage"
     )
     path = study(tmp_path, form=5, n_jobs=4, batsim_options=options)
+    path.write_text(
+        re.sub("schedcmd: .*", 'schedcmd: ""', re.sub(r"-s \S+ ''", "-l /lib/easy.so ''", path.read_text()))
+    )
     (tmp_path / "w5b.json").write_text((tmp_path / "w5.json").read_text())
     done = batfill("run", path, "--json")
     assert done.status == 0, done.err
@@ -178,86 +99,28 @@ def test_a_component_in_a_library_needs_no_scheduler_and_takes_none(batsim5, tmp
     done = batfill("run", path, "--json")
     assert done.status == 0, done.err
     assert json.loads(done.out)["jobs"] == 3
-    assert batfill("run", path, "--simulator", "embedded").status == 1
-
-
-def test_version_5s_form_under_batsim_4_is_refused_with_what_to_do(batsim5, tmp_path):
-    batsim5.write_text(BATSIM_4.format())
-    path = study(tmp_path, form=5, n_jobs=3)
-    done = batfill("run", path)
+    done = batfill("run", path, "--simulator", "embedded")
     assert done.status == 1
-    assert "Batsim 5's form and starts Batsim 4" in done.err
-    assert "--simulator embedded" in done.err
-    assert batfill("run", path, "--simulator", "embedded").status == 0
+    assert "its options are Batsim 5's: put Batsim 5 first on PATH or name it in BATSIM" in done.err
 
 
 @pytest.mark.parametrize("form", [4, 5])
-def test_pybatsim_is_refused_under_batsim_5_before_anything_starts(batsim5, tmp_path, form):
-    pytest.importorskip("batsim", reason="needs the extra pybatsim")
+def test_a_batcmd_of_the_other_version_is_refused_with_what_to_do(batsim5, tmp_path, form):
     path = study(tmp_path, form=form, n_jobs=3)
+    if form == 5:
+        batsim5.write_text(BATSIM_4.format())
+        done = batfill("run", path)
+        assert done.status == 1
+        assert "its options are Batsim 5's: put Batsim 5 first on PATH or name it in BATSIM" in done.err
+    else:
+        assert "batcmd has the options of Batsim 4 and starts Batsim 5; write its options as" in refusal("run", path)
+
+
+def test_pybatsim_is_refused_under_batsim_5_before_anything_starts(batsim5, tmp_path):
+    pytest.importorskip("batsim", reason="needs the extra pybatsim")
+    path = study(tmp_path, form=5, n_jobs=3)
     path.write_text(re.sub("schedcmd: .*(-s .*)", r"schedcmd: pybatsim batfill/scheduler \1 -t 0", path.read_text()))
     line = refusal("run", path)
     assert "schedcmd starts pybatsim 3, which speaks to Batsim 4 only" in line
     assert "batfill schedule" in line
     assert (tmp_path / "run/log/sched.err.log").read_text() == ""
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [("--no-sched", "Batsim 5 has none"), ("--enable-compute-sharing", "Batsim 5 ignores them")],
-)
-def test_what_batsim_5_does_not_do_ends_the_run_in_one_line(batsim5, tmp_path, option, said):
-    done = batfill("run", study(tmp_path, n_jobs=5, batsim_options=option))
-    assert done.status in (1, 2)
-    assert said in done.err.splitlines()[-1]
-
-
-def options_of(*words):
-    return parse_arguments(["-p", "p.xml", "-e", "x/out", "-s", "tcp://h:1", *words])
-
-
-def test_every_option_of_version_4_has_its_place_in_version_5(tmp_path):
-    given = "-m boss -r a,b:storage --mmax 3 --mmax-workload --sched-cfg {} -v debug -E"
-    given += " --enable-dynamic-jobs --acknowledge-dynamic-jobs"
-    words, notes, features = translated(options_of(*given.split()), tmp_path)
-    assert " ".join(words) == (
-        "-p p.xml -e x/out_ -s tcp://h:1 {} -m boss -r a storage -r b storage --mmax 3 --mmax-workload "
-        "--trace-machine-state --energy-host -v debug"
-    )
-    assert not any("--enable" in note for note in notes)
-    assert features == ("dynamic_registration", "acknowledge_dynamic_jobs")
-    words, *_ = translated(options_of("--disable-machine-state-tracing", "-q"), tmp_path)
-    assert words == ["-p", "p.xml", "-e", "x/out_", "-s", "tcp://h:1", "", "-v", "quiet"]
-
-
-def test_external_events_become_generic_ones_with_the_same_text(tmp_path):
-    (tmp_path / "e").write_text('{"type": "machine_unavailable", "resources": "0-1", "timestamp": 5}\n\n')
-    notes = []
-    written = rewritten_events(tmp_path / "e", tmp_path / "new", notes)
-    event = json.loads(written.read_text())
-    assert (event["type"], event["timestamp"]) == ("generic", 5)
-    assert json.loads(event["data"]) == {"type": "machine_unavailable", "resources": "0-1"}
-    assert rewritten_events(written, tmp_path / "again", notes) == written
-    (tmp_path / "bad").write_text("[]\n")
-    with pytest.raises(WorkloadError, match="bad: line 1: no event"):
-        rewritten_events(tmp_path / "bad", tmp_path / "new", notes)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(["-c", "options.toml"], ["--gen-config", "options.toml"]),
-        *(["-l", "lib.so", "text"], ["-S", "tcp://h:1", "file"]),
-        *(["--version"], ["--batsim-version"], ["--batsim-git-commit"], ["--simgrid-version"], ["--help"]),
-        ["-p", "p.xml", "-w", "a", "b", "-s", "tcp://h:1", "", "--dump-execution-context"],
-    ],
-)
-def test_what_is_batsim_5s_own_is_given_to_it_as_it_is(tmp_path, monkeypatch, words):
-    def become(program, command):
-        raise SystemExit((program, *command))
-
-    monkeypatch.setattr(os, "execvp", become)
-    with pytest.raises(SystemExit) as became:
-        become_batsim(words, Whereabouts(["/opt/batsim", "-x"], str(tmp_path), str(tmp_path / "report")))
-    assert became.value.code == ("/opt/batsim", "/opt/batsim", "-x", *words)
-    assert list(tmp_path.iterdir()) == []

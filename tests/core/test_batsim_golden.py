@@ -19,7 +19,6 @@ from batfill.batsim_files.platform import read_platform
 from batfill.batsim_files.results import BATSIM_VERSION, JOB_COLUMNS, job_row
 from batfill.simulator import simulation as core
 from batfill.simulator.command_line import parse_arguments
-from batfill.simulator.wire import Wire4
 from batfill.workloads.batsim_json import load_document
 from golden import RUNS, AsRecorded4, Played, RecordedScheduler, Recording, key, recording
 
@@ -35,7 +34,7 @@ def played(recorded: Recording, kind: type[core.Simulation], exchange: Any) -> P
     options = parse_arguments(recorded.arguments)
     workloads = {"w0": load_document(options.workloads[0])}
     platform = read_platform(options.platform)
-    return Played(kind, platform, workloads, exchange, job_row, settings=options.settings, wire=Wire4())
+    return Played(kind, platform, workloads, exchange, job_row, settings=options.settings)
 
 
 def columns(line: str) -> list[str]:

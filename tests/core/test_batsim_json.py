@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN
-from batfill.workloads import batsim5_json
 from batfill.workloads.batsim5_json import OWN_FIELDS, job_for_version_5, job_from_version_5, version_of
 from batfill.workloads.batsim_json import load_document, read_batsim_json
-from batfill.workloads.convert import convert, rewrite_for_batsim_5
+from batfill.workloads.convert import convert
 from command import batfill, result
 from golden import RUNS, recording
-from golden5 import Recording5, recordings
+from golden5 import Recording5
 from swf_text import row
 
 GOOD = {
@@ -139,17 +138,15 @@ def test_a_document_is_read_in_version_4s_form(tmp_path):
 @pytest.mark.parametrize("name", RUNS)
 def test_a_recorded_workload_says_the_same_in_both_versions(name):
     old = load_document(recording(name).folder / "workload.json.gz")
-    new = load_document(Recording5(name).folder / "workload.json", version=5, workload="w0")
+    new = load_document(Recording5(name).folder / "workload.json")
     assert (old.nb_res, old.jobs, old.profiles) == (new.nb_res, new.jobs, new.profiles)
     assert (old.version, new.version, new.notes) == (4, 5, ())
 
 
 REFUSED = {
     "error-delay-zero": "profiles['d0'].delay: 0 is not a number > 0",
-    "error-id-contains-workload-name": "jobs[0].id: 'raw0' has the workload's name 'w0' in it",
     "error-id-with-exclamation": "jobs[0].id: 'a!b' has '!' in it",
     "error-no-nb-res": "nb_res: missing",
-    "error-old-workload": "has the profile types of Batsim 4, which Batsim 5 refuses",
     "error-same-id-twice": "jobs[1].id: '1' occurs before",
     "error-unknown-profile": "jobs[0].profile: 'd11' is not the name of a profile",
     "error-walltime-minus-one": "jobs[0].walltime: -1 is not a number > 0; leave it out",
@@ -157,22 +154,12 @@ REFUSED = {
 }
 
 
-def recorded_workloads():
-    """The recordings of version 5 and their workloads, but for those that take another recording's."""
-    return [(run, path) for run in recordings() if (path := run.folder / "workload.json").exists()]
-
-
-def test_what_batsim_5_refused_is_refused_and_nothing_else():
-    seen = {}
-    for run, path in recorded_workloads():
-        try:
-            load_document(path, version=5, workload="w0")
-        except WorkloadError as refused:
-            seen[run.name] = str(refused).removeprefix(f"{path}: ")
-    assert seen.keys() == REFUSED.keys()
-    for name, said in REFUSED.items():
-        assert seen[name].startswith(said)
-        assert "\n" not in seen[name]
+@pytest.mark.parametrize(("name", "said"), REFUSED.items())
+def test_what_batsim_5_refused_is_refused(name, said):
+    path = Recording5(name).folder / "workload.json"
+    with pytest.raises(WorkloadError) as refused:
+        load_document(path)
+    assert str(refused.value).startswith(f"{path}: {said}")
 
 
 def test_fields_that_batsim_5_drops_are_left_out_and_noted():
@@ -187,34 +174,14 @@ def test_fields_that_batsim_5_drops_are_left_out_and_noted():
     assert f"note {document.notes[0]}" in " ".join(result("replay", path).split())
 
 
-def test_the_recorded_submissions_show_the_same_extra_data():
-    """Batsim passes it on as text; ours is made from the job in version 4's form."""
-    compared = 0
-    for run, path in recorded_workloads():
-        jobs = {f"w0!{job['id']}": job for job in json.loads(path.read_text())["jobs"]}
-        for message in run.messages:
-            events = message["msg"].get("events", []) if isinstance(message.get("msg"), dict) else []
-            for event in events:
-                if event["event_type"] == "JobSubmittedEvent" and (job := jobs.get(event["event"]["job_id"])):
-                    ours = batsim5_json.extra_of("", job_from_version_5("", job))
-                    assert batsim5_json.extra_text(ours) == (event["event"]["job"].get("extra_data") or "")
-                    compared += 1
-    assert compared > 10_000
-
-
-@pytest.mark.parametrize(("version", "option"), [(4, ""), (5, " --format batsim5")])
-def test_the_form_of_the_other_version_is_refused_with_the_command_that_makes_ones_own(version, option, tmp_path):
-    other = write(tmp_path, GOOD_5)
-    if version == 5:
-        convert(other, tmp_path / "4.json")
-        other = tmp_path / "4.json"
-    with pytest.raises(WorkloadError, match=f"refuses; make one for it with `batfill workload convert{option}`"):
-        load_document(other, version=version)
+def test_the_form_of_version_5_is_refused_under_batsim_4_with_the_command_that_makes_it(tmp_path):
+    with pytest.raises(WorkloadError, match="refuses; make one for it with `batfill workload convert`"):
+        load_document(write(tmp_path, GOOD_5), workload="w0")
 
 
 def test_a_workload_without_jobs_is_of_both_versions(tmp_path):
     path = write(tmp_path, {"nb_res": 4, "jobs": [], "profiles": {}})
-    assert [load_document(path, version=version).jobs for version in (None, 4, 5)] == [[], [], []]
+    assert load_document(path).jobs == load_document(path, workload="w0").jobs == []
     assert version_of("", {}) == 4
 
 
@@ -331,63 +298,24 @@ def test_any_value_anywhere_is_read_rewritten_or_refused_in_one_line(tmp_path_fa
 # Writing
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_recorded_workload_of_version_4_becomes_that_of_version_5(name, tmp_path):
-    out = tmp_path / "w.json"
-    changes = rewrite_for_batsim_5(recording(name).folder / "workload.json.gz", out)
-    made, recorded = (json.loads(path.read_text()) for path in (out, Recording5(name).folder / "workload.json"))
-    assert made == recorded
-    assert [list(job) for job in made["jobs"]] == [list(job) for job in recorded["jobs"]]  # the order of fields, too
-    assert list(made["profiles"]) == list(recorded["profiles"])
-    n_jobs, n_profiles = len(made["jobs"]), len(made["profiles"])
-    assert changes[0] == f"{n_profiles} profiles: delay is now DelayProfile"
-    assert changes[1].startswith(f"{n_jobs} jobs: ")
-    assert changes[1].endswith("user_id moved into extra_data")
-
-
-def test_walltimes_of_minus_one_are_left_out_and_ids_stay(tmp_path):
+def test_walltimes_of_minus_one_are_left_out_and_fields_move(tmp_path):
     content = {
         "nb_res": 4,
-        "description": {"made_by": "batfill 0.1.0 workload convert", "unrequested": "none"},
         "jobs": [
-            {"id": 7, "subtime": 1, "res": 1, "profile": "s", "walltime": -1, "requested_time": -1},
-            {"id": "x", "subtime": 0, "res": 1, "profile": "d", "walltime": 2.5, "extra_data": {"a": 1}, "b": 2},
+            {"id": "7", "subtime": 1, "res": 1, "profile": "d", "walltime": -1, "requested_time": -1},
+            {"id": "x", "subtime": 0, "res": 1, "profile": "d", "walltime": 5, "extra_data": {"a": 1}, "b": 2},
             {"id": "y", "subtime": 0, "res": 1, "profile": "d", "extra_data": "words"},
         ],
-        "profiles": {
-            "d": {"type": "delay", "delay": 4, "ret": 3},
-            "s": {"type": "composed", "nb": 3, "seq": ["d"]},
-            "h": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0},
-        },
+        "profiles": {"d": {"type": "delay", "delay": 4, "ret": 3}},
     }
-    out = tmp_path / "5.json"
-    changes = rewrite_for_batsim_5(write(tmp_path, content), out)
-    made = json.loads(out.read_text())
-    assert made["description"] == content["description"]
-    assert made["jobs"] == [
-        {"id": 7, "subtime": 1, "res": 1, "profile": "s", "extra_data": {"requested_time": -1}},
-        {"id": "x", "subtime": 0, "res": 1, "profile": "d", "walltime": 2.5, "extra_data": {"a": 1, "b": 2}},
-        {"id": "y", "subtime": 0, "res": 1, "profile": "d", "extra_data": "words"},
-    ]
-    assert made["profiles"] == {
-        "d": {"type": "DelayProfile", "delay": 4, "ret": 3},
-        "s": {"type": "SequentialCompositionProfile", "repeat": 3, "seq": ["d"]},
-        "h": {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e9, "com": 0},
-    }
-    assert changes == (
-        "3 profiles: composed is now SequentialCompositionProfile, delay is now DelayProfile, parallel_homogeneous is "
-        "now ParallelTaskHomogeneousProfile",
-        "2 jobs: b, requested_time moved into extra_data",
-        "1 jobs: walltime -1 left out",
-    )
-
-
-def test_a_workload_in_version_5s_form_is_copied_unpacked(tmp_path):
-    text = json.dumps(GOOD_5, indent=1).encode()
-    packed, out = tmp_path / "w.json.gz", tmp_path / "out.json"
-    packed.write_bytes(gzip.compress(text))
-    assert rewrite_for_batsim_5(packed, out) == ()
-    assert out.read_bytes() == text
+    convert(write(tmp_path, content), tmp_path / "5.json", version=5, overrun="kill")
+    made = json.loads((tmp_path / "5.json").read_text())
+    jobs = {job["id"]: job for job in made["jobs"]}
+    assert "walltime" not in jobs["7"]
+    assert jobs["x"]["walltime"] == 5
+    assert jobs["x"]["extra_data"] == {"a": 1, "b": 2}
+    assert jobs["y"]["extra_data"] == "words"
+    assert {profile["type"] for profile in made["profiles"].values()} == {"DelayProfile"}
 
 
 JOB4, DELAY4 = {"id": "1", "subtime": 0, "res": 1, "profile": "d"}, {"type": "delay", "delay": 9}
@@ -399,7 +327,6 @@ JOB4, DELAY4 = {"id": "1", "subtime": 0, "res": 1, "profile": "d"}, {"type": "de
         ({"id": "a!b"}, {}, "job 'a!b'.id: 'a!b' has '!' in it"),
         ({"id": "w01"}, {}, "job 'w01'.id: 'w01' has the workload's name 'w0' in it"),
         ({}, {"delay": 0}, "profiles['d'].delay: 0 is not a number > 0"),
-        ({}, {"type": "smpi"}, "profiles['d'].type: 'smpi' is not translated to Batsim 5; translated: delay, composed"),
         ({"walltime": -5}, {}, "jobs[0].walltime: -5 is not a number > 0"),
         ({"extra_data": "words", "user": 3}, {}, "job '1'.extra_data: 'words' is not an object"),
         ({"extra_data": {"user": 3}, "user": 4}, {}, "job '1'.extra_data: has user, as the job itself"),
@@ -407,7 +334,7 @@ JOB4, DELAY4 = {"id": "1", "subtime": 0, "res": 1, "profile": "d"}, {"type": "de
 )
 def test_what_batsim_5_has_no_form_for_is_refused_and_no_file_is_left(job, profile, complaint, tmp_path):
     path = write(tmp_path, {"nb_res": 4, "jobs": [JOB4 | job], "profiles": {"d": DELAY4 | profile}})
-    assert refusal_of(lambda path: rewrite_for_batsim_5(path, tmp_path / "out.json"), path).startswith(complaint)
+    assert refusal_of(lambda path: convert(path, tmp_path / "out.json", version=5), path).startswith(complaint)
     assert not (tmp_path / "out.json").exists()
 
 

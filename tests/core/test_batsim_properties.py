@@ -126,13 +126,13 @@ class AnyScheduler:
 
 
 @settings(deadline=None, max_examples=examples(50))
-@given(workloads(), st.data(), st.none() | st.integers(0, 9))
-def test_any_valid_scheduler_sees_a_consistent_world(workload, data, split_events):
+@given(workloads(), st.data())
+def test_any_valid_scheduler_sees_a_consistent_world(workload, data):
     scheduler = AnyScheduler(data)
     used = {job["profile"] for job in workload.jobs}
     if "p0" not in used:  # requeued jobs run on it
         workload.jobs.append(job("base", 0, 1, "p0"))
-    outcome = simulate(workload, scheduler, platform=machines(N_MACHINES), settings=REUSE, split_events=split_events)
+    outcome = simulate(workload, scheduler, platform=machines(N_MACHINES), settings=REUSE)
 
     assert scheduler.dates == sorted(scheduler.dates)  # dates never go back
     assert set(scheduler.final.values()) <= {1}  # each job ends once

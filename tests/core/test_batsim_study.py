@@ -23,7 +23,7 @@ from batfill.live.conversation4 import Conversation4
 from batfill.model.batsched import COUNTERPARTS, counterpart
 from batfill.simulator.command_line import REFUSED, ArgumentsError, parse_arguments
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, Wire4
+from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import load_document
 from command import batfill, free_port
 
@@ -54,7 +54,6 @@ def ended_under(command, document):
         {"w0": document},
         Conversation4(Agent(options)).answer,
         settings=SimulationSettings(),
-        wire=Wire4(),
         on_job_end=ended.append,
     ).run()
     return {record.job_id: record for record in ended}
@@ -158,7 +157,7 @@ def test_a_command_line_for_batsim_is_taken_as_it_is(tmp_path, monkeypatch, line
     assert parse_arguments(shlex.split(line)).remarks == ()
 
 
-@pytest.mark.parametrize(("form", "why"), REFUSED[4].items())
+@pytest.mark.parametrize(("form", "why"), REFUSED.items())
 def test_an_option_that_needs_batsim_or_is_gone_is_refused_by_name(form, why):
     for name in (word for word in form.split() if word.startswith("-")):
         with pytest.raises(ArgumentsError, match=rf"^{name}: {re.escape(why)}$"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from random import Random
@@ -10,13 +9,8 @@ from random import Random
 import pytest
 
 from batfill.base.errors import WorkloadError
-from batfill.batsim_files.platform import homogeneous_platform
-from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
-from batfill.simulator.command import main
 from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from batfill.workloads.batsim_json import load_document, read_batsim_json
-from command import scheduler
 from small_runs import (
     DYNAMIC,
     FINISHED,
@@ -290,101 +284,3 @@ def test_eight_hundred_jobs_share_hosts():
     assert len(outcome.records) == 800
     assert all(record.success and record.waiting_time == 0 for record in outcome.records)
     assert outcome.states[-1][1:] == (512, 0)
-
-
-# Split instants
-
-
-def busy(split_events, seed=0, settings=SimulationSettings(), **options):  # noqa: B008
-    """Two hundred jobs on whole seconds, so that instants hold many events, under the package's own scheduler."""
-    random = Random(seed)
-    jobs = []
-    for i in range(200):
-        subtime, res, profile = random.randrange(60), random.randint(1, 4), f"p{random.randrange(6)}"
-        fields = {"walltime": random.choice([9, 20]), "class": random.choice(["small", "large"])}
-        jobs.append(job(f"{i:03}", subtime, res, profile, **fields))
-    workload = document(*jobs, **{f"p{i}": 2 * i + 2 for i in range(6)})
-    talk = Conversation4(Agent({"policy": "saf", **options}))
-
-    def decide(message):
-        answer = json.loads(talk.answer(json.dumps(message).encode()))
-        return [(event["type"], event["data"], event["timestamp"]) for event in answer["events"]]
-
-    return simulate(workload, decide, platform=machines(6), settings=settings, split_events=split_events)
-
-
-def test_split_instants_are_the_same_for_the_same_seed_and_others_for_another():
-    whole, one, again, other = busy(None), busy(1), busy(1), busy(2)
-    assert one.messages == again.messages
-    assert one.records == again.records
-    assert one.messages != other.messages
-    assert len(whole.messages) < len(one.messages)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_with_split_instants_every_event_keeps_its_date_and_no_machine_is_used_twice(seed):
-    outcome = busy(seed, seed)
-    assert len(outcome.records) == 200  # the simulation stops if a machine is used twice
-    dates = [event["timestamp"] for message in outcome.messages for event in message["events"]]
-    assert dates == sorted(dates)
-    assert all(event["timestamp"] == message["now"] for message in outcome.messages for event in message["events"])
-    submitted = [data["job"] for data in outcome.events("JOB_SUBMITTED")]
-    assert [(j["subtime"], j["id"]) for j in submitted] == sorted((j["subtime"], j["id"]) for j in submitted)
-    kinds = [event["type"] for message in outcome.messages for event in message["events"]]
-    last = len(kinds) - 1 - kinds[::-1].index("JOB_SUBMITTED")
-    assert kinds.index("NOTIFY") > last
-    for record in outcome.records:
-        assert record.execution_time == min(int(record.profile[1:]) * 2 + 2, record.requested_time)
-    assert len({message["now"] for message in outcome.messages}) < len(outcome.messages)
-
-
-@pytest.mark.parametrize("acknowledge", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_with_split_instants_killed_jobs_are_registered_again_and_all_jobs_end(seed, acknowledge):
-    settings = replace(REUSE, acknowledge=acknowledge)
-    outcome = busy(seed, seed, settings, small="class", divider=6, kill="always")
-    tries = [record for record in outcome.records if "#" in record.job_id]
-    assert len(tries) == sum(record.final_state == KILLED for record in outcome.records) > 0
-    ends = [record.job_id.partition("#")[0] for record in outcome.records if record.final_state != KILLED]
-    assert sorted(ends) == sorted(f"{i:03}" for i in range(200))
-
-
-class KillsWhenCalled:
-    """Starts the job at once, and kills it at 10 unless its end is known by then."""
-
-    def __init__(self):
-        self.ended = False
-
-    def __call__(self, message):
-        kinds = [event["type"] for event in message["events"]]
-        self.ended |= "JOB_COMPLETED" in kinds
-        if "JOB_SUBMITTED" in kinds:
-            return [execute("w0!a"), call(10)]
-        return [kill("w0!a")] if "REQUESTED_CALL" in kinds and not self.ended else []
-
-
-def test_a_requested_call_may_come_before_a_completion_of_its_instant_and_then_kills():
-    records = [simulate(document(job("a")), KillsWhenCalled(), split_events=seed).records[0] for seed in range(20)]
-    assert {record.final_state for record in records} == {KILLED, SUCCESS}
-    assert {record.execution_time for record in records} == {10}
-    whole = simulate(document(job("a")), KillsWhenCalled()).records[0]
-    assert whole.final_state == SUCCESS
-
-
-def test_the_seed_of_split_instants_is_an_option_that_the_output_names(tmp_path, capsys):
-    (tmp_path / "p.xml").write_text(homogeneous_platform(4))
-    jobs = [job(str(i), i % 3, profile=f"p{i % 2}") for i in range(30)]
-    inputs = ["-p", f"{tmp_path}/p.xml", "-w", str(written(tmp_path, *jobs, p0=3, p1=2)), "-e", f"{tmp_path}/out"]
-    answers = {}
-    for seed in ("7", "8"):
-        free, messages = OneMachineEach(4), answers.setdefault(seed, [])
-        with scheduler(lambda message, to=free, kept=messages: kept.append(message) or to(message)) as endpoint:
-            assert main([*inputs, *endpoint, "--split-events", seed]) == 0
-        assert f"the events of one date are split at random, seed {seed}" in capsys.readouterr().err
-        with (tmp_path / "out_jobs.csv").open() as lines:
-            assert len(list(csv.DictReader(lines))) == 30
-    assert answers["7"] != answers["8"]
-    for wrong in ("-1", "1.5", "x", ""):
-        assert main([*inputs, "--no-sched", f"--split-events={wrong}"]) == 255
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line == f"batfill batsim: --split-events: {wrong!r} is not an integer >= 0; give the seed of the order"

@@ -21,7 +21,6 @@ from batfill.batsim_files.results import JOB_COLUMNS, job_row, run_files
 from batfill.simulator.catalogue import Catalogue
 from batfill.simulator.command_line import parse_arguments
 from batfill.simulator.energy import EnergyMeter
-from batfill.simulator.wire import Wire4
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document
 from command import batfill
@@ -95,9 +94,7 @@ def test_conversion_keeps_computations_under_batsim_4s_names(workload, tmp_path)
 
 
 def catalogue(path, speed):
-    return Catalogue(
-        {"w0": load_document(path)}, reuse_profiles=False, until_last_job=False, to_reuse="reuse it", speed=speed
-    )
+    return Catalogue({"w0": load_document(path)}, reuse_profiles=False, speed=speed)
 
 
 def test_only_equal_speeds_time_jobs_on_one_core_in_the_power_state(workload, tmp_path):
@@ -298,7 +295,7 @@ def test_jobs_end_and_draw_energy_as_under_batsim(name, tmp_path):
     platform = read_platform(options.platform)
     energy = EnergyMeter(platform, options.platform)
     documents = {"w0": load_document(options.workloads[0])}
-    how = {"settings": options.settings, "wire": Wire4(), "energy": energy}
+    how = {"settings": options.settings, "energy": energy}
     run = Played(AsRecorded4, platform, documents, lambda message: next(replies), job_row, **how)
     run.simulation.expected = [list(map(key, json.loads(message)["events"])) for message in told]
     with run_files(tmp_path / "out", energy=True) as files:

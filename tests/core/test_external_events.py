@@ -19,7 +19,7 @@ LINES = """\
 def test_events_come_by_date_and_machines_come_back_before_others_go(tmp_path):
     (tmp_path / "a").write_text(LINES)
     (tmp_path / "b").write_text('{"type": "machine_unavailable", "resources": "2", "timestamp": 1.5}')
-    events = read_events([tmp_path / "a", tmp_path / "b"], 4, 4, forward_unknown=True)
+    events = read_events([tmp_path / "a", tmp_path / "b"], 4, forward_unknown=True)
     assert [(e.date, e.type, e.machines and e.machines.text) for e in events] == [
         (0, "quake", None),
         (1.5, "machine_unavailable", "2"),
@@ -45,4 +45,4 @@ def test_events_come_by_date_and_machines_come_back_before_others_go(tmp_path):
 def test_a_line_that_is_no_event_is_refused_by_number(line, complaint, tmp_path):
     (tmp_path / "events").write_bytes(b"\n" + line)
     with pytest.raises(WorkloadError, match=f"events: line 2: {complaint}"):
-        read_events([tmp_path / "events"], 4, 4)
+        read_events([tmp_path / "events"], 4)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.batsim_files.platform import by_number, homogeneous_platform, read_platform, split_instants_warning
+from batfill.batsim_files.platform import homogeneous_platform, read_platform, split_instants_warning
 from batfill.simulator.command import main as batsim
 from batfill.simulator.wire import SimulationSettings, Wire4
 from golden import RUNS, recording
@@ -366,8 +366,3 @@ def test_the_platforms_of_the_recordings_have_the_links_they_ran_with():
     for name in RUNS:
         assert split_instants_warning(recording(name).folder / "platform.xml", {"delay"}) != ()
     assert split_instants_warning(Path("nowhere.xml"), {"delay"}) == ()
-
-
-def test_batsim_5_orders_hosts_by_the_ascii_numbers_in_their_names():
-    names = ["node10", "node2", "\u00b2", "node\u0663", "10", "9"]
-    assert sorted(names, key=by_number) == ["9", "10", "node2", "node10", "node\u0663", "\u00b2"]

@@ -12,43 +12,72 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.results import JOB_COLUMNS, ResultError, read_results
-from batfill.runner.batcmd import choose_engine, command_environment, options_file_of, parse_context, parse_trace
+from batfill.runner.batcmd import choose_engine, command_environment, options_file_of, parse_context, read_command
 from batfill.runner.experiment import workload_jobs
 from batfill.runner.pair import Watch, state_text
-from batfill.runner.sessions import Command, Lifeline, end, last_line_of, ports_of, send
+from batfill.runner.sessions import Command, Lifeline, end, is_listening, last_line_of, living, send
 from batfill.simulator.display import SimulationState
-from batfill.workloads.convert import rewrite_for_batsim_5
+from batfill.workloads.convert import convert
 
-TRACE_END = " --dump-execution-context\n"
+
+def command_of(batcmd, **env):
+    return read_command(SimpleNamespace(path="e.yaml", descriptor=SimpleNamespace(batcmd=batcmd), env=env))
 
 
 @pytest.mark.parametrize(
-    ("trace", "program", "workloads", "platform"),
+    ("batcmd", "program", "workloads", "platform"),
     [
-        ("+ batsim -p p.xml -w w.json -e out", "batsim", ["w.json"], "p.xml"),
-        (
-            "+ cd x\n+ /opt/batsim --platform=p.xml --workload a -wb --workload=c",
-            "/opt/batsim",
-            ["a", "b", "c"],
-            "p.xml",
-        ),
-        ("+ batsim -p 'a folder/p.xml' -w w -W flow.xml --WS 3 --mmax-workload", "batsim", ["w"], "a folder/p.xml"),
-        ("+ docker run -w /data -p 80:80 oarteam/batsim:4.2.0 -p p -w w", "oarteam/batsim:4.2.0", ["w"], "p"),
-        ("+ simulate -p p -w w", None, ["w"], "p"),
-        ("+ batsim -p p -w a b '' -r h storage --workload=c d -e out/ -s e ''", "batsim", ["a", "b", "c", "d"], "p"),
-        ("+ batsim", "batsim", [], None),
+        ("batsim -p p.xml -w w.json -e out", "batsim", ["w.json"], "p.xml"),
+        ("/opt/batsim --platform=p.xml\\\n --workload a -wb --workload=c", "/opt/batsim", ["a", "b", "c"], "p.xml"),
+        ("batsim -p 'a $X/p.xml' -w w -W flow.xml --WS 3 --mmax-workload", "batsim", ["w"], "a $X/p.xml"),
+        ("$DOCKER -w /data -p 80:80 oarteam/batsim:4.2.0 -p p -w w", "oarteam/batsim:4.2.0", ["w"], "p"),
+        ("simulate -p p -w w", None, ["w"], "p"),
+        ("batsim -p p -w a b '' -r h storage --workload=c d -e out/ -s e ''", "batsim", ["a", "b", "c", "d"], "p"),
+        ("batsim", "batsim", [], None),
+        ('${BATSIM:-batsim} -w "${IN-x}/a b" ${EMPTY:-c} d${EMPTY-no}', "batsim", ["in put/a b", "c", "d"], None),
+        ('batsim --sched-cfg \'{"a": [1, "$(x);"]}\' -w a\\ b\\; -p x#y~z{}', "batsim", ["a b;"], "x#y~z{}"),
     ],
 )
-def test_the_traced_command_tells_the_simulators_files(trace, program, workloads, platform):
-    command = parse_trace(trace + TRACE_END)
+def test_a_batcmd_is_split_as_bash_splits_it(batcmd, program, workloads, platform):
+    env = {"DOCKER": "docker run", "IN": "in put", "EMPTY": ""}
+    command = command_of(batcmd, **env)
     assert command.program == program
     assert [str(path) for path in command.workloads] == workloads
     assert command.platform == (platform and Path(platform))
+    shown = subprocess.run(
+        ["bash", "-uc", f"printf '%s\\0' {batcmd}"], env=env, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert shown.stdout.split("\0")[:-1] == list(command.words)
+
+
+@pytest.mark.parametrize(
+    ("batcmd", "said"),
+    [
+        *(
+            (f"batsim -w {word}", f"needs a shell ({sign!r}); write the command of Batsim alone, or run the descriptor")
+            for word, sign in {
+                "a; b": ";", "a && b": "&", "a | b": "|", "a > b": ">", "a < b": "<", "(a)": "(", "`a`": "`",
+                "$(a)": "$", '"$(a)"': "$", "${A%b}": "$", "*.json": "*", "a?": "?", "[ab]": "[", "{a,b}": "{",
+                "a\nb": "\n", "~/a": "~", "a # b": "#",
+            }.items()
+        ),
+        ("batsim -w $NONE/w.json", "$NONE has no value; set the variable, or write ${NAME:-VALUE}"),
+        ("batsim -w ${NONE}", "${NONE} has no value"),
+        ("batsim -w 'a", "no closing quotation; fix it"),
+        ('batsim -w "a', "no closing quotation; fix it"),
+    ],
+)  # fmt: skip
+def test_a_batcmd_that_needs_a_shell_is_refused_with_what_to_write(batcmd, said):
+    with pytest.raises(BatfillError) as refused:
+        command_of(batcmd)
+    assert str(refused.value).startswith("e.yaml: batcmd")
+    assert said in str(refused.value)
 
 
 def test_the_context_is_found_among_other_lines():
@@ -68,9 +97,10 @@ def test_ending_a_command_ends_what_it_left_behind_too(tmp_path):
         while not command.ended():
             time.sleep(0.01)
         assert command.status == 7
-        assert len(command.living()) == 2
+        assert len(living(command.sessions)) == 2
+        session = command.sessions
         end([command])
-        assert command.living() == []
+        assert living(session) == []
 
 
 def test_processes_that_have_ended_or_are_another_users_are_not_signalled(monkeypatch):
@@ -99,16 +129,14 @@ def test_an_error_of_simgrid_is_quoted_rather_than_what_follows_it(tmp_path):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_the_ports_of_a_process_are_those_it_listens_on(address):
+def test_a_port_is_in_use_while_a_process_listens_on_it(address):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     if family == socket.AF_INET6 and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
-    before = ports_of([os.getpid()])
     with socket.create_server((address, 0), family=family) as server:
         port = server.getsockname()[1]
-        with socket.create_connection((address, port)):
-            assert ports_of([os.getpid(), 2**22 + 1]) == sorted([*before, port])
-        assert port not in ports_of([os.getppid()])
+        assert is_listening(port)
+    assert not is_listening(port)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +252,7 @@ def test_a_workload_says_the_same_in_the_form_of_either_version(tmp_path):
         unknown |= {"requested_time": -1, "user_id": k}
     old, new = tmp_path / "4.json", tmp_path / "5.json"
     old.write_text(json.dumps({"description": made_with, "nb_res": 2, "jobs": jobs, "profiles": profiles}))
-    rewrite_for_batsim_5(old, new, workload="w0")
+    convert(old, new, version=5, overrun="kill", unrequested="runtime")
     said, again = workload_jobs([old]), workload_jobs([new])
     assert said.jobs == again.jobs
     assert said.profile_types == again.profile_types == {"delay", "composed"}

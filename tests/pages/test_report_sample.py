@@ -111,9 +111,10 @@ def opened(page, number=0):
 
 
 @needs_node
-def test_a_page_of_a_sample_says_so_and_draws_the_curves_of_all(folder, tmp_path):
+def test_a_page_of_a_sample_says_so_and_draws_the_curves_of_all(folder, tmp_path, monkeypatch):
     (whole,) = write_report([folder / "saf"], tmp_path / "whole.html")
-    (part,) = write_report([folder / "saf"], tmp_path / "part.html", sample=100)
+    monkeypatch.setattr("batfill_pages.write.SAMPLE_ROWS", 100)
+    (part,) = write_report([folder / "saf"], tmp_path / "part.html")
     all_jobs, some = opened(whole), opened(part)
     assert all_jobs["matching"].startswith("All jobs: 800 jobs ran, mean wait ")
     assert re.match(r"Of the sample, all rows match: 100 jobs ran \(longest wait .*\); the 9\d drawn", some["matching"])
@@ -126,7 +127,8 @@ def test_a_page_of_a_sample_says_so_and_draws_the_curves_of_all(folder, tmp_path
 
 
 @needs_node
-def test_each_run_of_a_comparison_has_its_sample(folder, tmp_path):
-    (page,) = write_report([folder], tmp_path / "page.html", sample=100)
+def test_each_run_of_a_comparison_has_its_sample(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("batfill_pages.write.SAMPLE_ROWS", 100)
+    (page,) = write_report([folder], tmp_path / "page.html")
     for number in (0, 1):
         assert opened(page, number)["rows"] == 100

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from command import batfill
+from batfill.base.errors import WorkloadError
+from batfill.cli.workload import log_in
+from batfill_site.accounting.outages import outages
 from swf_text import row
 
-HEADER = "kind,begin,end,processors,announced"
+
+def found(log, procs):
+    """(begin, end, processors) of each outage."""
+    return [(one.begin, one.end, one.amount) for one in outages(log, log_in(log, procs), procs).windows]
 
 
 def test_outages_are_where_nothing_runs_while_enough_waits(tmp_path):
@@ -20,12 +25,7 @@ def test_outages_are_where_nothing_runs_while_enough_waits(tmp_path):
     ]
     log = tmp_path / "log.swf"
     log.write_text("; MaxProcs: 8\n" + "".join(rows))
-    done = batfill("workload", "outages", log)
-    assert done.out.splitlines() == [HEADER, "announced,600,3600,8,", "announced,4200,6000,8,"]
-    assert "2 outages, 1 h 20 min in all, of 8 processors" in done.err
-    assert batfill("workload", "outages", log, "--out", tmp_path / "out.csv").out == ""
-    assert (tmp_path / "out.csv").read_text() == done.out
-    assert batfill("replay", log, "--unrequested", "runtime", "--calendar", tmp_path / "out.csv").status == 0
+    assert found(log, 8) == [(600, 3600, 8), (4200, 6000, 8)]
 
 
 def test_jobs_that_wait_for_a_full_partition_while_the_others_are_idle_tell_of_no_outage(tmp_path):
@@ -36,19 +36,17 @@ def test_jobs_that_wait_for_a_full_partition_while_the_others_are_idle_tell_of_n
     waits = [row(2000 + n, 140_000 + n, 60, req_procs=9, wait=7200, partition=n) for n in (1, 2)]
     log = tmp_path / "log.swf"
     log.write_text("; MaxProcs: 32\n" + "".join([*queued, *others, *waits]))
-    assert batfill("workload", "outages", log).out.splitlines()[1:] == ["announced,140400,147600,32,"]
+    assert found(log, 32) == [(140_400, 147_600, 32)]
 
 
-def test_a_log_without_waits_or_size_cannot_tell_of_outages(tmp_path):
+def test_a_log_without_waits_cannot_tell_of_outages(tmp_path):
     log = tmp_path / "log.swf"
     log.write_text(row(1, 0, 300, wait=-1))
-    for more, wrong in [((), "the machine's size is unknown"), (("--procs", 8), "none of 1 jobs that ran has a wait")]:
-        done = batfill("workload", "outages", log, *more)
-        assert (done.status, done.err.count("\n")) == (2, 1)
-        assert wrong in done.err
+    with pytest.raises(WorkloadError, match="none of 1 jobs that ran has a wait"):
+        found(log, 8)
 
 
 @pytest.mark.compiled
 def test_kth_sp2_has_the_outages_that_an_independent_program_found(archive_log):
-    done = batfill("workload", "outages", archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
-    assert "262 outages, 16 d 5 h in all" in done.err
+    spans = found(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), 100)
+    assert (len(spans), sum(end - begin for begin, end, _ in spans)) == (262, 16 * 86_400 + 5 * 3600)

@@ -48,7 +48,7 @@ from batfill.model.options import LIVE, NAMES, OPTIONS, Options
 from batfill.model.policy import listing
 from batfill.runner.descriptor import MEANING, read_descriptor
 from batfill.scheduler import Scheduler
-from batfill.simulator.command_line import batsim_options as parse_batsim
+from batfill.simulator.command_line import parse_arguments as parse_batsim
 from batfill.workloads.archive import known_log
 from batfill_lab.campaigns.config import Campaign, read_campaign
 from batfill_lab.campaigns.sections import keys_of

@@ -30,7 +30,7 @@ from batfill.cli.app import app
 from batfill.model.policy import POLICIES, policy_in_file
 from batfill.runner.descriptor import read_descriptor
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from batfill.workloads import read_workload
 from batfill_lab.campaigns.config import read_campaign
 from command import COMPILING, batfill
@@ -432,7 +432,7 @@ def test_every_answer_to_the_embedded_simulator():
 
         workload = document(job("a"), job("b", 1, 2, walltime=4))
         options = SimulationSettings(dynamic_jobs=True, acknowledge=True)
-        simulation = Simulation(machines(4), {"w0": workload}, answer, settings=options, wire=Wire4())
+        simulation = Simulation(machines(4), {"w0": workload}, answer, settings=options)
         with refused_in_one_line(SimulationStopped, BatfillError):
             simulation.run()
 

@@ -106,7 +106,7 @@ workload generate --out x.swf --jobs 10 {--procs 1|--load 0.5 --interarrival 2}
 workload convert log.swf --out x.json {--jobs 3|--bandwidth 1GBps}
 workload fetch {nothing|--into x}
 reproduce --quick --full
-report run {--figures gif|--sample 0}
+report run --figures gif
 campaign c.yaml {--workers 0|--workers 1 --scheduler tcp://127.0.0.1:1|--worker-limit 2h}
 """
 # Invocations as the line that refuses another one says; [] is around what only a user knows.

@@ -18,7 +18,7 @@ from batfill.cli.app import app
 from batfill.live.agent import Agent
 from batfill.model.jobs import SMALL, Workload
 from batfill.model.option_texts import described
-from batfill.model.options import NO_PRESET, OPTIONS, PRESETS, Options, with_preset
+from batfill.model.options import NO_PRESET, OPTIONS, PRESETS, Options
 from batfill.replays.replay import simulate
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document
@@ -84,26 +84,24 @@ def test_a_preset_is_its_options():
 
 
 @pytest.mark.parametrize(
-    ("given", "changed", "lapsed"),
+    ("given", "changed"),
     [
-        ({"threshold": "20h"}, {"threshold": 72_000.0}, []),
-        ({"policy": "saf", "small-width": 0.5, "kill": "never"}, {"small-width": 0.5, "kill": "never"}, ["stand-back"]),
-        ({"threshold": "none"}, {"threshold": None, "overdue": None}, ["overdue"]),
-        ({"small": "none"}, {"small": "none", "divider": None}, ["small-width", "divider", "kill", "stand-back"]),
+        ({"threshold": "20h"}, {"threshold": 72_000.0}),
         (
-            {"predict": "easy++"},
-            {"small": "none", "predict": "easy++"},
-            ["small", "small-width", "divider", "kill", "stand-back"],
+            {"policy": "saf", "small-width": 0.5, "kill": "never"},
+            {"small-width": 0.5, "kill": "never", "stand-back": None},
         ),
-        ({"small": "class"}, {"small": "class", "divider": 120.0}, []),
-        ({"small": "forest", "seed": 1}, {"small": "forest", "seed": 1, "divider": 120.0}, []),
+        ({"threshold": "none"}, {"threshold": None, "overdue": None}),
+        ({"small": "none"}, {"small": "none", "divider": None, "kill": None, "stand-back": None}),
+        ({"small": "none", "predict": "easy++"}, {"small": "none", "predict": "easy++", "small-width": None}),
+        ({"small": "class"}, {"small": "class", "divider": 120.0}),
+        ({"small": "forest", "seed": 1}, {"small": "forest", "seed": 1, "divider": 120.0}),
     ],
     ids=str,
 )
-def test_a_given_option_wins_and_what_is_left_alone_lapses(given, changed, lapsed):
+def test_a_given_option_wins_and_what_is_left_alone_is_off(given, changed):
     options = Options.of({"preset": "first-tries", **given})
     assert options.as_dict().items() >= changed.items()
-    assert sorted(with_preset({"preset": "first-tries", **given})[1]) == sorted(lapsed)
     assert Options.of(options.as_dict()) == replace(options, preset=options.as_dict()["preset"])
 
 
@@ -112,13 +110,6 @@ def test_a_preset_without_one_of_its_values_is_stated_as_its_options():
     assert (result.options.as_dict()["preset"], result.options.threshold_s) == ("none", math.inf)
     text = bf.replay(SAMPLE, preset="first-tries", threshold_s=3600).as_text()
     assert "preset first-tries but for threshold, policy aged:20000,0.1,0, " in text
-
-
-def test_what_lapses_is_said_on_the_command_line():
-    done = batfill("replay", SAMPLE, "--preset", "first-tries", "--small", "none")
-    assert done.status == 0
-    assert "batfill: the preset's divider lapses: no divider decides which jobs are small\n" in done.err
-    assert batfill("replay", SAMPLE, "--preset", "first-tries").err == ""
 
 
 def test_what_is_not_modelled_of_a_real_scheduler_is_said_on_the_command_line():
@@ -130,6 +121,8 @@ def test_what_is_not_modelled_of_a_real_scheduler_is_said_on_the_command_line():
 def test_an_option_that_the_preset_does_not_serve_is_refused_as_without_it():
     assert "--seed: no forest is trained" in refusal("replay", SAMPLE, "--preset", "first-tries", "--seed", "3")
     assert "first-tries" in refusal("replay", SAMPLE, "--preset", "last-tries")
+    line = refusal("replay", SAMPLE, "--preset", "first-tries", "--predict", "easy++")
+    assert "--predict: small jobs take their requests; add small none, or leave it out" in line
 
 
 def test_nothing_is_learned_so_no_library_of_learning_is_loaded():
@@ -205,8 +198,9 @@ OVERRIDES = [
 
 def spelled_out(preset, name, value):
     """The options of a preset but for one, without those that are then useless; "none" is the option left out."""
-    lapsed = with_preset({"preset": preset, name: value})[1]
-    kept = {option: own for option, own in PRESETS[preset].values.items() if option != name and option not in lapsed}
+    stated = Options.of({"preset": preset, name: value}).as_dict()
+    values = PRESETS[preset].values.items()
+    kept = {option: own for option, own in values if option != name and stated[option] is not None}
     return kept if value == OPTIONS[name].off else {**kept, name: value}
 
 
@@ -262,10 +256,9 @@ def test_an_option_that_is_null_in_json_leaves_the_presets_value(rush_log):
             assert Agent({"preset": preset, name: None}).stated() == Agent({"preset": preset}).stated()
 
 
-def test_machines_are_reserved_under_the_preset_with_kills_at_every_divider_and_no_standing_back(caplog):
+def test_machines_are_reserved_under_the_preset_with_kills_at_every_divider_and_no_standing_back():
     stated = Agent({"preset": "first-tries", "reservation": "machines"}).stated()
     assert (stated["divider"], stated["kill"], stated["stand-back"]) == (120.0, "always", None)
-    assert "the preset's stand-back lapses: tries are not killed only where that helps" in caplog.text
 
 
 @pytest.mark.needs("pydantic")

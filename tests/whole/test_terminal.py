@@ -80,7 +80,6 @@ COMMAND_LINES = [
     "workload split LOG --out OUT",
     "workload resample LOG --samples 2 --out OUT.swf",
     "workload convert LOG --out OUT.json",
-    "workload outages LOG",
     "workload fetch",
     "reproduce --list",
 ]

@@ -11,8 +11,7 @@ DOORS = {
     "Selection": "batfill_lab.online.selection",  # the option `select` of live schedulers
     "PolicyChoice": "batfill_lab.online.live",
     "read_accounting": "batfill_site.accounting.systems",  # a batch system's accounting in the place of a log
-    "import_log": "batfill_site.cli.accounting",  # commands of `batfill workload`
-    "outages": "batfill_site.cli.accounting",
+    "import_log": "batfill_site.cli.accounting",  # a command of `batfill workload`
 }
 
 

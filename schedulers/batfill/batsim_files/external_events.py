@@ -1,7 +1,6 @@
 """Reads files of external events: machines become unavailable or available, and events for the scheduler to interpret.
 
-One JSON object per line, in any order. Batsim 4: `{"type": "machine_unavailable", "resources": "0-3 7", "timestamp":
-20}`; Batsim 5: `{"type": "generic", "timestamp": 20, "data": "any text"}`.
+One JSON object per line, in any order, as `{"type": "machine_unavailable", "resources": "0-3 7", "timestamp": 20}`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 # At one date machines become available before others become unavailable, as in Batsim.
 KNOWN = ("machine_available", "machine_unavailable")
-GENERIC = "generic"  # the only type of Batsim 5
 
 
 class ExternalEvent(NamedTuple):
@@ -30,27 +28,21 @@ class ExternalEvent(NamedTuple):
     date: float
     type: str
     machines: MachineSet | None  # None: an event of another type, for the scheduler to interpret
-    raw: bytes  # what the scheduler gets: the event's text in its file (Batsim 4), or its id and data (Batsim 5)
+    raw: bytes  # what the scheduler gets: the event's text in its file
 
 
-def read_events(
-    paths: Iterable[Path], version: int, n_machines: int, *, forward_unknown: bool = False
-) -> list[ExternalEvent]:
+def read_events(paths: Iterable[Path], n_machines: int, *, forward_unknown: bool = False) -> list[ExternalEvent]:
     """The events in these files, in time order; of one date as in Batsim, or else in the order of the files.
 
     Args:
         paths: the files.
-        version: of Batsim, whose form they have: 4 or 5.
         n_machines: number of machines.
-        forward_unknown: whether to accept events of other types than Batsim 4's, for the scheduler to interpret.
+        forward_unknown: whether to accept events of other types, for the scheduler to interpret.
 
     Raises:
         WorkloadError: a file cannot be read, or a line is not a valid event.
     """
-    if version == 5:
-        events = [_generic(line) for line in _lines(paths, (GENERIC,))]
-    else:
-        events = [_event(line, n_machines, forward_unknown=forward_unknown) for line in _lines(paths, KNOWN)]
+    events = [_event(line, n_machines, forward_unknown=forward_unknown) for line in _lines(paths)]
     rank = {kind: place for place, kind in enumerate(KNOWN)}
     return sorted(events, key=lambda event: (event.date, rank.get(event.type, len(KNOWN))))
 
@@ -59,20 +51,18 @@ class Line(NamedTuple):
     """A line of a file of events."""
 
     where: str  # begins messages
-    id: str  # under Batsim 5
     text: bytes
     event: dict[str, Any]
     type: str
     date: float
 
 
-def _lines(paths: Iterable[Path], known: tuple[str, ...]) -> Iterator[Line]:
-    """The events in these files, file by file; `known` are the types that messages name."""
-    for file, path in enumerate(paths):
+def _lines(paths: Iterable[Path]) -> Iterator[Line]:
+    """The events in these files, file by file."""
+    for path in paths:
         with readable(path) as content:
             lines = [line for text in whole_lines(path, content) for line in text.split(b"\n")[:-1]]
-        there = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-        for place, (number, line) in enumerate(there):
+        for number, line in ((number, line) for number, line in enumerate(lines, 1) if line.strip()):
             where = f"{path}: line {number}"
             try:
                 event = orjson.loads(line)
@@ -80,14 +70,14 @@ def _lines(paths: Iterable[Path], known: tuple[str, ...]) -> Iterator[Line]:
                 raise WorkloadError(f"{where}: not JSON ({error}); give one event per line") from None
             kind, date = (event.get("type"), event.get("timestamp")) if isinstance(event, dict) else (None, None)
             if not isinstance(kind, str):
-                raise WorkloadError(f"{where}: no event with a type; known types: {', '.join(known)}")
+                raise WorkloadError(f"{where}: no event with a type; known types: {', '.join(KNOWN)}")
             if not is_time(date):
                 raise WorkloadError(f"{where}: timestamp: {date!r} is not a number >= 0; give the date in seconds")
-            yield Line(where, f"ee{file}!{place}", line, event, kind, float(date))
+            yield Line(where, line, event, kind, float(date))
 
 
 def _event(line: Line, n_machines: int, *, forward_unknown: bool) -> ExternalEvent:
-    """The event of Batsim 4 on this line."""
+    """The event on this line."""
     machines, resources = None, line.event.get("resources")
     if line.type in KNOWN:
         try:
@@ -100,17 +90,3 @@ def _event(line: Line, n_machines: int, *, forward_unknown: bool) -> ExternalEve
             "pass it on with --forward-unknown-events"
         )
     return ExternalEvent(line.date, line.type, machines, line.text)
-
-
-def _generic(line: Line) -> ExternalEvent:
-    """The event of Batsim 5 on this line."""
-    data = line.event.get("data")
-    if line.type != GENERIC:
-        raise WorkloadError(
-            f"{line.where}: type {line.type!r:.60} is not {GENERIC!r}, the only one of Batsim 5; put the event's "
-            "JSON text into 'data'"
-        )
-    if not isinstance(data, str):
-        raise WorkloadError(f"{line.where}: data: {data!r:.60} is not a string; write its JSON text as a string")
-    told = {"id": line.id, "external_event_type": "GenericExternalEvent", "external_event": {"data": data}}
-    return ExternalEvent(line.date, line.type, None, orjson.dumps(told))

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from xml.etree.ElementTree import ParseError
 
 from defusedxml import DefusedXmlException
@@ -17,7 +17,7 @@ from batfill.base.files import file_bytes
 from batfill.model.values import PREFIXES, SPEED_UNITS, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
@@ -74,7 +74,6 @@ class Platform(NamedTuple):
     compute: tuple[PlatformHost, ...]
     storage: tuple[PlatformHost, ...]
     master_host: str
-    by_number: bool = False  # ids by the numbers in the names, whatever the role; else storage hosts come last
 
     @property
     def speed(self) -> float | None:
@@ -85,9 +84,7 @@ class Platform(NamedTuple):
     @property
     def machines(self) -> tuple[PlatformHost, ...]:
         """Every machine, by resource id."""
-        if not self.by_number:
-            return self.compute + self.storage
-        return tuple(sorted(self.compute + self.storage, key=lambda host: by_number(host.name)))
+        return self.compute + self.storage
 
     @property
     def storage_ids(self) -> list[int]:
@@ -96,40 +93,28 @@ class Platform(NamedTuple):
         return [number for number, host in enumerate(self.machines) if host.name in storage]
 
 
-def by_number(name: str) -> list[tuple[int, str]]:
-    """The key of Batsim 5's order of names: numbers in them count as numbers, so that node2 comes before node10."""
-    return [
-        (int(part), part) if part.isascii() and part.isdigit() else (-1, part)
-        for part in re.split("([0-9]{1,18})", name)
-    ]
-
-
 def read_platform(
     path: Path,
     master_host: str = MASTER_HOST,
     *,
     roles: Mapping[str, str] | None = None,
     limit: int | None = None,
-    version: int = 4,
 ) -> Platform:
     """The platform in this SimGrid XML file, with Batsim's resource ids.
 
-    Under Batsim 4 they follow the host names in the order of strings, storage hosts last; under Batsim 5 the numbers in
-    the names.
+    They follow the host names in the order of strings, storage hosts last.
 
     Args:
         path: the file; zones, plain hosts and clusters (radical "0-9,15") are read, and not the network.
         master_host: the host that runs no jobs; a host of role "master" is one too.
         roles: roles by host name, in addition to those in the file.
         limit: number of compute hosts to keep, from the first on.
-        version: of Batsim, 4 or 5.
 
     Raises:
         PlatformError: the file cannot be read or does not describe a usable platform.
     """
     roles = roles or {}
-    order: Callable[[PlatformHost], Any] = (lambda host: by_number(host.name)) if version == 5 else attrgetter("name")
-    found = sorted(_hosts(path, _root(path), 0, {}), key=order)
+    found = sorted(_hosts(path, _root(path), 0, {}), key=attrgetter("name"))
     names = Counter(host.name for host in found)
     if twice := next((name for name, count in names.items() if count > 1), None):
         raise PlatformError(f"{path}: host {twice!r} is described {names[twice]} times; names must be unique")
@@ -161,7 +146,7 @@ def read_platform(
         raise PlatformError(f"{path}: host {slow!r} has no computing speed; give a speed above 0, such as 1Gf")
     if limit is not None and limit > len(compute):
         raise PlatformError(f"{path}: {limit} machines are requested and it describes {len(compute)}; lower the limit")
-    return Platform(tuple(compute[:limit]), tuple(storage), first, by_number=version == 5)
+    return Platform(tuple(compute[:limit]), tuple(storage), first)
 
 
 def split_instants_warning(path: Path, profile_types: Collection[str]) -> tuple[str, ...]:

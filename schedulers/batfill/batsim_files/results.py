@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 # The version in the files: the Batsim whose format they have, then the program that wrote them.
 EMBEDDED = "+batfill-"
 BATSIM_VERSION = f"4.2.0{EMBEDDED}{__version__}"
-BATSIM_5_VERSION = f"v5.0.0-rc2{EMBEDDED}{__version__}"
 
 JOBS_CSV = "_jobs.csv"  # after the prefix
 JOBS_CSV_5 = "jobs.csv"  # after version 5's prefix, which may be a folder
@@ -169,7 +168,6 @@ COLUMNS = {
     "metadata": Column('"%s"', WordColumn),
 }
 # Batsim 5 writes no metadata, and old versions of Batsim 4 not even the column.
-COLUMNS_5 = {**COLUMNS, "metadata": Column(NOTHING)}
 OPTIONAL_COLUMN = "metadata"
 JOB_COLUMNS = ",".join(COLUMNS)
 
@@ -188,8 +186,6 @@ class JobRecord(NamedTuple):
     execution_time: float = 0.0
     allocated_resources: ProcSet | str = ""
     metadata: str = ""
-    registered: bool = False  # by the scheduler, not in the workload
-    profile_owner: str = ""  # the workload of the profile; "" for the job's own
     consumed_energy: float = NOT_MEASURED
 
     @property
@@ -266,19 +262,15 @@ VALUES = attrgetter(*COLUMNS)  # of a `JobRecord`
 
 
 @cache
-def row_form(version: int, *, rejected: bool) -> str:
-    """The form of a job's line under this version of Batsim, its line end included; rejected jobs have empty fields."""
-    columns = (COLUMNS_5 if version == 5 else COLUMNS).values()
+def row_form(*, rejected: bool) -> str:
+    """The form of a job's line, its line end included; rejected jobs have empty fields."""
+    columns = COLUMNS.values()
     return ",".join([column.form if column.of_rejected or not rejected else NOTHING for column in columns]) + "\n"
 
 
-def job_row(record: JobRecord, version: int = 4) -> str:
-    """The job's line in `_jobs.csv`, or in Batsim 5's `jobs.csv`: the profile with its workload's name, no metadata."""
-    if version == 5:
-        profile = f"{record.profile_owner or record.workload_name}!{record.profile}"
-        energy = 0.0 if record.registered else record.consumed_energy
-        record = record._replace(profile=profile, consumed_energy=energy)
-    return row_form(version, rejected=record.final_state == REJECTED) % VALUES(record)
+def job_row(record: JobRecord) -> str:
+    """The job's line in `_jobs.csv`."""
+    return row_form(rejected=record.final_state == REJECTED) % VALUES(record)
 
 
 # A row of `_consumed_energy.csv`: date, joules since date 0, event, least watts of all machines, watts since the row
@@ -289,7 +281,6 @@ EnergyRow = tuple[float, float, str, float, float | None]
 class RunFiles(NamedTuple):
     """The open result files of one run, see `run_files`."""
 
-    version: int  # of Batsim
     stem: str  # with which their names begin
     jobs: BinaryIO
     machine_states: BinaryIO | None
@@ -298,7 +289,7 @@ class RunFiles(NamedTuple):
 
     def job_ended(self, record: JobRecord) -> None:
         """Write a job; they come in the order they ended."""
-        self.jobs.write(job_row(record, self.version).encode())
+        self.jobs.write(job_row(record).encode())
         self.totals.add(record)
 
     def machines_changed(self, counts: tuple[float, int, int]) -> None:
@@ -323,7 +314,7 @@ class RunFiles(NamedTuple):
         joules: float = 0.0,
         pstates: Sequence[int] = (),
     ) -> None:
-        """Write what summarises the run: Batsim 4's row, or Batsim 5's objects in JSON.
+        """Write what summarises the run.
 
         Args:
             machines: number of machines, storage included.
@@ -346,13 +337,6 @@ class RunFiles(NamedTuple):
             "time_switching_on": "0.000000",
             "time_unavailable": f"{times.unavailable_s:.6f}",
         }
-        if self.version == 5:
-            columns = {name: "null" if text == "nan" else text for name, text in columns.items()}
-            _write_members(Path(f"{self.stem}schedule.json"), columns | {"batsim_version": f'"{BATSIM_5_VERSION}"'})
-            seconds = {"time_in_edc_seconds": scheduling_s, "time_in_simu_seconds": simulation_s - scheduling_s}
-            info = memory_used() | {name: f"{value:.6f}" for name, value in seconds.items()}
-            _write_members(Path(f"{self.stem}real_exec_info.json"), info)
-            return
         if self.energy:  # every machine stays in its power state
             with whole_file(Path(f"{self.stem}pstate_changes.csv")) as stream:
                 stream.write(f"{PSTATE_COLUMNS}\n".encode())
@@ -367,18 +351,15 @@ class RunFiles(NamedTuple):
 
 
 @contextmanager
-def run_files(
-    prefix: str | Path, version: int = 4, *, machine_states: bool = True, energy: bool = False
-) -> Iterator[RunFiles]:
+def run_files(prefix: str | Path, *, machine_states: bool = True, energy: bool = False) -> Iterator[RunFiles]:
     """The result files of a run, which appear together when the block ends without an exception.
 
     Args:
-        prefix: of their names. Batsim 4 puts `_` between it and the name, Batsim 5 nothing.
-        version: of Batsim.
+        prefix: of their names, before a `_`.
         machine_states: whether the machines' states are written.
         energy: whether what they draw, and their power states, are written.
     """
-    stem = f"{prefix}" if version == 5 else f"{prefix}_"
+    stem = f"{prefix}_"
     remove_left_over_results(Path(f"{stem}jobs.csv").parent)
     with all_or_none(), ExitStack() as stack:
 
@@ -389,28 +370,12 @@ def run_files(
             return stream
 
         yield RunFiles(
-            version,
             stem,
             series("jobs.csv", JOB_COLUMNS),
             series("machine_states.csv", MACHINE_STATE_COLUMNS) if machine_states else None,
             series("consumed_energy.csv", ENERGY_COLUMNS) if energy else None,
             ScheduleTotals(),
         )
-
-
-def memory_used() -> dict[str, str]:
-    """This process's memory, as Batsim 5 writes it."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    found = dict(line.split()[:2] for line in lines if line.startswith(("VmHWM:", "VmPeak:")))
-    return {f"memory_{name[:-1]}_kB": amount for name, amount in found.items()}
-
-
-def _write_members(path: Path, members: Mapping[str, str]) -> None:
-    """Write a JSON object, a line for each of these members; values are JSON texts."""
-    lines = ",\n".join(f'  "{name}": {members[name]}' for name in sorted(members))
-    with whole_file(path) as stream:
-        stream.write(f"{{\n{lines}\n}}\n".encode())
 
 
 def _mean(total: float, jobs: int) -> str:

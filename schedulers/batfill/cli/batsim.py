@@ -112,7 +112,7 @@ def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str,
 @command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def batsim(arguments: tuple[str, ...]) -> int:
-    """The embedded simulator under the options of Batsim 4 or 5."""
+    """The embedded simulator under the options of Batsim 4."""
     from batfill.simulator.command import main
 
     return main(list(arguments))  # the command line is Batsim's; click passes it through

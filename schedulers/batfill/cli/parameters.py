@@ -15,7 +15,7 @@ import click
 from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
 from batfill.cli import note
 from batfill.cli.app import named, option_name
-from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, lapses, refuse_other
+from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, refuse_other
 from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import (
@@ -396,8 +396,6 @@ def scheduler_options(
         def collected(**values: Any) -> Any:
             given = {name: values.pop(name.replace("-", "_")) for name in names or NAMES}
             options = {name: value for name, value in given.items() if value is not None}
-            for line in lapses({name: value for name, value in options.items() if name in OPTIONS}):
-                note(line)
             preset = options.get("preset", NO_PRESET)
             if PRESETS[preset].lacks:
                 note(f"{preset}: {PRESETS[preset].words}")

@@ -423,5 +423,5 @@ def workload(context: click.Context) -> None:
         print(context.get_help())
 
 
-for each in (describe, clean, split, resample, scale, generate, fetch, door("import_log"), convert, door("outages")):
+for each in (describe, clean, split, resample, scale, generate, fetch, door("import_log"), convert):
     workload.add_command(each)

@@ -42,7 +42,6 @@ from batfill.model.options import (
     UNLIMITED,
     WARNINGS,
     Options,
-    lapses,
     plans_machines,
 )
 from batfill.model.pools import amount_text
@@ -89,10 +88,7 @@ class Agent:
         live |= {name: value for name, value in plain.items() if name in LIVE and value is not None}
         self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}
         self.margin_s = margin_of(self.live[PLAN])  # None if no plan is kept
-        given = {name: value for name, value in plain.items() if name not in LIVE}
-        for line in lapses(given):
-            log.warning("%s", line)
-        self.chosen = Options.of(given, places=True)
+        self.chosen = Options.of({name: value for name, value in plain.items() if name not in LIVE}, places=True)
         self.kills = self.chosen.kills  # whether jobs are killed and submitted again
         self.refuse_contradictions()
         if self.chosen.learns:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.base.version import __version__
-from batfill.live.agent import ACKNOWLEDGE, object_in, state_options, with_options
+from batfill.live.agent import ACKNOWLEDGE, object_in, with_options
 from batfill.live.conversation import EXTERNAL_EVENTS, Conversation
 from batfill.live.request import Registration
-from batfill.model.options import REQUESTED
 from batfill.protocol.batsim5 import (
     BATSIM_5,
     JOB,
@@ -66,7 +65,6 @@ class Conversation5(Conversation):
         if self.agent.kills:
             self.features = {"dynamic_registration": True, "profile_reuse": True}
             self.features |= {ACKNOWLEDGE: True} if acknowledge else {}
-        state_options({REQUESTED: list(self.features)})
         log.info("Batsim 5 says %r at its start; features requested: %s", said, ", ".join(self.features) or "none")
         hello = {
             "batprotocol_version": PROTOCOL_VERSION,

@@ -27,7 +27,7 @@ from batfill.model.rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from batfill.model.calendar import Calendar
     from batfill.model.energy import Budget
@@ -48,7 +48,7 @@ PLAN, UNLIMITED, REJECT = "plan", "unlimited", "reject"
 
 # File in which a scheduler started by `batfill run` writes the options in force.
 OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
-REQUESTED = "requested_features"  # in that file, under Batsim 5: the features that the scheduler's hello requested
+
 WARNINGS = "warnings"  # in that file, at the end: what the scheduler found odd, one line each
 
 OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
@@ -174,16 +174,14 @@ class Options:
     study: Study = Study()
 
     def __post_init__(self) -> None:
-        """Refuse a calendar from which nothing can be learned, if something is.
+        """Refuse values that mean something each, and nothing together.
 
         Raises:
-            BatfillError: there is one.
+            BatfillError: there are some, see `AT_ODDS`.
         """
-        if self.calendar is not None and self.learns and self.calendar.most_kills(1):
-            raise BatfillError(
-                f"option calendar: {self.calendar.name} has failures, which kill jobs, and nothing can be learned "
-                "of those; leave the lines of kind failure out, or what is learned"
-            )
+        for which, at_odds, why in AT_ODDS:
+            if at_odds(self):
+                raise BatfillError(f"{which}: {why.format(o=self)}")
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, places: bool = False) -> Options:
@@ -492,13 +490,20 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         BatfillError: a name is unknown, or a value is invalid or would have no effect with the others.
     """
-    given, _ = with_preset(given)
+    for name in given:
+        if name not in OPTIONS:
+            refuse_other(str(name))
+            suggested = nearest(str(name), OPTIONS)
+            raise BatfillError(f"option {name!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
+    whole = with_preset(given)
     chosen = {}
     for name, row in OPTIONS.items():
-        chosen[name] = usual(row) if given.get(name) is None else row.check(name, given[name])
-    for name, need in idle_in(chosen).items():
+        chosen[name] = usual(row) if whole.get(name) is None else row.check(name, whole[name])
+    idle = {name: [need for need in OPTIONS[name].needs if not need.met(chosen)] for name in chosen}
+    for name, (need, *_) in ((name, needs) for name, needs in idle.items() if needs):
         if given.get(name) is not None and chosen[name] != usual(OPTIONS[name]):
-            raise BatfillError(f"option {name}: {need.why.format(value=chosen[need.option])}; {remedy(name, given)}")
+            add = "add" if given.get(need.option) is None else "choose"
+            raise BatfillError(f"option {name}: {need.why}; {add} {need.option} {need.advised}, or leave it out")
         chosen[name] = None
     if chosen["predict-for"] == ORDER:
         orders = [order for order in (chosen["policy"], chosen["backfill"]) if order is not None]
@@ -510,60 +515,25 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
                 f"option predict-for: {ORDER} takes orders that stay as they are, and that of {moving[0]} changes "
                 "while jobs wait; choose another policy, or predict-for all"
             )
-    refuse_without_effect(chosen)
     return chosen
 
 
-def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The given options with those of their preset, and why some of these lapse, by name.
-
-    A given option wins over the preset's. A value of the preset lapses if it would make a given option useless, or if
-    it is left without what it needs itself.
-
-    Raises:
-        BatfillError: a name is unknown.
+def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given options, and the values of their preset for those that are not given; None: off.
 
     Examples:
-        >>> with_preset({"preset": "first-tries", "small": "none"})[1]["divider"]
-        'no divider decides which jobs are small'
+        >>> with_preset({"preset": "flux", "depth": 2})
+        {'depth': 2, 'tested': 32, 'preset': 'flux'}
     """
-    for name in given:
-        if name not in OPTIONS:
-            refuse_other(str(name))
-            suggested = nearest(str(name), OPTIONS)
-            raise BatfillError(f"option {name!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
     given = {
         name: None if isinstance(value, str) and value.strip().lower() == OPTIONS[name].off else value
         for name, value in given.items()
         if value is not None
     }
-    values = named_values(given)
-    whole = {RESERVATION: PROCESSORS, "small": NO_SMALL} | values | given
-    if whole[RESERVATION] != PROCESSORS and whole["small"] not in (None, NO_SMALL) and given.get("kill") is None:
-        given["kill"] = ALWAYS  # whether a kill pays is known only where each decision reserves processors again
-    usual_ones = {name: option.default for name, option in OPTIONS.items()}
-    kept = {name: value for name, value in values.items() if name not in given and name in OPTIONS}
-    why: dict[str, str] = {}
-
-    def drop(name: str, reason: str) -> None:
-        why[name] = reason
-        del kept[name]
-
-    for name in given:
-        for need in OPTIONS[name].needs:
-            meets = need.option in kept and need.met(usual_ones)
-            if meets and given[name] != usual_ones[name] and not need.met(usual_ones | kept):
-                drop(need.option, f"{name} is {given[name]}")
-    for name in list(kept):  # what an option needs stands before it in the table, and so in a preset
-        for need in OPTIONS[name].needs:
-            if name in kept and not need.met(usual_ones | kept | given):
-                drop(name, need.why.format(value=(usual_ones | kept | given)[need.option]))
-    return {**kept, **given}, why
-
-
-def lapses(given: Mapping[str, Any]) -> list[str]:
-    """A line for each value of the preset that lapses beside the given options, as for `with_preset`."""
-    return [f"the preset's {name} lapses: {why}" for name, why in with_preset(given)[1].items()]
+    whole = {name: value for name, value in named_values(given).items() if name in OPTIONS} | given
+    if whole.get(RESERVATION, PROCESSORS) != PROCESSORS and whole.get("small") not in (None, NO_SMALL):
+        whole["kill"] = given.get("kill", ALWAYS)  # a kill pays only where each decision reserves processors again
+    return whole
 
 
 def named_values(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -577,80 +547,33 @@ def plans_machines(preset: str) -> bool:
     return preset in PRESETS and bool(LIVE.keys() & PRESETS[preset].values.keys())
 
 
-def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
-    """Refuse values that mean something each, and nothing together.
-
-    Raises:
-        BatfillError: some of these do.
-    """
-    if chosen["depth"] in (0, ALL) and chosen["backfill"] is not None:
-        none_left = "no job gets a reservation" if chosen["depth"] == 0 else "every job that waits gets a reservation"
-        raise BatfillError(
-            f"option backfill: with depth {chosen['depth']} {none_left}, and no order of backfilling begins behind the "
-            "last; leave one of them out"
-        )
-    if plans_machines(chosen["preset"]):
-        raise BatfillError(
-            f"option preset: {chosen['preset']} plans machines, and a replay counts processors; leave it out, or "
-            "simulate it with `batfill run`"
-        )
-    if (reserved := chosen[RESERVATION]) != PROCESSORS:
-        if chosen["kill"] == NEEDED:
-            raise BatfillError(
-                f"option kill: needed compares reservations of processors; choose always, or leave reservation "
-                f"{reserved} out"
-            )
-        plan = {"depth": 1, "tested": ALL} | dict.fromkeys(
-            ("calendar", "backfill-while", "max-running", "pool", "energy-budget")
-        )
-        if any(chosen[name] != usual_one for name, usual_one in plan.items()):
-            raise BatfillError(
-                f"options {', '.join(plan)}: with reservation {reserved} one job of all that wait has a reservation, "
-                "without a plan; leave them or the reservation out"
-            )
-    small, divider = chosen["small"], chosen["divider"]
-    if small == CLASS and divider.fixed_s == math.inf:
-        raise BatfillError(
-            f"option divider: {divider} would need the run times, and small class takes none; add divider 600, or any "
-            "other duration"
-        )
-    if small == EVERY and chosen["kill"] == NEVER and chosen["small-width"] == 1:
-        raise BatfillError(
-            "option kill: if every job is small and none is killed, nothing changes; choose kill needed, or add "
-            "small-width 1/16"
-        )
+NO_PLAN = {"depth": 1, "tested": ALL} | dict.fromkeys(
+    ("calendar", "backfill-while", "max-running", "pool", "energy-budget")
+)
+# What means something each, and nothing together: which options, whether it is so, and why.
+AT_ODDS: tuple[tuple[str, Callable[[Options], bool], str], ...] = (
+    ("option backfill", lambda o: o.depth in (0, ALL) and o.backfill is not None, "with depth {o.depth} no order of "
+     "backfilling begins behind the last reservation; leave one of them out"),
+    ("option preset", lambda o: plans_machines(o.preset), "{o.preset} plans machines, and a replay counts processors; "
+     "leave it out, or simulate it with `batfill run`"),
+    ("option kill", lambda o: o.reservation != PROCESSORS and o.kill == NEEDED, "needed compares reservations of "
+     "processors; choose always, or leave reservation {o.reservation} out"),
+    (f"options {', '.join(NO_PLAN)}", lambda o: o.reservation != PROCESSORS and any(
+        getattr(o, OPTIONS[name].argument) != usual_one for name, usual_one in NO_PLAN.items()), "with reservation "
+     "{o.reservation} one job of all that wait has a reservation, without a plan; leave them or the reservation out"),
+    ("option divider", lambda o: o.small == CLASS and o.divider.fixed_s == math.inf, "{o.divider} would need the run "
+     "times, and small class takes none; add divider 600, or any other duration"),
+    ("option kill", lambda o: o.small == EVERY and not o.kills and o.small_width == 1, "if every job is small and none "
+     "is killed, nothing changes; choose kill needed, or add small-width 1/16"),
+    ("option calendar", lambda o: o.learns and o.calendar is not None and o.calendar.most_kills(1) > 0, "{o.calendar."
+     "name} has failures, which kill jobs, and nothing can be learned of those; leave the lines of kind failure out, "
+     "or what is learned"),
+)  # fmt: skip
 
 
 def usual(option: Option) -> Any:
     """The checked value of an option that is not given; given explicitly, it is accepted where it has no effect."""
     return None if option.default in (None, option.off) else option.check(option.name, option.default)
-
-
-def idle_in(chosen: Mapping[str, Any]) -> dict[str, Needs]:
-    """The options by name, of those chosen, that have no effect, each with the first condition that is not met."""
-    unmet = {name: [need for need in OPTIONS[name].needs if not need.met(chosen)] for name in chosen}
-    return {name: needs[0] for name, needs in unmet.items() if needs}
-
-
-def remedy(name: str, given: Mapping[str, Any]) -> str:
-    """What to do about an option that has no effect beside the given ones: what to add, if that suffices."""
-    chosen = {key: usual(option) for key, option in OPTIONS.items()}
-    chosen |= {key: value for key, value in given.items() if value is not None}
-    added: dict[str, Any] = {}
-    wanting = [name]
-    while wanting:
-        for need in OPTIONS[wanting.pop()].needs:
-            if not need.met(chosen | added):
-                added[need.option] = need.advised
-                wanting.append(need.option)
-    idle = idle_in(chosen | added)
-    if any(key in added or (given.get(key) is not None and chosen[key] != usual(OPTIONS[key])) for key in idle):
-        return "leave it out"
-    words = {key: f"{key} {added[key]}" for key in OPTIONS if key in added}
-    advice = [f"choose {word}" for key, word in words.items() if given.get(key) is not None]
-    if new := [word for key, word in words.items() if given.get(key) is None]:
-        advice.append(f"add {' and '.join(new)}")
-    return f"{' and '.join(advice)}, or leave it out"
 
 
 def refuse_live(what: str) -> None:

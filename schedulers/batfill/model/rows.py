@@ -63,7 +63,7 @@ class Needs(NamedTuple):
 
     option: str
     values: tuple[Any, ...]  # one of these; empty: any that is not None
-    why: str  # what is wrong otherwise; {value} is the other option's value
+    why: str  # what is wrong otherwise
     example: Any = None  # the value to advise; None: the first of `values`
     own: bool = False  # whether a user's own object will do
 

@@ -29,7 +29,6 @@ class Kill(NamedTuple):
     """Kill running jobs."""
 
     jobs: Sequence[str]
-    refuse_repeats: bool = False  # if each one's kill is already requested
 
 
 class CallAt(NamedTuple):
@@ -37,21 +36,6 @@ class CallAt(NamedTuple):
 
     date_s: float
     id: str = ""
-    refuse_past: bool = True  # otherwise a date that is past means at once
-
-
-class CallEvery(NamedTuple):
-    """Call the scheduler at the coming multiples of a period."""
-
-    period_ms: int
-    times: int | None  # None for ever
-    id: str = ""
-
-
-class StopCalls(NamedTuple):
-    """Stop periodic calls."""
-
-    id: str
 
 
 class Register(NamedTuple):
@@ -59,8 +43,6 @@ class Register(NamedTuple):
 
     job: str
     raw: dict[str, Any]  # as in Batsim 4's workloads
-    owner: str | None = None  # the workload of its profile; None for its own
-    submitted_now: bool = False  # its submission date is the registration's, and `raw` has none
 
 
 class RegisterProfile(NamedTuple):
@@ -102,17 +84,11 @@ class AskEnergy(NamedTuple):
     """Ask for the joules that the compute hosts have drawn since date 0."""
 
 
-class ForceStop(NamedTuple):
-    """End the simulation after this reply."""
-
-
 Decision = (
     Execute
     | Reject
     | Kill
     | CallAt
-    | CallEvery
-    | StopCalls
     | Register
     | RegisterProfile
     | Registering
@@ -120,5 +96,4 @@ Decision = (
     | ChangeState
     | WaitingTime
     | AskEnergy
-    | ForceStop
 )

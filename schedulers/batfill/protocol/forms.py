@@ -1,7 +1,7 @@
 """The form of Batsim's JSON messages, of either version: members with their types, and a line for what is wrong.
 
 `batsim4.py` and `batsim5.py` describe each message once, as a `Version`. Both ends use it: the scheduler reads what the
-simulation writes, and the simulation reads the scheduler's decisions.
+simulation writes, and the simulation, of Batsim 4 alone, reads the scheduler's decisions.
 """
 
 from __future__ import annotations
@@ -174,14 +174,7 @@ def unfit(data: dict[str, Any], name: str, kinds: tuple[type, ...]) -> str:
     return f"needs {name!r}, {JSON_TYPES[kinds]}, and {found}"
 
 
-def read_one_of(forms: Mapping[str, Form], name: str, kind: str, data: Any, where: str) -> Any:
-    """What an object means whose form is that of this kind; `name` is the member that has the kind."""
-    if kind not in forms:
-        raise FormError(f"has the {name} {kind!r:.60}; known: {', '.join(forms)}")
-    return forms[kind].read(data, where)
-
-
-def kill_of(job_ids: list[Any], *, refuse_repeats: bool = False) -> Kill:
+def kill_of(job_ids: list[Any]) -> Kill:
     """The kill of these jobs, at least one.
 
     Raises:
@@ -192,7 +185,7 @@ def kill_of(job_ids: list[Any], *, refuse_repeats: bool = False) -> Kill:
     for job_id in job_ids:
         if type(job_id) is not str:
             raise WorkloadError(f"{job_id!r:.60} in 'job_ids' is not a job's id, a string")
-    return Kill(job_ids, refuse_repeats)
+    return Kill(job_ids)
 
 
 def refuse_unused(job_id: str, unused: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """What a batcmd starts: the simulator, its programs and their environment, its files and its port.
 
-A batcmd is bash, so the simulator itself says what it would do (`--dump-execution-context`), and bash's trace of that
-how it is called.
+A batcmd is one command, whose words say how the simulator is called; the simulator itself says what it would do
+(`--dump-execution-context`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from batfill.base.files import file_bytes, loaded_json
 from batfill.batsim_files.results import JOBS_CSV, JOBS_CSV_5
 from batfill.runner.sessions import Command, end, ending, is_listening, last_line_of
 from batfill.runner.setting import BATSIM_LOG, SIMULATOR, Engine, Setting, SimulatorChoice, Stopped
-from batfill.runner.translation import PROGRAM as TRANSLATOR
-from batfill.runner.translation import VARIABLE, Whereabouts, major_version
 from batfill.simulator.command_line import LIBRARIES, form_of
 from batfill.workloads.archive import CONVERTED, known_log
 from batfill.workloads.batsim_json import read_members
@@ -46,20 +44,26 @@ if TYPE_CHECKING:
 LEAST_CONTEXT_TIMEOUT_S = 10.0
 DUMP = "--dump-execution-context"
 PROGRAM = re.compile(r"batsim(:[\w.-]+)?")  # a command's name, or a container image's with its tag
-PLAIN = re.compile(r"(.*/)?batsim$|\$\{BATSIM\b")  # a batcmd's first word, if it starts the simulator in this folder
+# What bash reads as it stands, or a variable with what stands in for it if it is unset, or (with a colon) empty.
+VARIABLE = re.compile(r"('[^']*'|\\.)|\$(?:(\w+)|\{(\w+)(?:(:?)[-=]([^}$`]*))?\})", re.DOTALL)
+# In a text without variables: quotes, or (the group) a sign that only a shell understands.
+SHELL = re.compile(
+    r"""'[^']*'|"(?:[^"\\`$]|\\.)*"|\\.|([;&|<>()`$*?\[\n]|\{(?=\S*(?:,|\.\.)\S*\})|(?<!\S)[#~])""", re.DOTALL
+)
 PORT_VARIABLE = "BATSIM_PORT"  # in descriptors whose port may be chosen
 DEFAULT_PORT = re.compile(rf"(?:tcp://([^\s:]*):)?\$\{{{PORT_VARIABLE}:?[-=]([0-9]{{1,5}})\}}")  # and its host
-ENDPOINT = re.compile(r"tcp://(.*):([0-9]{1,5})")
+ENDPOINT = re.compile(r"tcp://(\S*):([0-9]{1,5})\b")
+TAKE_5 = "put Batsim 5 first on PATH or name it in BATSIM"
 HERE = ("localhost", "*", "0.0.0.0", "[::]", "[::1]")  # hosts in endpoints
 
 
 class SimulatorCommand(NamedTuple):
     """The simulator's command line, every variable expanded."""
 
-    words: tuple[str, ...] = ()
-    program: str | None = None  # its name or path; None if the command starts it under another name
-    workloads: tuple[Path, ...] = ()
-    platform: Path | None = None
+    words: tuple[str, ...]
+    program: str | None  # its name or path; None if the command starts it under another name
+    workloads: tuple[Path, ...]
+    platform: Path | None
 
     def missing(self) -> list[Path]:
         """The files among these that do not exist, workloads first."""
@@ -116,20 +120,37 @@ def parse_context(stdout: str) -> ExecutionContext | None:
     return None
 
 
-def parse_trace(trace: str) -> SimulatorCommand:
-    """The simulator's command line in the trace that `bash -x` printed during the dump."""
-    for line in reversed(trace.splitlines()):
-        if line.startswith("+") and line.endswith(f" {DUMP}"):
-            return parse_command(split_words(line.lstrip("+").strip())[:-1])
-    return SimulatorCommand()
+def expanded(text: str, env: Mapping[str, str]) -> str:
+    """The text with the values of its variables, as in bash; one without a value stays as it is."""
+
+    def value(found: re.Match[str]) -> str:
+        kept, plain, braced, colon, instead = found.groups()
+        given = env.get(plain or braced) if kept is None else kept
+        if instead is not None and (given is None or (colon and not given)):
+            return str(instead)
+        return found[0] if given is None else given
+
+    return VARIABLE.sub(value, text)
 
 
-def split_words(line: str) -> list[str]:
-    """The words of a traced command, which bash prints quoted."""
+def read_command(setting: Setting) -> SimulatorCommand:
+    """The command line that batcmd is, split as by bash.
+
+    Raises:
+        BatfillError: it needs a shell, or a variable that is not set.
+    """
+    batcmd, where = setting.descriptor.batcmd.strip().replace("\\\n", ""), f"{setting.path}: batcmd"
+    if sign := next((match[1] for match in SHELL.finditer(VARIABLE.sub(r"\1", batcmd)) if match[1]), None):
+        raise BatfillError(
+            f"{where} needs a shell ({sign!r}); write the command of Batsim alone, or run the descriptor with robin"
+        )
+    for found in VARIABLE.finditer(batcmd):
+        if found[1] is None and expanded(found[0], setting.env) == found[0]:
+            raise BatfillError(f"{where}: {found[0]} has no value; set the variable, or write ${{NAME:-VALUE}}")
     try:
-        return shlex.split(line)
-    except ValueError:  # a $'...' with an escaped quote, which shlex does not support
-        return line.split()
+        return parse_command(shlex.split(expanded(batcmd, setting.env)))
+    except ValueError as error:
+        raise BatfillError(f"{where}: {str(error).lower()}; fix it") from None
 
 
 def parse_command(words: list[str]) -> SimulatorCommand:
@@ -163,12 +184,12 @@ def is_here(host: str) -> bool:
     return host in (*HERE, socket.gethostname()) or host.startswith("127.")
 
 
-def read_context(setting: Setting, lifeline: Lifeline) -> tuple[ExecutionContext, SimulatorCommand]:
-    """The execution context and command line of batcmd, requested from the simulator itself.
+def read_context(setting: Setting, command: SimulatorCommand, lifeline: Lifeline) -> ExecutionContext:
+    """The execution context of batcmd, requested from the simulator itself.
 
     Raises:
         Stopped: it cannot be run, does not answer, or gives an invalid answer.
-        BatfillError: it names a missing file, or does not fit the schedcmd.
+        BatfillError: it names a missing file.
     """
     descriptor, log = setting.descriptor, setting.output_dir / BATSIM_LOG
     script, answer = setting.scratch / "context.bash", setting.scratch / "context.json"
@@ -179,37 +200,34 @@ def read_context(setting: Setting, lifeline: Lifeline) -> tuple[ExecutionContext
         answered = setting.wait(dump.ended, timeout_s)
     finally:
         end([dump])
-    command = parse_trace(log.read_text(errors="replace"))
     context = parse_context(answer.read_text(errors="replace"))
     if not answered or dump.status is None:
         raise Stopped(1, f"batcmd did not answer {DUMP} within {timeout_s:g} s; {last_line_of([log])}")
     if dump.status != 0 or reads_here(setting, command):
         refuse_missing(setting, command)
-    if dump.status != 0 and setting.version == 4 and command.program and form_of(command.arguments) == 5:
-        raise Stopped(
-            1,
-            "batcmd has Batsim 5's form and starts Batsim 4; put Batsim 5 first on PATH, name it in BATSIM, or pass "
-            "--simulator embedded",
-        )
     if dump.status != 0:
-        raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(dump.status)}; {last_line_of([log])}")
+        other = "" if form_of(command.arguments) == 4 else f"its options are Batsim 5's: {TAKE_5}; "
+        raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(dump.status)}; {other}{last_line_of([log])}")
     if context is None:
         raise Stopped(
             1, f"batcmd gives no answer to {DUMP}; it must end with Batsim's own command; {last_line_of([log])}"
         )
     if context.protocol == 5 and not set(LIBRARIES).isdisjoint(command.arguments):
         context = context._replace(endpoint="", external_scheduler=False)
-    return context, command
+    return context
+
+
+def started(setting: Setting, command: SimulatorCommand) -> list[str]:
+    """The words of the command, with those of BATSIM for which `batsim` stands."""
+    behind = behind_the_word(setting.engine, os.environ) if command.words[:1] == ("batsim",) else []
+    return [*behind, *command.words[bool(behind) :]]
 
 
 def reads_here(setting: Setting, command: SimulatorCommand) -> bool:
     """Whether the simulator is certain to see the files that are here, as one in a container is not."""
     if setting.engine == "embedded":
         return command.program == "batsim"
-    words = command.words
-    if words[:1] == ("batsim",):
-        words = (*behind_the_word(setting.engine, os.environ), *words)
-    return words != () and PROGRAM.fullmatch(Path(words[0]).name) is not None
+    return PROGRAM.fullmatch(Path((*started(setting, command), "")[0]).name) is not None
 
 
 def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
@@ -240,14 +258,6 @@ def refuse_elsewhere(descriptor: Path, command: SimulatorCommand) -> None:
                 f"{descriptor}: {missing[0]} is not in this folder, where a descriptor's paths begin; run it from the "
                 f"folder that they are written for: cd {shlex.quote(str(folder))} && batfill run {again}"
             )
-
-
-def plain_command(batcmd: str) -> SimulatorCommand:
-    """The batcmd's files before bash reads it; none if it does more than start a simulator, or names none plainly."""
-    words = split_words(batcmd)
-    if not words or not PLAIN.match(words[0]) or any(sign in batcmd for sign in ";&|`"):
-        return SimulatorCommand()
-    return parse_command(["batsim", *(word for word in words[1:] if "$" not in word)])
 
 
 def making(workload: Path, form: int) -> str:
@@ -283,6 +293,9 @@ def check_command(setting: Setting, context: ExecutionContext, command: Simulato
     """
     batcmd = f"{setting.path}: batcmd"
     words = scheduler_words(setting)
+    if command.program and context.protocol != (form := form_of(command.arguments)):
+        remedy = TAKE_5 if form == 5 else "write its options as Batsim 5's, or pass --simulator embedded"
+        raise BatfillError(f"{batcmd} has the options of Batsim {form} and starts Batsim {context.protocol}; {remedy}")
     if context.protocol == 5 and words[:1] == ["pybatsim"] and ("batfill/scheduler" in words or pybatsim_version() < 4):
         raise BatfillError(
             f"{setting.path}: schedcmd starts pybatsim 3, which speaks to Batsim 4 only, and batcmd starts Batsim 5; "
@@ -296,6 +309,13 @@ def check_command(setting: Setting, context: ExecutionContext, command: Simulato
         raise BatfillError(f"{batcmd} waits for a scheduler and schedcmd is empty; give one, or {none}")
     if not context.external_scheduler and setting.descriptor.schedcmd.strip():
         raise BatfillError(f"{batcmd} runs without a scheduler and schedcmd starts one; empty it or drop {drop}")
+    listened = expanded(setting.descriptor.schedcmd, setting.env)
+    named = ENDPOINT.search(listened)
+    if context.port_here and named and not re.search(rf"\b{context.port_here}\b", listened):
+        raise BatfillError(
+            f"{setting.path}: schedcmd names {named[0]}, and batcmd connects to {context.endpoint}; write one port in "
+            "both"
+        )
     if not Path(context.export_prefix).absolute().is_relative_to(setting.output_dir.absolute()):
         setting.notes.append(f"{batcmd} writes to {context.export_prefix}, which is not in the output-dir")
 
@@ -419,32 +439,13 @@ def choose_engine(simulator: SimulatorChoice, environ: Mapping[str, str]) -> Eng
     return "embedded"
 
 
-def callers_batsim(engine: Engine, environ: Mapping[str, str]) -> tuple[list[str], int | None]:
-    """The command that starts the caller's Batsim, and its major version; None if there is none, or it does not say."""
-    try:
-        words = shlex.split(environ["BATSIM"]) if engine == "environment" else ["batsim"]
-    except ValueError:  # bash will report it
-        return [], None
-    program = shutil.which(words[0], path=environ.get("PATH", os.defpath)) if words else None
-    if engine == "embedded" or program is None:
-        return [], None
-    words = [program, *words[1:]]
-    return words, major_version(words, environ)
-
-
 def behind_the_word(engine: Engine, environ: Mapping[str, str]) -> list[str]:
     """The words of BATSIM that `batsim` stands for in commands; none if it is a program on PATH or the embedded one."""
     words = environ["BATSIM"].split() if engine == "environment" else []
     return [] if words[:1] == ["batsim"] else words
 
 
-def command_environment(
-    engine: Engine,
-    environ: Mapping[str, str],
-    programs: Path,
-    callers: Sequence[str] = (),
-    batsim5: Whereabouts | None = None,
-) -> dict[str, str]:
+def command_environment(engine: Engine, environ: Mapping[str, str], programs: Path) -> dict[str, str]:
     """The environment of a run's commands: `environ` with our programs first on PATH, written into `programs`.
 
     They are this Python's, which commands find in this way even if no virtual environment is active.
@@ -457,8 +458,6 @@ def command_environment(
         engine: the simulator.
         environ: the caller's environment.
         programs: a folder.
-        callers: the command that starts the caller's Batsim.
-        batsim5: where Batsim 5 is, for which `batsim` then translates.
 
     Raises:
         BatfillError: programs cannot be run from that folder.
@@ -471,12 +470,10 @@ def command_environment(
         commands["batsched"] = [*python, "batfill", "batsched"]
     if installed("batsim"):  # otherwise another Python may have it
         commands["pybatsim"] = [*python, "batsim.cmds.launcher"]
-    if batsim5:
-        commands["batsim"] = [*python, TRANSLATOR]
-    elif engine == "embedded":
+    if engine == "embedded":
         commands["batsim"] = [*python, "batfill", "batsim"]
-    elif callers and behind_the_word(engine, environ):
-        commands["batsim"] = list(callers)
+    elif behind := behind_the_word(engine, environ):
+        commands["batsim"] = behind
     for name, command in commands.items():
         program = programs / name
         try:
@@ -487,8 +484,6 @@ def command_environment(
         if not os.access(program, os.X_OK):
             raise BatfillError(f"{programs}: programs cannot be run there (mounted noexec?); set TMPDIR elsewhere")
     env = {**environ, "PATH": f"{programs}{os.pathsep}{environ.get('PATH', os.defpath)}"}
-    if engine != "environment" or batsim5:
+    if engine != "environment":
         env["BATSIM"] = "batsim"
-    if batsim5:
-        env[VARIABLE] = batsim5.variable
     return env

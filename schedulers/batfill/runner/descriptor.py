@@ -34,7 +34,7 @@ class Descriptor(NamedTuple):
 
 # The value that each key requires.
 MEANING = {
-    "batcmd": "the command that starts Batsim, as bash reads it",
+    "batcmd": "the command that starts Batsim",
     "output-dir": "the folder for the run's files",
     "schedcmd": 'the command that starts the scheduler, or "" for none',
     **{f"{name}-timeout": "a number of seconds >= 0" for name in ("simulation", "ready", "success", "failure")},

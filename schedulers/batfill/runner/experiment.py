@@ -29,21 +29,20 @@ from batfill.batsim_files.results import (
     written_by_run,
 )
 from batfill.model.jobs import UNREAD, raised_warning, request_warning, stand_in
-from batfill.model.options import REQUESTED, WARNINGS
+from batfill.model.options import WARNINGS
 from batfill.runner.batcmd import (
-    behind_the_word,
-    callers_batsim,
     check_command,
     choose_engine,
     choose_port,
     command_environment,
     options_file_of,
     options_in_file,
-    plain_command,
+    read_command,
     read_context,
     refuse_elsewhere,
     require_programs,
     scheduler_words,
+    started,
     wait_for_port,
 )
 from batfill.runner.descriptor import read_descriptor
@@ -59,7 +58,6 @@ from batfill.runner.setting import (
     recorded,
     run_folder,
 )
-from batfill.runner.translation import Translation, Whereabouts
 from batfill.simulator.simulation import DEADLOCK
 from batfill.workloads.batsim_json import (
     field_warnings,
@@ -81,7 +79,6 @@ if TYPE_CHECKING:
     from batfill.simulator.display import SimulationState
 
 UNFINISHED_SHOWN = 3
-TRANSLATION = "batsim5.json"  # in the scratch folder: what was done for Batsim 5
 
 
 class SimulationOutcome(NamedTuple):
@@ -131,25 +128,23 @@ def run(
     """
     descriptor, stored_sum, notes = read_descriptor(path)
     engine = choose_engine(simulator, os.environ)
-    refuse_elsewhere(path, plain_command(descriptor.batcmd))  # before it makes its folder in the wrong place
     with scratch_folder("batfill-run") as folder, noted_interrupts() as interrupts:
-        words, version = callers_batsim(engine, os.environ)
-        batsim5 = Whereabouts(words, descriptor.output_dir, str(folder / TRANSLATION)) if version == 5 else None
-        env = command_environment(engine, os.environ, folder, words, batsim5)
+        env = command_environment(engine, os.environ, folder)
         record: dict[str, Any] = {"command": command, "descriptor": str(path), "descriptor_sha256": stored_sum}
-        setting = Setting(
-            path, descriptor, simulator, engine, version, env, folder, interrupts, say, list(notes), record
-        )
+        setting = Setting(path, descriptor, simulator, engine, env, folder, interrupts, say, list(notes), record)
+        choose_port(setting)
+        batcmd = read_command(setting)
+        refuse_elsewhere(path, batcmd)  # before it makes its folder in the wrong place
         try:
             # The watcher is dismissed before run.json is written: it would remove the results of a finished run.
             with run_folder(setting) as held, recorded(setting), Lifeline(held) as lifeline:
-                return run_in_folder(setting, lifeline, show)
+                return run_in_folder(setting, batcmd, lifeline, show)
         except Stopped as stopped:
             return SimulationOutcome(stopped.status, stopped.reason, {}, tuple(setting.notes))
 
 
 def run_in_folder(
-    setting: Setting, lifeline: Lifeline, show: Callable[[SimulationState], None] | None
+    setting: Setting, command: SimulatorCommand, lifeline: Lifeline, show: Callable[[SimulationState], None] | None
 ) -> SimulationOutcome:
     """Run the experiment once its folder is ready.
 
@@ -160,14 +155,11 @@ def run_in_folder(
     require_programs(setting)
     options_given = options_in_file(setting)
     lifeline.remove([setting.scratch])
-    choose_port(setting)
-    context, command = read_context(setting, lifeline)
+    context = read_context(setting, command, lifeline)
     check_command(setting, context, command)
     record = setting.record
     record["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts a simulator itself
-    word = command.words[:1]
-    behind = behind_the_word(setting.engine, setting.env) if word == ("batsim",) else []
-    record["simulator_command"] = shlex.join([*(behind or word), *command.words[1:]])
+    record["simulator_command"] = shlex.join(started(setting, command))
     record["scheduler_command"] = setting.descriptor.schedcmd.strip()
     if options_given is not None:
         record["scheduler_options"] = options_given
@@ -192,15 +184,9 @@ def run_in_folder(
     lookout = Lookout(setting, context, len(said.jobs) or None, show)
     try:
         ends = run_pair(setting, lifeline, context, lookout)
-        translation = Translation.reported(setting.scratch / TRANSLATION)
-        options, requested, warnings = stated_options(setting.options_file)
+        options, warnings = stated_options(setting.options_file)
         if warnings is not None:  # the scheduler knows which fields it has read
             said.warnings[:] = [*(line for line in said.warnings if not line.startswith(UNREAD)), *warnings]
-        setting.notes.extend(translation.notes)
-        if translation.features:
-            setting.notes.append(translation.requested(requested))
-        if translation.words:
-            record["simulator_command"] = shlex.join(translation.words)
     finally:
         remove_left_over_results(jobs_csv.parent)
     schedule = read_schedule(jobs_csv)
@@ -228,13 +214,13 @@ def run_in_folder(
     return SimulationOutcome(0, "", figures, tuple(setting.notes), jobs_csv, results, tuple(said.warnings))
 
 
-def stated_options(path: Path) -> tuple[dict[str, Any] | None, list[str] | None, list[str] | None]:
-    """The scheduler's options in force, the features requested of Batsim 5, and its warnings, as it stated them."""
+def stated_options(path: Path) -> tuple[dict[str, Any] | None, list[str] | None]:
+    """The scheduler's options in force, and its warnings, as it stated them."""
     try:
         stated: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return None, None, None
-    return stated, stated.pop(REQUESTED, None), stated.pop(WARNINGS, None)
+        return None, None
+    return stated, stated.pop(WARNINGS, None)
 
 
 def expected_jobs(setting: Setting, command: SimulatorCommand) -> Expected:

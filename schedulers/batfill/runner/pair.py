@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from batfill.base.progress import on_terminal, terminal_bar
 from batfill.model.jobs import DAY_S
 from batfill.model.options import OPTIONS_FILE
-from batfill.runner.sessions import BASH_TRACE, POLL_S, Command, end, is_listening, last_line_of, ports_of, tail
+from batfill.runner.sessions import POLL_S, Command, end, is_listening, last_line_of
 from batfill.runner.setting import (
     BATSIM_LOG,
     BATSIM_SCRIPT,
@@ -94,11 +93,9 @@ class End(NamedTuple):
 
 
 class Lookout:
-    """Monitors a run: shows its progress, and looks for the port on which the scheduler should listen.
+    """Monitors a run: shows its progress, and says once if nothing listens on the simulator's port.
 
-    A scheduler may take minutes to load before it listens, so a run does not end because nothing listens on the
-    simulator's port. It does end if the scheduler has listened on another port for the ready-timeout and its command
-    does not even name the simulator's: then it never will.
+    A scheduler may take minutes to load before it listens, so the run goes on.
     """
 
     def __init__(
@@ -110,29 +107,28 @@ class Lookout:
     ) -> None:
         self._watch = Watch(setting.progress_file, context.jobs_csv, n_jobs)
         self._setting = setting
-        self._endpoint = context.endpoint
         # A scheduler elsewhere is not looked for: this machine's ports say nothing of it.
         self._port = context.port_here
         self._show = show
         self._listened = self._port is None
         self._patience_s = max(setting.descriptor.ready_timeout, LEAST_PATIENCE_S)
         self._began_s = time.monotonic()
-        self._elsewhere_s: float | None = None  # since when it listens on other ports, see `_look_elsewhere`
         self._hinted = False
         self._next_listen_s = self._next_look_s = 0.0
 
     def look(self, scheduler: Command) -> None:
-        """Update; call this regularly.
-
-        Raises:
-            Stopped: the scheduler listens on another port than the simulator's.
-        """
+        """Update; call this regularly."""
         listened, now_s = self.listened(), time.monotonic()
         if now_s < self._next_look_s:
             return
         self._next_look_s = now_s + SHOW_EVERY_S
-        if not listened and scheduler.status is None:
-            self._look_elsewhere(now_s, scheduler)
+        late = not listened and scheduler.status is None and now_s - self._began_s >= self._patience_s
+        if late and not self._hinted:
+            self._hinted = True
+            self._setting.say(
+                f"nothing listens on port {self._port} yet, to which {SIMULATOR} connects; "
+                f"waiting until the simulation-timeout of {self._setting.descriptor.simulation_timeout:g} s"
+            )
         if self._show:
             self._show(self._watch.read())
 
@@ -143,37 +139,6 @@ class Lookout:
             self._next_listen_s = now_s + LISTEN_EVERY_S
         return self._listened
 
-    def _look_elsewhere(self, now_s: float, scheduler: Command) -> None:
-        """Look for other ports on which the scheduler listens.
-
-        Raises:
-            Stopped: it will never listen on the simulator's.
-        """
-        elsewhere = ports_of(scheduler.living())
-        hopeless = bool(elsewhere) and not self._is_named(scheduler)
-        if not hopeless:
-            self._elsewhere_s = None
-        elif self._elsewhere_s is None:
-            self._elsewhere_s = now_s
-        elif now_s - self._elsewhere_s >= self._patience_s:
-            raise Stopped(
-                1,
-                f"{SCHEDULER} listens on {port_words(elsewhere)} and not on port {self._port}, to which {SIMULATOR} "
-                f"connects ({self._endpoint}); write one port in batcmd and schedcmd; {last_line_of(scheduler.logs)}",
-            )
-        if not hopeless and not self._hinted and now_s - self._began_s >= self._patience_s:
-            self._hinted = True
-            but = f"; {SCHEDULER} listens on {port_words(elsewhere)}" if elsewhere else ""
-            self._setting.say(
-                f"nothing listens on port {self._port} yet, to which {SIMULATOR} connects{but}; "
-                f"waiting until the simulation-timeout of {self._setting.descriptor.simulation_timeout:g} s"
-            )
-
-    def _is_named(self, scheduler: Command) -> bool:
-        """Whether bash's trace of the scheduler's script names the simulator's port."""
-        number = re.compile(rf"(?<!\d){self._port}(?!\d)")
-        return any(BASH_TRACE.match(line) and number.search(line) for line in tail(scheduler.logs[0]))
-
     def never_listened(self) -> str:
         """An addition to the reason why a run failed, if the scheduler was never seen to listen; "" otherwise."""
         return "" if self._listened else f", and nothing was seen listening on port {self._port}"
@@ -183,16 +148,9 @@ class Lookout:
         reading = self._watch.read()
         of_all = "" if reading.jobs_total is None else f" of {reading.jobs_total}"
         if not self._listened:
-            elsewhere = ports_of(commands[0].living())
-            but = f", but on {port_words(elsewhere)}" if elsewhere else ""
-            return f"{SCHEDULER} never listened on port {self._port}{but}; {last_line_of(commands[0].logs)}"
+            return f"{SCHEDULER} never listened on port {self._port}; {last_line_of(commands[0].logs)}"
         lines = "; ".join(last_line_of(command.logs) for command in commands)
         return f"{reading.jobs_done}{of_all} jobs had ended; {lines}"
-
-
-def port_words(ports: Sequence[int]) -> str:
-    """These ports for a sentence."""
-    return f"port{'s' if len(ports) > 1 else ''} {', '.join(map(str, ports))}"
 
 
 def run_pair(setting: Setting, lifeline: Lifeline, context: ExecutionContext, lookout: Lookout) -> list[End]:

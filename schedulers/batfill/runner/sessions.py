@@ -1,4 +1,4 @@
-"""Bash commands in sessions of their own: starting and ending them, their ports and logs, and a watcher over them.
+"""Bash commands in sessions of their own: starting and ending them, ports and logs, and a watcher over them.
 
 The watcher ends the sessions if this process is killed. It runs this file as a script, without the rest of the package,
 so that it starts in milliseconds.
@@ -161,10 +161,6 @@ class Command:
         """The number of its session; none once it may belong to another process."""
         return set() if self._process.returncode is not None else {self._process.pid}
 
-    def living(self) -> list[int]:
-        """The processes of the session that still run."""
-        return living(self.sessions)
-
     def reap(self) -> None:
         """Release the script's process number; call this once the session has no running process."""
         if self.ended():
@@ -179,33 +175,15 @@ def end(commands: Collection[Command]) -> None:
         command.reap()
 
 
-def listening() -> dict[str, int]:
-    """The TCP ports on which processes of this machine listen, at any address, by their socket as in /proc/PID/fd."""
-    ports = {}
+def is_listening(port: int) -> bool:
+    """Whether a process of this machine listens on this TCP port, at any of its addresses."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):  # a kernel without IPv6 has no second table
             for row in Path(table).read_text().splitlines()[1:]:
-                _, local, _, state, _, _, _, _, _, inode, *_ = row.split()
-                if state == LISTEN:
-                    ports[f"socket:[{inode}]"] = int(local.rpartition(":")[2], 16)
-    return ports
-
-
-def is_listening(port: int) -> bool:
-    """Whether a process of this machine listens on this port, at any of its addresses."""
-    return port in listening().values()
-
-
-def ports_of(pids: Iterable[int]) -> list[int]:
-    """The TCP ports on which these processes listen, in ascending order."""
-    ports = listening()
-    sockets = set()
-    for pid in pids:
-        with suppress(OSError):  # it has ended, or is another user's
-            for handle in Path(f"/proc/{pid}/fd").iterdir():
-                with suppress(OSError):  # closed meanwhile
-                    sockets.add(str(handle.readlink()))
-    return sorted({ports[socket] for socket in sockets & ports.keys()})
+                _, local, _, state, *_ = row.split()
+                if state == LISTEN and int(local.rpartition(":")[2], 16) == port:
+                    return True
+    return False
 
 
 def tail(log: Path) -> list[str]:

@@ -67,7 +67,6 @@ class Setting:
     descriptor: Descriptor
     simulator: SimulatorChoice
     engine: Engine  # the meaning of `batsim` and ${BATSIM:-batsim} in batcmd
-    version: int | None  # of the caller's Batsim; None if there is none, or it does not say
     env: dict[str, str]  # of the commands
     scratch: Path  # a folder that exists during the run
     interrupts: Sequence[signal.Signals]  # those that have arrived

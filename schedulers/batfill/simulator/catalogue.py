@@ -54,15 +54,12 @@ class SimulatedJob:
     """A job, from its description to its end. Times are seconds."""
 
     __slots__ = (
-        "id", "id_json", "kill_requested", "machines", "metadata", "name", "owner", "profile", "profile_raw", "raw",
-        "registered", "res", "start_date", "state", "subtime", "task", "walltime", "workload",
+        "id", "id_json", "kill_requested", "machines", "metadata", "name", "profile", "profile_raw", "raw", "res",
+        "start_date", "state", "subtime", "task", "walltime", "workload",
     )  # fmt: skip
 
-    def __init__(
-        self, workload: str, raw: dict[str, Any], profile: dict[str, Any], task: ProfileTask, owner: str | None = None
-    ) -> None:
+    def __init__(self, workload: str, raw: dict[str, Any], profile: dict[str, Any], task: ProfileTask) -> None:
         self.workload = workload
-        self.owner = workload if owner is None else owner  # the workload of its profile
         self.id = full_id(workload, raw["id"])  # "w0!12"
         self.name = self.id.removeprefix(f"{workload}!")
         self.id_json = orjson.dumps(self.id)
@@ -75,7 +72,6 @@ class SimulatedJob:
         self.profile_raw = profile
         self.task = task
         self.state = NOT_SUBMITTED
-        self.registered = False  # by the scheduler
         self.kill_requested = False
         self.metadata = ""
         self.machines: MachineSet | None = None
@@ -110,7 +106,6 @@ class SimulatedJob:
             job_id=self.name,
             workload_name=self.workload,
             profile=self.profile,
-            profile_owner=self.owner,
             submission_time=self.subtime,
             requested_number_of_resources=self.res,
             requested_time=self.walltime,
@@ -120,7 +115,6 @@ class SimulatedJob:
             allocated_resources=self.machines.text if self.machines else "",
             consumed_energy=joules,
             metadata=self.metadata,
-            registered=self.registered,
         )
 
 
@@ -128,14 +122,11 @@ class Catalogue:
     """Every known job and profile, by workload.
 
     Like Batsim it drops profiles: at once those that no job of their file uses, itself or as a part of a sequence, and,
-    unless profiles may be reused, a job's profile when the first job of this profile ends (Batsim 4) or the last one
-    (Batsim 5). A name is never free again.
+    unless profiles may be reused, a job's profile when the first job of this profile ends. A name is never free again.
 
     Args:
         documents: the workloads, by name.
         reuse_profiles: whether a job's profile stays when it ends.
-        until_last_job: whether a profile that does not stay is dropped with the last of its jobs, not with the first.
-        to_reuse: how profiles are reused, for messages.
         speed: that of the hosts, for jobs that compute; None if it differs, or jobs share hosts.
     """
 
@@ -144,15 +135,10 @@ class Catalogue:
         documents: dict[str, BatsimDocument],
         *,
         reuse_profiles: bool,
-        until_last_job: bool,
-        to_reuse: str,
         speed: float | None,
     ) -> None:
         self._speed = speed
         self._reuse_profiles = reuse_profiles
-        self._to_reuse = to_reuse
-        # The number of jobs of each profile that have not ended; None if the first end drops it.
-        self._users: Counter[tuple[str, str]] | None = Counter() if until_last_job else None
         self._profiles: dict[str, dict[str, dict[str, Any] | None]] = {}
         self._tasks: dict[str, dict[str, ProfileTask]] = {}  # those of dropped profiles too
         self._jobs: dict[str, SimulatedJob | None] = {}
@@ -171,8 +157,6 @@ class Catalogue:
             jobs.sort(key=lambda job: (job.subtime, job.id))
             self.static_jobs += jobs
             self._jobs.update((job.id, job) for job in jobs)
-            if self._users is not None:
-                self._users.update((workload, job.profile) for job in jobs)
         if len(self._jobs) < len(self.static_jobs):
             twice = next(job_id for job_id, n in Counter(job.id for job in self.static_jobs).items() if n > 1)
             raise WorkloadError(f"job {twice!r} occurs twice, with and without its workload's name; rename one")
@@ -247,56 +231,43 @@ class Catalogue:
         self._tasks.setdefault(workload, {})
         return self._profiles.setdefault(workload, {})
 
-    def register_job(self, job_id: str, raw: Any, owner: str | None = None) -> SimulatedJob:
+    def register_job(self, job_id: str, raw: Any) -> SimulatedJob:
         """Add a job that the scheduler registers, and its workload if that is new.
 
         Args:
             job_id: with its workload's name.
             raw: its description.
-            owner: the workload of its profile; None for its own.
 
         Raises:
             WorkloadError: its workload or profile is unknown or gone, its id was in use before, or a field is unusable.
         """
         workload, _ = parts_of_id("job", job_id)
-        owner = workload if owner is None else owner
-        if owner not in self._profiles:
-            whose = "belongs to" if owner == workload else f"has a profile of {owner!r:.60},"
-            raise WorkloadError(f"job {job_id!r} {whose} no known workload; known: {', '.join(self._profiles)}")
+        if workload not in self._profiles:
+            raise WorkloadError(f"job {job_id!r} belongs to no known workload; known: {', '.join(self._profiles)}")
         if job_id in self._jobs:
             raise WorkloadError(f"job {job_id!r} exists or existed before; use a new id")
-        known = self._profiles[owner]
+        known = self._profiles[workload]
         check_job(f"job {job_id!r}", raw, known)
         if full_id(workload, raw["id"]) != job_id:
             raise WorkloadError(f"job {job_id!r} is called {raw['id']!r} in its description; use one name")
         profile = self._must_remain(f"job {job_id!r}", raw["profile"], known[raw["profile"]])
-        self._profiles_of(workload)
-        job = self._jobs[job_id] = SimulatedJob(
-            workload, raw, profile, self._timed(self._tasks[owner][raw["profile"]], workload, raw), owner
-        )
-        job.registered = True
+        task = self._timed(self._tasks[workload][raw["profile"]], workload, raw)
+        job = self._jobs[job_id] = SimulatedJob(workload, raw, profile, task)
         self.registered += 1
-        if self._users is not None:
-            self._users[owner, job.profile] += 1
         return job
 
     def forget(self, job: SimulatedJob) -> None:
         """Drop a job whose end the scheduler knows or decided, and its profile unless profiles are reused."""
         self._jobs[job.id] = None
-        if self._reuse_profiles:
-            return
-        if self._users is not None:
-            self._users[job.owner, job.profile] -= 1
-            if self._users[job.owner, job.profile]:
-                return
-        self._profiles[job.owner][job.profile] = None
+        if not self._reuse_profiles:
+            self._profiles[job.workload][job.profile] = None
 
     def _must_remain(self, where: str, name: str, profile: dict[str, Any] | None) -> dict[str, Any]:
         """The profile, if it was not dropped; `where` begins the message."""
         if profile is None:
             raise WorkloadError(
                 f"{where}: profile {name!r} was dropped when a job that used it ended, or never used;"
-                f" register another profile, or {self._to_reuse}"
+                " register another profile, or run with --enable-profile-reuse"
             )
         return profile
 

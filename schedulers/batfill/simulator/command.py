@@ -14,33 +14,30 @@ from batfill.base.words import duration, took
 from batfill.batsim_files.external_events import read_events
 from batfill.batsim_files.platform import Platform, read_platform
 from batfill.batsim_files.results import (
-    BATSIM_5_VERSION,
     BATSIM_VERSION,
     JOBS_CSV,
-    JOBS_CSV_5,
     run_files,
     written_by_run,
 )
-from batfill.simulator.command_line import ArgumentsError, BatsimOptions, batsim_options
+from batfill.simulator.command_line import ArgumentsError, BatsimOptions, parse_arguments
 from batfill.simulator.display import ProgressDisplay
 from batfill.simulator.energy import EnergyMeter
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationStopped, Wire4, Wire5, handshake
-from batfill.workloads.batsim_json import BatsimDocument, load_document, needed_profiles, require_requests
+from batfill.simulator.wire import SimulationStopped
+from batfill.workloads.batsim_json import BatsimDocument, load_document, require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.simulator.wire import SimulationSettings, Wire
 
-DEFAULT_VERBOSITIES = ("information", "info")  # Batsim 4's and 5's
+DEFAULT_VERBOSITY = "information"
 BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status; a failure is one line on stderr."""
     try:
-        options = batsim_options(arguments)
+        options = parse_arguments(arguments)
         if options.dump_execution_context:
             print(options.execution_context())
         else:
@@ -58,9 +55,8 @@ def main(arguments: Sequence[str]) -> int:
 def simulate_batsim(options: BatsimOptions) -> None:
     """Simulate what the options say, and write the result files.
 
-    Batsim 4's are `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`, and with -E
-    `_consumed_energy.csv` and `_pstate_changes.csv`; Batsim 5's `<export>jobs.csv`, `schedule.json`,
-    `real_exec_info.json` and, on request, `machine_states.csv`.
+    They are `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`, and with -E `_consumed_energy.csv` and
+    `_pstate_changes.csv`.
 
     Raises:
         ArgumentsError, PlatformError, WorkloadError: an input cannot be used; nothing is written.
@@ -68,16 +64,13 @@ def simulate_batsim(options: BatsimOptions) -> None:
         Interrupted: a signal stopped it; the files hold the results until then.
     """
     started = time.perf_counter()
-    version = options.protocol
     folder = Path(f"{options.export}jobs.csv").parent
-    if version == 4 and not folder.is_dir():
+    if not folder.is_dir():
         raise ArgumentsError(f"--export: there is no folder {folder}; create it first")
-    for place in written_by_run(Path(f"{options.export}{JOBS_CSV if version == 4 else JOBS_CSV_5}")):
+    for place in written_by_run(Path(f"{options.export}{JOBS_CSV}")):
         require_other("--export", place, (options.platform, *options.workloads, *options.events))
     say = _speaker(options.verbosity)
-    documents = {
-        f"w{i}": load_document(path, version=version, workload=f"w{i}") for i, path in enumerate(options.workloads)
-    }
+    documents = {f"w{i}": load_document(path, workload=f"w{i}") for i, path in enumerate(options.workloads)}
     for document in documents.values():
         require_requests(document.path, document.jobs, document.description)
     for remark in options.remarks:
@@ -85,18 +78,12 @@ def simulate_batsim(options: BatsimOptions) -> None:
     platform = _platform(options, documents)
     events = None
     if options.events:
-        events = read_events(
-            options.events, version, len(platform.machines), forward_unknown=options.settings.forward_unknown_events
-        )
-    if version == 5:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ArgumentsError(f"--export: {folder} cannot be created ({error}); give another prefix") from None
+        forward = options.settings.forward_unknown_events
+        events = read_events(options.events, len(platform.machines), forward_unknown=forward)
     energy = EnergyMeter(platform, options.platform) if options.energy else None
     _say_inputs(options, platform, documents, say)
 
-    progress = ProgressDisplay(terminal=options.verbosity in DEFAULT_VERBOSITIES)
+    progress = ProgressDisplay(terminal=options.verbosity == DEFAULT_VERBOSITY)
     stopped: SimulationStopped | Interrupted | None = None
     with ExitStack() as stack:
         from batfill.simulator.scheduler_link import NoScheduler, scheduler_link
@@ -104,9 +91,8 @@ def simulate_batsim(options: BatsimOptions) -> None:
         exchange: Callable[[bytes], bytes] = NoScheduler()
         if options.scheduler:
             exchange = stack.enter_context(scheduler_link(options.socket_endpoint, options.sched_timeout_s))
-        settings, wire = _wire(options, exchange, documents, say)
         # Batsim prints the messages by default; here a terminal shows the progress instead.
-        quiet = ("quiet", *(DEFAULT_VERBOSITIES if sys.stderr.isatty() else ()))
+        quiet = ("quiet", *([DEFAULT_VERBOSITY] if sys.stderr.isatty() else ()))
         if options.verbosity not in quiet:
             exchange = _logged(exchange)
 
@@ -115,7 +101,7 @@ def simulate_batsim(options: BatsimOptions) -> None:
             return exchange(message)
 
         files = stack.enter_context(
-            run_files(options.export, version, machine_states=options.machine_states, energy=options.energy)
+            run_files(options.export, machine_states=options.machine_states, energy=options.energy)
         )
         if energy:
             energy.on_row = files.energy_drawn
@@ -123,14 +109,11 @@ def simulate_batsim(options: BatsimOptions) -> None:
             platform,
             documents,
             exchange_and_show,
-            settings=settings,
-            wire=wire,
+            settings=options.settings,
             on_job_end=files.job_ended,
             on_machine_states=files.machines_changed,
             energy=energy,
-            on_remark=say,
             events=events,
-            split_events=options.split_events,
         )
         try:
             simulation.run()
@@ -163,8 +146,7 @@ def _say_inputs(
     options: BatsimOptions, platform: Platform, documents: dict[str, BatsimDocument], say: Callable[[str], None]
 ) -> None:
     """Say what is simulated."""
-    program = BATSIM_5_VERSION if options.protocol == 5 else BATSIM_VERSION
-    say(f"{program}: {len(platform.compute)} compute and {len(platform.storage)} storage hosts")
+    say(f"{BATSIM_VERSION}: {len(platform.compute)} compute and {len(platform.storage)} storage hosts")
     for name, document in documents.items():
         say(f"{name}: {len(document.jobs)} jobs of {document.path} (sha256 {document.digest[:12]})")
         for note in document.notes:
@@ -174,8 +156,6 @@ def _say_inputs(
                 f"{name}: profile {timeless!r} has a delay of 0, with which Batsim 4.2 aborts; here its jobs end as "
                 "they start"
             )
-    if options.split_events is not None:
-        say(f"the events of one date are split at random, seed {options.split_events}")
 
 
 def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> Platform:
@@ -188,33 +168,7 @@ def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> P
         options.master_host,
         roles=options.roles,
         limit=min(limits, default=None),
-        version=options.protocol,
     )
-
-
-def _wire(
-    options: BatsimOptions,
-    exchange: Callable[[bytes], bytes],
-    documents: dict[str, BatsimDocument],
-    say: Callable[[str], None],
-) -> tuple[SimulationSettings, Wire]:
-    """The settings and the wire of this version of Batsim; version 5's settings are those of the scheduler's hello.
-
-    Raises:
-        SimulationStopped: all profiles are to be sent first, of which no job uses one.
-    """
-    if options.protocol == 4:
-        return options.settings, Wire4()
-    settings, remarks = handshake(exchange, options.init_text)
-    for remark in remarks:
-        say(remark)
-    for name, document in documents.items() if settings.forward_profiles_first else ():
-        if unused := document.profiles.keys() - needed_profiles(document.jobs, document.profiles):
-            raise SimulationStopped(
-                f"the hello asks for forward_profiles_on_simulation_begins, and no job of {name} uses the profile "
-                f"{min(unused)!r}, with which Batsim 5.0.0-rc2 crashes; remove it from the workload"
-            )
-    return settings, Wire5(options.arguments, options.execution_context())
 
 
 def _logged(exchange: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
@@ -223,10 +177,10 @@ def _logged(exchange: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     stream = sys.stderr.buffer
 
     def logged(message: bytes) -> bytes:
-        stream.write(b"Sending '%b'\n" % message.rstrip(b"\0"))
+        stream.write(b"Sending '%b'\n" % message)
         stream.flush()  # so that the message is there if the scheduler never answers it
         reply = exchange(message)
-        stream.write(b"Received '%b'\n" % reply.rstrip(b"\0"))
+        stream.write(b"Received '%b'\n" % reply)
         return reply
 
     return logged

@@ -1,6 +1,6 @@
-"""Parses Batsim's command line, of version 4.2 or 5: every option is honoured, or refused by name.
+"""Parses the command line of Batsim 4.2: every option is honoured, or refused by name.
 
-`OPTIONS` is the table of both versions' options; `REFUSED`, `PRINTED` and `GONE` are the others.
+`OPTIONS` is the table of the options; `REFUSED` are the others.
 """
 
 from __future__ import annotations
@@ -8,217 +8,133 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import file_bytes
-from batfill.base.version import __version__
-from batfill.batsim_files.results import BATSIM_5_VERSION, BATSIM_VERSION
+from batfill.batsim_files.results import BATSIM_VERSION
 from batfill.protocol.endpoints import refuse_port
-from batfill.simulator.wire import FEATURES, REDIS, SimulationSettings
+from batfill.simulator.wire import REDIS, SimulationSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TIMEOUT_VARIABLE = "BATFILL_SCHED_TIMEOUT"
 DEFAULT_TIMEOUT_S = 300.0
-NONE: Mapping[str, str] = MappingProxyType({})
+# Switches, and the fields of `SimulationSettings`.
+SWITCHES = {
+    "--enable-dynamic-jobs": "dynamic_jobs",
+    "--enable-profile-reuse": "reuse_profiles",
+    "--acknowledge-dynamic-jobs": "acknowledge",
+    "--forward-profiles-on-submission": "forward_profiles",
+}
 # What --no-sched leaves without a use.
-FOR_SCHEDULERS = (
-    *("--sched-cfg", "--sched-cfg-file", "--sched-timeout"),
-    *(feature.option for feature in FEATURES if feature.option),
-)
-# Options that load a library instead of connecting to a scheduler.
-LIBRARIES = ("-l", "--edc-library-str", "-L", "--edc-library-file")
+FOR_SCHEDULERS = ("--sched-cfg", "--sched-cfg-file", "--sched-timeout", *SWITCHES)
 
 
 class BatsimOption(NamedTuple):
     """An option that is honoured."""
 
-    versions: str  # that have it: "4", "5" or "45"
     form: str  # its names, and a word for each of its values; a switch has none
     help: str
     settings: dict[str, Any]  # argparse's others
 
 
-def option(versions: str, form: str, help: str, **settings: Any) -> BatsimOption:  # noqa: A002 (as argparse calls it)
+def option(form: str, help: str, **settings: Any) -> BatsimOption:  # noqa: A002 (as argparse calls it)
     """A row of the table."""
-    return BatsimOption(versions, form, help, settings)
+    return BatsimOption(form, help, settings)
 
 
 SEVERAL: dict[str, Any] = {"type": Path, "action": "append", "default": []}
-SEVERAL_5: dict[str, Any] = {**SEVERAL, "action": "extend", "nargs": "+"}
-PAIRS: dict[str, Any] = {"action": "append", "default": []}
-SHOWN = "what stderr gets; from {} on every message, but on a terminal progress [%(default)s]"
+SHOWN = "what stderr gets; from network-only on every message, but on a terminal progress [%(default)s]"
 OPTIONS = {
     "input": (
-        option("45", "-p --platform FILE", "SimGrid platform file: the hosts", type=Path, required=True),
-        option("4", "-w --workload FILE", "JSON workload; repeatable", **SEVERAL),
-        option("5", "-w --workload FILE", "JSON workloads; repeatable", **SEVERAL_5),
-        option("4", "--events FILE", "external events, one JSON per line", **SEVERAL),
-        option("5", "--ee --external-events FILE", "external events, one JSON a line", dest="events", **SEVERAL_5),
+        option("-p --platform FILE", "SimGrid platform file: the hosts", type=Path, required=True),
+        option("-w --workload FILE", "JSON workload; repeatable", **SEVERAL),
+        option("--events FILE", "external events, one JSON per line", **SEVERAL),
         option(
-            "45", "-m --master-host NAME", "the master host, which runs no jobs [%(default)s]", default="master_host"
+            "-m --master-host NAME", "the master host, which runs no jobs [%(default)s]", default="master_host"
         ),
         option(
-            "4", "-r --add-role-to-hosts HOSTS:ROLE",
-            "give hosts (h1,h2) a role: master, storage or compute_node; repeatable", **PAIRS,
-        ),
-        option(
-            "5", "-r --add-role-to-hosts HOST ROLE",
-            "give a host a role: master, storage or compute_node; repeatable", **PAIRS,
+            "-r --add-role-to-hosts HOSTS:ROLE",
+            "give hosts (h1,h2) a role: master, storage or compute_node; repeatable",
+            action="append", default=[],
         ),
     ),
     "the scheduler": (
         option(
-            "4", "-s --socket-endpoint ENDPOINT", "where the scheduler listens [%(default)s]",
+            "-s --socket-endpoint ENDPOINT", "where the scheduler listens [%(default)s]",
             default="tcp://localhost:28000",
         ),
         option(
-            "5", "-s --edc-socket-str ENDPOINT TEXT",
-            "where it listens, such as tcp://localhost:28000, and its initialisation text; one of -s, -S is needed",
-            dest="socket_text", **PAIRS,
-        ),
-        option(
-            "5", "-S --edc-socket-file ENDPOINT FILE", "the same, the text from a file", dest="socket_file", **PAIRS
-        ),
-        option(
-            "45", "--sched-timeout SECONDS",
+            "--sched-timeout SECONDS",
             "stop if the scheduler does not connect or answer in this time, 0: never "
             f"[{DEFAULT_TIMEOUT_S:g}, or ${TIMEOUT_VARIABLE}]; not an option of Batsim", type=float,
         ),
-        option(
-            "45", "--split-events SEED",
-            "send the events of one date in several messages, split at random by this seed, as Batsim does on "
-            "platforms with finite bandwidths [one message]; not an option of Batsim",
-        ),
-        option(
-            "45", "--protocol 4|5",
-            "the version of Batsim, whose options, messages and files these are [that whose command line it is]; not "
-            "an option of Batsim",
-        ),
-        option("4", "--sched-cfg TEXT", "sent to the scheduler in the first message"),
-        option("4", "--sched-cfg-file FILE", "the same, from a file", type=Path),
-        option("4", "--no-sched", "no scheduler: jobs run one by one, each on the first machines"),
-        option("4", "--forward-profiles-on-submission", "send each job's profile with its submission"),
-        option("4", "--enable-dynamic-jobs", "let the scheduler register jobs and profiles"),
-        option("4", "--acknowledge-dynamic-jobs", "answer each registered job with JOB_SUBMITTED"),
-        option("4", "--enable-profile-reuse", "keep profiles after the first job that used them"),
-        option("4", "--forward-unknown-events", "pass on external events of unknown types"),
+        option("--sched-cfg TEXT", "sent to the scheduler in the first message"),
+        option("--sched-cfg-file FILE", "the same, from a file", type=Path),
+        option("--no-sched", "no scheduler: jobs run one by one, each on the first machines"),
+        option("--forward-profiles-on-submission", "send each job's profile with its submission"),
+        option("--enable-dynamic-jobs", "let the scheduler register jobs and profiles"),
+        option("--acknowledge-dynamic-jobs", "answer each registered job with JOB_SUBMITTED"),
+        option("--enable-profile-reuse", "keep profiles after the first job that used them"),
+        option("--forward-unknown-events", "pass on external events of unknown types"),
     ),
     "machines": (
-        option("45", "--mmax N", "use the first N compute hosts only, 0: all [%(default)s]", type=int, default=0),
-        option("45", "--mmax-workload", "use as many hosts as the workloads' largest nb_res"),
-        option("4", "--enable-compute-sharing", "let several jobs run on one compute host"),
-        option("4", "-E --energy", "measure what the hosts draw, by their property wattage_per_state"),
-        option("4", "--disable-storage-sharing", "let only one job use a storage host"),
+        option("--mmax N", "use the first N compute hosts only, 0: all [%(default)s]", type=int, default=0),
+        option("--mmax-workload", "use as many hosts as the workloads' largest nb_res"),
+        option("--enable-compute-sharing", "let several jobs run on one compute host"),
+        option("-E --energy", "measure what the hosts draw, by their property wattage_per_state"),
+        option("--disable-storage-sharing", "let only one job use a storage host"),
     ),
     "output": (
-        option("4", "-e --export PREFIX", "prefix of the result files [%(default)s]", default="out"),
+        option("-e --export PREFIX", "prefix of the result files [%(default)s]", default="out"),
+        option("--disable-schedule-tracing", "accepted: there is no Paje trace to disable"),
+        option("--disable-machine-state-tracing", "do not write PREFIX_machine_states.csv"),
         option(
-            "5", "-e --export PREFIX", "beginning of the result files' names; its folder is created [%(default)s]",
-            default="out/",
-        ),
-        option("4", "--disable-schedule-tracing", "accepted: there is no Paje trace to disable"),
-        option("4", "--disable-machine-state-tracing", "do not write PREFIX_machine_states.csv"),
-        option("5", "--trace-machine-state", "write PREFIXmachine_states.csv"),
-        option(
-            "5", "--trace-probe-data", "never, auto: there are no probes", choices=("never", "auto", "always")
-        ),
-        option("5", "--energy-host", "accepted with a remark: energy is not simulated"),
-        option(
-            "4", "-v --verbosity LEVEL", f"quiet, network-only, information or debug: {SHOWN.format('network-only')}",
+            "-v --verbosity LEVEL", f"quiet, network-only, information or debug: {SHOWN}",
             default="information", choices=("quiet", "network-only", "information", "debug"),
         ),
-        option("5", "-v --verbosity", SHOWN.format("info"), default="info", choices=("quiet", "info", "debug")),
-        option("45", "-q --quiet", "the same as --verbosity quiet"),
-        option("45", "--dump-execution-context", "print the execution context as JSON and exit"),
+        option("-q --quiet", "the same as --verbosity quiet"),
+        option("--dump-execution-context", "print the execution context as JSON and exit"),
     ),
 }  # fmt: skip
 
-# Options that are refused in each version: their forms, and why.
+# Options that are refused: their forms, and why.
 WORKFLOWS = "workflows are not supported; describe the jobs in a workload"
-ENERGY = "energy is simulated for Batsim 4 only; use Batsim 5 itself"
 SIMGRID, NO_REDIS = "there is no SimGrid inside", "Redis is not supported"
-LIBRARY = "no shared library is loaded; give the component's address with -s ENDPOINT TEXT"
-IN_BOTH = {
+REFUSED = {
     "--sg-cfg X": f"{SIMGRID}; leave it out, or use Batsim itself",
     "--sg-log X": f"{SIMGRID}; leave it out, or use Batsim itself",
+    "-W --workflow X": WORKFLOWS,
+    "--WS --workflow-start X X": WORKFLOWS,
+    "--workflow-jobs-limit X": WORKFLOWS,
+    "--ignore-beyond-last-workflow": WORKFLOWS,
+    "--simgrid-version": SIMGRID,
+    "--enable-redis": f"{NO_REDIS}; jobs travel in the messages",
+    "--redis-hostname X": NO_REDIS,
+    "--redis-port X": NO_REDIS,
+    "--redis-prefix X": NO_REDIS,
+    # Of Batsim 3, which descriptors of older studies have.
+    "--batexec": "Batsim 4 calls it --no-sched; write that",
+    "--allow-time-sharing": "Batsim 4 calls it --enable-compute-sharing; write that",
+    "--config-file X": "Batsim 4 reads no file of options; write them on the command line",
+    "--enable-sg-process-tracing": SIMGRID,
 }
-REFUSED = {
-    4: {
-        **IN_BOTH,
-        "-W --workflow X": WORKFLOWS,
-        "--WS --workflow-start X X": WORKFLOWS,
-        "--workflow-jobs-limit X": WORKFLOWS,
-        "--ignore-beyond-last-workflow": WORKFLOWS,
-        "--simgrid-version": SIMGRID,
-        "--enable-redis": f"{NO_REDIS}; jobs travel in the messages",
-        "--redis-hostname X": NO_REDIS,
-        "--redis-port X": NO_REDIS,
-        "--redis-prefix X": NO_REDIS,
-        # Of Batsim 3, which descriptors of older studies have.
-        "--batexec": "Batsim 4 calls it --no-sched; write that",
-        "--allow-time-sharing": "Batsim 4 calls it --enable-compute-sharing; write that",
-        "--config-file X": "Batsim 4 reads no file of options; write them on the command line",
-        "--enable-sg-process-tracing": SIMGRID,
-    },
-    5: {
-        **IN_BOTH,
-        "-E --energy": ENERGY,
-        "-l --edc-library-str X X": LIBRARY,
-        "-L --edc-library-file X X": LIBRARY,
-        "--edc-library-load-method X": LIBRARY,
-        "--energy-link": ENERGY,
-        "--trace-pstate-changes": "power states are not simulated; use Batsim itself",
-        "-c --config X": "no file of options is read; write them on the command line",
-        "--gen-config X": "no file of options is written; keep the command line",
-    },
+# The options by which a command line is Batsim 5's.
+LIBRARIES = ("-l", "--edc-library-str", "-L", "--edc-library-file")  # instead of a scheduler
+ONLY_IN_5 = {
+    *LIBRARIES,
+    *("--ee", "--external-events", "--edc-socket-str", "-S", "--edc-socket-file", "--edc-library-load-method"),
+    *("--trace-machine-state", "--trace-probe-data", "--trace-pstate-changes", "--energy-host", "--energy-link"),
+    *("-c", "--config", "--gen-config", "--batsim-version", "--batsim-git-commit", "--simgrid-git-commit"),
 }
-# Options of Batsim 4, and what stands for them in Batsim 5.
-GONE_SINCE = "Batsim 5 has no such option"
-GONE = {
-    **{
-        feature.option: f"{GONE_SINCE}: the component asks for it in its hello ({feature.hello})"
-        for feature in FEATURES
-        if feature.option
-    },
-    "--enable-compute-sharing": f"{GONE_SINCE}; hosts are not shared here",
-    "--sched-cfg X": f"{GONE_SINCE}: give the text after the endpoint, -s ENDPOINT TEXT",
-    "--sched-cfg-file X": f"{GONE_SINCE}: give the file after the endpoint, -S ENDPOINT FILE",
-    "--socket-endpoint X": f"{GONE_SINCE}: write -s ENDPOINT TEXT",
-    "--events X": f"{GONE_SINCE}: write --ee FILE",
-    "--no-sched": f"{GONE_SINCE}: it needs a component, -s ENDPOINT TEXT",
-    "--disable-machine-state-tracing": f"{GONE_SINCE}: ask with --trace-machine-state",
-    "--disable-schedule-tracing": f"{GONE_SINCE}: leave it out, there is no Paje trace",
-}
-# Options that print a line and exit, with that line.
-PRINTED = {
-    4: {"--version": BATSIM_VERSION},
-    5: {
-        "--version --batsim-version": BATSIM_5_VERSION,
-        "--batsim-git-commit": f"none: this is batfill {__version__}, not Batsim",
-        "--simgrid-version --simgrid-git-commit": f"none: {SIMGRID}",
-    },
-}
-
-
-def names_of(version: int) -> set[str]:
-    """The names of every option that this version's command line knows."""
-    rows = [row.form for group in OPTIONS.values() for row in group if str(version) in row.versions]
-    forms = " ".join([*rows, *REFUSED[version], *PRINTED[version]])
-    return {word for word in forms.split() if word.startswith("-")}
-
-
-ONLY_IN_5 = names_of(5) - names_of(4)  # the options by which a command line is version 5's
 
 DESCRIPTION = """\
-The command line and protocol of Batsim {} for jobs that do not communicate, without SimGrid:
+The command line and protocol of Batsim 4.2 for jobs that do not communicate, without SimGrid:
 an embedded stand-in for Batsim itself. It connects to the scheduler as Batsim does. One message carries all events of a
 date; no Paje trace is written.
 """
@@ -256,22 +172,18 @@ class BatsimOptions:
     dump_execution_context: bool
     scheduler: bool
     sched_timeout_s: float
-    split_events: int | None  # seed; None for whole instants
-    protocol: int = 4
-    init_text: str = ""  # of Batsim 5, for the scheduler
-    arguments: tuple[str, ...] = ()  # the command line, which Batsim 5 sends to the scheduler
-    passed_on: tuple[str, ...] = ()  # see `parse_arguments`
     energy: bool = False
     remarks: tuple[str, ...] = ()  # what an option does not do here, one line each
 
     def execution_context(self) -> str:
         """The output of --dump-execution-context, as JSON, for programs that start Batsim."""
-        context: dict[str, Any] = {"socket_endpoint": self.socket_endpoint}
-        if self.protocol == 4:
-            context |= {"redis_enabled": False, **{f"redis_{key}": value for key, value in REDIS.items()}}
-        context["export_prefix"] = self.export
-        if self.protocol == 4:
-            context["external_scheduler"] = self.scheduler
+        context = {
+            "socket_endpoint": self.socket_endpoint,
+            "redis_enabled": False,
+            **{f"redis_{key}": value for key, value in REDIS.items()},
+            "export_prefix": self.export,
+            "external_scheduler": self.scheduler,
+        }
         return json.dumps(context, separators=(",", ":"))
 
 
@@ -283,71 +195,45 @@ def form_of(arguments: Sequence[str]) -> int:
     return 4
 
 
-def batsim_options(arguments: Sequence[str]) -> BatsimOptions:
-    """The options on this command line of the version that --protocol names, or that its form shows.
-
-    --help and --version print and exit.
-
-    Raises:
-        ArgumentsError: an option is unknown, refused, or cannot be used.
-    """
-    parser = OptionParser(prog="batfill batsim", add_help=False, allow_abbrev=False)
-    parser.add_argument("--protocol")
-    given, others = parser.parse_known_args(arguments)
-    if given.protocol not in (None, "4", "5"):
-        raise ArgumentsError(f"--protocol: {given.protocol!r:.60} is not a version of Batsim's protocol; give 4 or 5")
-    return parse_arguments(others, int(given.protocol or form_of(others)))
-
-
-def parse_arguments(arguments: Sequence[str], version: int = 4, passed_on: Mapping[str, str] = NONE) -> BatsimOptions:
+def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
     """The options on this command line; --help and --version print and exit.
 
-    Args:
-        arguments: the command line.
-        version: of Batsim.
-        passed_on: options of REFUSED that are accepted, with their names in the command line that they are for.
-
     Raises:
         ArgumentsError: an option is unknown, refused, or cannot be used.
     """
-    given = _parser(version, passed_on).parse_args(arguments)
+    if form_of(arguments) == 5:
+        raise ArgumentsError("these are options of Batsim 5, and simulated is Batsim 4; run Batsim 5 itself")
+    given = _parser().parse_args(arguments)
     if given.mmax < 0:
         raise ArgumentsError(f"--mmax: {given.mmax} is below 0; 0 means no limit")
-    is_5 = version == 5
-    name, endpoint, text = _component(given) if is_5 else ("--socket-endpoint", given.socket_endpoint, _config(given))
     try:
-        refuse_port(endpoint)
+        refuse_port(given.socket_endpoint)
     except ValueError as error:
-        raise ArgumentsError(f"{name}: {error}") from None
+        raise ArgumentsError(f"--socket-endpoint: {error}") from None
     return BatsimOptions(
         platform=given.platform,
         workloads=tuple(given.workload),
         events=tuple(given.events),
         master_host=given.master_host,
-        roles=dict(given.add_role_to_hosts) if is_5 else _roles(given.add_role_to_hosts),
-        socket_endpoint=endpoint,
+        roles=_roles(given.add_role_to_hosts),
+        socket_endpoint=given.socket_endpoint,
         export=given.export,
-        machine_states=given.trace_machine_state if is_5 else not given.disable_machine_state_tracing,
+        machine_states=not given.disable_machine_state_tracing,
         mmax=given.mmax,
         mmax_workload=given.mmax_workload,
-        settings=SimulationSettings() if is_5 else _settings(given, text),  # version 5's are the hello's
+        settings=_settings(given),
         verbosity="quiet" if given.quiet else given.verbosity,
         dump_execution_context=given.dump_execution_context,
-        scheduler=is_5 or not given.no_sched,
+        scheduler=not given.no_sched,
         sched_timeout_s=timeout_of(given.sched_timeout),
-        split_events=seed_of(given.split_events),
-        protocol=version,
-        init_text=text if is_5 else "",
-        arguments=("batsim", *arguments) if is_5 else (),
-        passed_on=tuple(given.passed_on or ()),
-        energy=not is_5 and given.energy,
-        remarks=_remarks_5(given) if is_5 else _remarks(given),
+        energy=given.energy,
+        remarks=_remarks(given),
     )
 
 
-def _settings(given: argparse.Namespace, text: str) -> SimulationSettings:
-    """What version 4's options set, with this text for the scheduler."""
-    switched = {feature.setting: _given(given, feature.option) for feature in FEATURES if feature.option}
+def _settings(given: argparse.Namespace) -> SimulationSettings:
+    """What the options set."""
+    switched = {setting: _given(given, name) for name, setting in SWITCHES.items()}
     if switched["reuse_profiles"] and not switched["dynamic_jobs"]:
         raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
     switched["dynamic_jobs"] &= not given.no_sched
@@ -358,39 +244,23 @@ def _settings(given: argparse.Namespace, text: str) -> SimulationSettings:
         share_compute=given.enable_compute_sharing,
         share_storage=not given.disable_storage_sharing,
         forward_unknown_events=bool(given.events) and given.forward_unknown_events,
-        sched_config=text,
+        sched_config=_config(given),
     )
 
 
 def _config(given: argparse.Namespace) -> str:
-    """Version 4's text for the scheduler."""
+    """The text for the scheduler."""
     if given.sched_cfg is not None and given.sched_cfg_file is not None:
         raise ArgumentsError("--sched-cfg-file: not allowed with argument --sched-cfg; give the text in one place")
     if given.sched_cfg_file is None or given.dump_execution_context:
         return given.sched_cfg or ""
-    return _text_in("--sched-cfg-file", given.sched_cfg_file)
-
-
-def _component(given: argparse.Namespace) -> tuple[str, str, str]:
-    """The option by which version 5's component is given, its endpoint, and the text for it."""
-    components = [("-s", *values) for values in given.socket_text] + [("-S", *values) for values in given.socket_file]
-    if len(components) != 1:
-        raise ArgumentsError(
-            f"{len(components)} components are given; give one, with -s ENDPOINT TEXT or -S ENDPOINT FILE"
-        )
-    ((name, endpoint, text),) = components
-    if name == "-S" and not given.dump_execution_context:
-        text = _text_in(name, Path(text))
-    return name, endpoint, text
-
-
-def _text_in(name: str, path: Path) -> str:
-    """The text in the file of this option."""
     try:
-        return file_bytes(path).decode()
+        return file_bytes(given.sched_cfg_file).decode()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise ArgumentsError(f"{name}: {path} cannot be read ({why}); check the path") from None
+        raise ArgumentsError(
+            f"--sched-cfg-file: {given.sched_cfg_file} cannot be read ({why}); check the path"
+        ) from None
 
 
 def _remarks(given: argparse.Namespace) -> tuple[str, ...]:
@@ -411,14 +281,6 @@ def _given(given: argparse.Namespace, name: str) -> Any:
     return getattr(given, name[2:].replace("-", "_"))
 
 
-def _remarks_5(given: argparse.Namespace) -> tuple[str, ...]:
-    """The same of version 5's options."""
-    if given.trace_probe_data == "always":
-        raise ArgumentsError("--trace-probe-data always: there are no probes, nor data of them; use Batsim itself")
-    energy = "--energy-host: energy is not simulated; no file states what was consumed"
-    return (energy,) if given.energy_host else ()
-
-
 class OptionParser(argparse.ArgumentParser):
     """A parser that raises ArgumentsError instead of printing usage."""
 
@@ -428,17 +290,10 @@ class OptionParser(argparse.ArgumentParser):
 
 
 class _Refused(argparse.Action):
-    """An option of Batsim that does not apply here, unless it is passed on; its help says why."""
-
-    def __init__(self, *args: Any, passed_on: Mapping[str, str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.passed_on = passed_on
+    """An option of Batsim that does not apply here; its help says why."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        name = self.passed_on.get(option_string or "")
-        if name is None:
-            raise ArgumentsError(f"{option_string}: {self.help}")
-        namespace.passed_on = [*(namespace.passed_on or ()), name, *values]
+        raise ArgumentsError(f"{option_string}: {self.help}")
 
 
 def _add(group: argparse._ActionsContainer, form: str, help: str, **settings: Any) -> None:  # noqa: A002
@@ -454,24 +309,17 @@ def _add(group: argparse._ActionsContainer, form: str, help: str, **settings: An
     group.add_argument(*names, help=help, **settings)
 
 
-def _parser(version: int, passed_on: Mapping[str, str]) -> argparse.ArgumentParser:
-    """The parser of this version's command line."""
-    parser = OptionParser(
-        prog="batfill batsim" if version == 4 else "batfill batsim --protocol 5",
-        description=DESCRIPTION.format("4.2" if version == 4 else "5 (as of 5.0.0-rc2)"),
-        epilog=EPILOGUE,
-    )
-    for form, line in PRINTED[version].items():
-        _add(parser, form, "print it and exit", action="version", version=line)
+def _parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    parser = OptionParser(prog="batfill batsim", description=DESCRIPTION, epilog=EPILOGUE)
+    _add(parser, "--version", "print it and exit", action="version", version=BATSIM_VERSION)
     for title, rows in OPTIONS.items():
         group = parser.add_argument_group(title)
         for row in rows:
-            if str(version) in row.versions:
-                _add(group, row.form, row.help, **row.settings)
-    refused = REFUSED[version] | (GONE if version == 5 else {})
-    group = parser.add_argument_group("refused", "options of Batsim, or of version 4 alone, that do not apply here")
-    for form, why in refused.items():
-        _add(group, form, why, dest="passed_on", action=_Refused, passed_on=passed_on)
+            _add(group, row.form, row.help, **row.settings)
+    group = parser.add_argument_group("refused", "options of Batsim that do not apply here")
+    for form, why in REFUSED.items():
+        _add(group, form, why, action=_Refused)
     return parser
 
 
@@ -484,15 +332,6 @@ def _roles(given: Sequence[str]) -> dict[str, str]:
             raise ArgumentsError(f"--add-role-to-hosts: {text!r} is not of the form host1,host2:role")
         roles.update(dict.fromkeys(hosts.split(","), role))
     return roles
-
-
-def seed_of(given: str | None) -> int | None:
-    """The seed of the random order of split events; None if they are not split."""
-    if given is None:
-        return None
-    if not (given.isascii() and given.isdigit()):
-        raise ArgumentsError(f"--split-events: {given!r} is not an integer >= 0; give the seed of the order")
-    return int(given)
 
 
 def timeout_of(given: float | None) -> float:

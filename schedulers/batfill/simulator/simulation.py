@@ -1,16 +1,12 @@
 """The simulation: an event queue, and the exchange of messages with a scheduler that makes every decision.
 
 All events of one date go into one message; those that the scheduler's reply causes at that same date (a kill, an
-acknowledged registration) go into the next. With a seed for splitting, a date's events are spread over several messages
-at random, which is what Batsim does on platforms with finite bandwidths.
+acknowledged registration) go into the next.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict, deque
-from dataclasses import dataclass
-from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +17,10 @@ from batfill.model.invariants import Ledger
 from batfill.model.jobs import LONGEST_S
 from batfill.model.schedule import KILLED, REJECTED
 from batfill.protocol import decisions
+from batfill.protocol.batsim4 import BATSIM_4
 from batfill.protocol.forms import RESOLUTION_S, FormError, shown_type
 from batfill.simulator.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, SimulatedJob
-from batfill.simulator.wire import Asked, Reply, SimulationStopped
+from batfill.simulator.wire import Asked, Reply, SimulationStopped, Wire4
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,25 +29,18 @@ if TYPE_CHECKING:
     from batfill.batsim_files.platform import Platform
     from batfill.batsim_files.results import JobRecord
     from batfill.simulator.energy import EnergyMeter
-    from batfill.simulator.wire import SimulationSettings, Wire
+    from batfill.simulator.wire import SimulationSettings
     from batfill.workloads.batsim_json import BatsimDocument
 
 # Order of the events of one date. A job that ends by itself at the date of its kill is complete, as in Batsim.
 DECISION, COMPLETION, KILL, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
 HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
 SHOWN_JOBS = 5
+# What NOTIFY says, and what enables and ends registrations.
+NO_MORE_JOBS = "notified", b'{"type":"no_more_static_job_to_submit"}'
+NO_MORE_EVENTS = "notified", b'{"type":"no_more_external_event_to_occur"}'
+TO_REGISTER, END_OF_REGISTRATION = "run with --enable-dynamic-jobs", "NOTIFY registration_finished"
 DEADLOCK = "Deadlock detected"  # tools look for Batsim's words
-
-
-@dataclass(slots=True, eq=False)
-class Call:
-    """A call that the scheduler requested: one, or one at each multiple of a period, counted from date 0."""
-
-    id: str = ""
-    period_ms: int = 0  # 0: one call
-    left: int | None = None  # periodic calls still to come; None for ever
-    place: int = 0  # of the next periodic call: its date in periods
-    stopped: bool = False
 
 
 class Simulation:
@@ -60,16 +50,12 @@ class Simulation:
         platform: the machines.
         workloads: the documents, by name ("w0", "w1", ...).
         exchange: sends a message and returns the scheduler's reply.
-        settings: what Batsim's options, or the scheduler's features, determine.
-        wire: the version of the protocol.
+        settings: what Batsim's options determine.
         on_job_end: called with each job as it ends.
         on_machine_states: called with (date, idle machines, computing machines) after each start and end.
         energy: measures what the hosts draw; None if that is not simulated.
-        on_remark: called with a line on what the scheduler does without effect.
         events: external events in time order; None if there is no such input, and then the scheduler gets no
             notification of its end.
-        split_events: seed of the random order in which the events of one date are spread over several messages; None
-            for whole instants.
     """
 
     def __init__(
@@ -79,13 +65,10 @@ class Simulation:
         exchange: Callable[[bytes], bytes],
         *,
         settings: SimulationSettings,
-        wire: Wire,
         on_job_end: Callable[[JobRecord], None] = lambda record: None,
         on_machine_states: Callable[[tuple[float, int, int]], None] = lambda row: None,
         energy: EnergyMeter | None = None,
-        on_remark: Callable[[str], None] = lambda line: None,
         events: list[ExternalEvent] | None = None,
-        split_events: int | None = None,
     ) -> None:
         self.now = 0.0
         self.messages_sent = 0
@@ -96,8 +79,6 @@ class Simulation:
         self.catalogue = Catalogue(
             workloads,
             reuse_profiles=settings.reuse_profiles,
-            until_last_job=wire.profiles_until_last_job,
-            to_reuse=wire.to_reuse,
             speed=None if settings.share_compute else platform.speed,
         )
         self.machines = Machines(
@@ -106,21 +87,16 @@ class Simulation:
             share_compute=settings.share_compute,
             share_storage=settings.share_storage,
         )
-        self._wire = wire
+        self._wire = Wire4()
         self._platform = platform
         self._paths = {name: str(document.path.absolute()) for name, document in workloads.items()}
         self._exchange = exchange
-        self._split = None if split_events is None else Random(split_events)
         self._on_job_end = on_job_end
         self._on_machine_states = on_machine_states
         self._energy = energy
-        self._on_remark = on_remark
-        self._calls: list[Call] = []  # periodic ones that are not stopped
-        self._forced = False  # the scheduler ended the simulation
         self._ledger = Ledger(self.machines.exclusive())
         self._ready = True  # the simulation has reached the date of the scheduler's last reply
         self._outbox: list[bytes] = []
-        self._n_files = len(workloads) + (events is not None)
         self._ended: list[SimulatedJob] = []  # jobs to drop from the catalogue once their ends are sent
         self._sequence = 0
         self._queue: list[HeapEntry] = []
@@ -128,11 +104,11 @@ class Simulation:
             self._plan(job.subtime, SUBMISSION, job)
         if workloads:
             last = max((job.subtime for job in self.catalogue.static_jobs), default=0.0)
-            self._plan(last, NOTICE, wire.no_more_jobs)
+            self._plan(last, NOTICE, NO_MORE_JOBS)
         if events is not None:
             for event in events:
                 self._plan(event.date, EXTERNAL, event)
-            self._plan(max((e.date for e in events), default=0.0), NOTICE, wire.no_more_external_events)
+            self._plan(max((e.date for e in events), default=0.0), NOTICE, NO_MORE_EVENTS)
 
     @property
     def jobs_total(self) -> int:
@@ -151,9 +127,10 @@ class Simulation:
             SimulationStopped: the scheduler did something Batsim does not allow, or left jobs waiting for ever.
             InternalError: the simulation violates an invariant.
         """
-        self._begin()
+        begins = self._wire.simulation_begins(self._platform, self.settings, self._paths, self.catalogue.profiles)
+        self._outbox.append(begins)
         self._send()
-        while not self._forced:
+        while True:
             if self._ready and self._outbox:
                 self._send()
             elif self._ready and self._is_over():
@@ -165,15 +142,7 @@ class Simulation:
         self._outbox[:] = [self._wire.event(self.now, "end")]
         if late := self._deliver().events:
             raise self._refuse(late[0], "the simulation has ended; its end is answered without events")
-        self._ledger.check(over=not self._forced)
-
-    def _begin(self) -> None:
-        """Put the first event into the first message."""
-        self._outbox.append(
-            self._wire.simulation_begins(self._platform, self.settings, self._paths, self.catalogue.profiles)
-        )
-        if self._wire.begins_with_submissions and self._n_files > 1 and self._queue and self._queue[0][0] == 0:
-            self._advance(self.next_batch())
+        self._ledger.check(over=True)
 
     def _advance(self, batch: list[HeapEntry]) -> None:
         """Let these events of one date happen."""
@@ -182,51 +151,16 @@ class Simulation:
             self._happen(kind, subject)
 
     def next_batch(self) -> list[HeapEntry]:
-        """Remove and return all events of the earliest date, but decisions alone, since kills may follow from them.
-
-        Under Batsim 5 notices are alone, too, unless they are of date 0.
-        """
+        """Remove and return all events of the earliest date, but decisions alone, since kills may follow from them."""
         queue = self._queue
         batch: list[HeapEntry] = []
-        alone = self._wire.notices_alone
         while queue and (not batch or queue[0][0] == batch[0][0]):
             if batch and batch[0][1] == DECISION != queue[0][1]:
-                break
-            if alone and batch and queue[0][0] > 0 and (batch[0][1] == NOTICE) != (queue[0][1] == NOTICE):
                 break
             entry = heapq.heappop(queue)
             if not _is_void(entry):
                 batch.append(entry)
-        return self._part_of(batch, self._split) if self._split is not None and len(batch) > 1 else batch
-
-    def _part_of(self, batch: list[HeapEntry], random: Random) -> list[HeapEntry]:
-        """At least one of these events of one date, at random and in a random order; the others stay in the queue.
-
-        What one process of Batsim causes keeps its order: static submissions, then their end; external events, then
-        their end.
-        """
-        if batch[0][1] == DECISION:
-            return batch
-        streams: defaultdict[tuple[int, int], deque[HeapEntry]] = defaultdict(deque)
-        for entry in batch:
-            _, kind, sequence, subject = entry
-            if kind == NOTICE:
-                kind = SUBMISSION if subject == self._wire.no_more_jobs else EXTERNAL
-            alone = kind not in (SUBMISSION, EXTERNAL)
-            streams[kind, sequence if alone else 0].append(entry)
-        part = [entry for entry in batch if entry[1] == READY]
-        for entry in part:
-            del streams[READY, entry[2]]
-        left = list(streams.values())
-        for _ in range(random.randint(1, len(batch) - len(part)) if left else 0):
-            stream = random.choice(left)
-            part.append(stream.popleft())
-            if not stream:
-                left.remove(stream)
-        for stream in left:
-            for entry in stream:
-                heapq.heappush(self._queue, entry)
-        return part
+        return batch
 
     # The effects of decisions. One that would make Batsim abort raises WorkloadError with the reason; `_obey` adds the
     # date.
@@ -258,7 +192,7 @@ class Simulation:
     def _reject(self, job_id: str) -> None:
         self._conclude(self._job(job_id, SUBMITTED, "be rejected"), REJECTED)
 
-    def _kill(self, job_ids: Sequence[str], refuse_repeats: bool) -> None:
+    def _kill(self, job_ids: Sequence[str]) -> None:
         """See `Kill`: after the scheduler's whole reply has been applied; a job that ends first is acknowledged."""
         jobs = [job for job in map(self.catalogue.__getitem__, job_ids) if not job.kill_requested]
         for job in jobs:
@@ -271,48 +205,19 @@ class Simulation:
             job.kill_requested = True
         if jobs:
             self._plan(self.now, KILL, list(dict.fromkeys(jobs)))
-        elif refuse_repeats:
-            raise WorkloadError("the kill of each of these jobs is already requested, which leaves none to kill")
 
-    def _call_at(self, date: float, call_id: str, refuse_past: bool) -> None:
-        if refuse_past and date <= self.now:
+    def _call_at(self, date: float, _: str) -> None:
+        if date <= self.now:
             raise WorkloadError(f"the scheduler requests a call at {date:.6f}, which is not in the future")
-        self._plan_call(float(date), Call(call_id))
-
-    def _plan_call(self, date: float, call: Call) -> None:
-        """Plan a call, at once if its date is past."""
         if date > LONGEST_S:
             raise WorkloadError(
                 f"the scheduler requests a call at {date:g}; batfill's limit is {LONGEST_S:g} s, 30,000 years"
             )
-        self._plan(max(date, self.now), CALL, call)
+        self._plan(float(date), CALL, None)
 
-    def _call_every(self, period_ms: int, times: int | None, call_id: str) -> None:
-        """See `CallEvery`; of two periods one divides the other."""
-        call = Call(call_id, period_ms, times)
-        for other in self._calls:
-            if call.period_ms % other.period_ms and other.period_ms % call.period_ms:
-                raise WorkloadError(
-                    f"a period of {call.period_ms} ms and one of {other.period_ms} ms ({other.id!r:.40}): one must "
-                    "divide the other"
-                )
-        self._calls.append(call)
-        call.place = int(round(self.now * 1000, 3) // call.period_ms) + 1
-        self._plan_call(call.place * call.period_ms / 1000, call)
-
-    def _stop_calls(self, call_id: str) -> None:
-        found = [call for call in self._calls if call.id == call_id]
-        if not found:
-            self._on_remark(f"date {self.now:.6f}: no periodic call {call_id!r:.60} is left to stop")
-        for call in found:
-            call.stopped = True
-            self._calls.remove(call)
-
-    def _register(self, job_id: str, raw: dict[str, Any], owner: str | None, submitted_now: bool) -> None:
+    def _register(self, job_id: str, raw: dict[str, Any]) -> None:
         self._must_register("job")
-        if submitted_now:
-            raw["subtime"] = self.now
-        job = self.catalogue.register_job(job_id, raw, owner)
+        job = self.catalogue.register_job(job_id, raw)
         if job.subtime > self.now + RESOLUTION_S:
             raise WorkloadError(
                 f"job {job.id!r} has the subtime {raw['subtime']}, later than its registration; give a date up to now"
@@ -328,7 +233,7 @@ class Simulation:
 
     def _go_on_registering(self, goes_on: bool) -> None:
         if goes_on and not self.settings.dynamic_jobs:
-            raise WorkloadError(f"registration cannot continue, since it is off; {self._wire.to_register}")
+            raise WorkloadError(f"registration cannot continue, since it is off; {TO_REGISTER}")
         self.registering = goes_on
 
     def _set_metadata(self, job_id: str, text: str) -> None:
@@ -353,10 +258,6 @@ class Simulation:
         answer = b'{"consumed_energy":%.6f}' % self._energy.read(self.now)
         self._plan(self.now, NOTICE, ("answered", answer))
 
-    def _force_stop(self) -> None:
-        """See `ForceStop`; jobs that have not ended are in no file."""
-        self._forced = True
-
     def _job(self, job_id: str, state: str, to: str) -> SimulatedJob:
         """The job of this id, which must be in this state."""
         job = self.catalogue[job_id]
@@ -367,9 +268,9 @@ class Simulation:
     def _must_register(self, what: str) -> None:
         """Refuse a registration if registrations are off or finished."""
         if not self.settings.dynamic_jobs:
-            raise WorkloadError(f"no {what} can be registered; {self._wire.to_register}")
+            raise WorkloadError(f"no {what} can be registered; {TO_REGISTER}")
         if not self.registering:
-            raise WorkloadError(f"no {what} can be registered after {self._wire.end_of_registration}")
+            raise WorkloadError(f"no {what} can be registered after {END_OF_REGISTRATION}")
 
     def _start(self, job: SimulatedJob, machines: MachineSet | None) -> None:
         """Start a job: on these machines for its run time, or on none until the scheduler declares its end."""
@@ -421,7 +322,7 @@ class Simulation:
                 self._wire.job_submitted(self.now, subject, with_profile=self.settings.forward_profiles)
             )
         elif kind == CALL:
-            self._call(subject)
+            self._outbox.append(self._wire.requested_call(self.now))
         elif kind == NOTICE:
             self._outbox.append(self._wire.event(self.now, *subject))
         elif kind == DECISION:
@@ -445,20 +346,6 @@ class Simulation:
             self._end(job, self.now - job.start_date, KILLED, -2 if made.computes else -1)
         self._outbox.append(self._wire.jobs_killed(self.now, jobs, progress))
 
-    def _call(self, call: Call) -> None:
-        """Call the scheduler, and plan the next call of a periodic one."""
-        last = False
-        if call.period_ms:
-            if call.left is not None:
-                call.left -= 1
-                last = call.left == 0
-            if last:
-                self._calls.remove(call)
-            else:
-                call.place += 1
-                self._plan_call(call.place * call.period_ms / 1000, call)
-        self._outbox.append(self._wire.requested_call(self.now, call.id, last=last))
-
     def _external(self, event: ExternalEvent) -> None:
         """Handle an external event: machines change availability, or the scheduler gets an event to interpret."""
         if event.machines is not None:
@@ -470,7 +357,7 @@ class Simulation:
     def _obey(self, asked: Asked) -> None:
         """Apply one event of a reply."""
         try:
-            decision = self._wire.version.decided(asked.type, asked.data)
+            decision = BATSIM_4.decided(asked.type, asked.data)
             EFFECTS[type(decision)](self, *decision)
         except (WorkloadError, FormError) as error:
             raise self._refuse(asked, on_command_line(error)) from None
@@ -533,7 +420,7 @@ class Simulation:
         left = [job.id for job in self.catalogue.unfinished()]
         if not left:
             return self._stop(
-                f"{DEADLOCK}: all jobs have ended, and the scheduler never sent {self._wire.end_of_registration}; it "
+                f"{DEADLOCK}: all jobs have ended, and the scheduler never sent {END_OF_REGISTRATION}; it "
                 "must, if it may register jobs"
             )
         some = ", ".join(left[:SHOWN_JOBS]) + (", ..." if len(left) > SHOWN_JOBS else "")
@@ -548,18 +435,15 @@ EFFECTS: Mapping[type[decisions.Decision], Callable[..., None]] = {
     decisions.Reject: Simulation._reject,
     decisions.Kill: Simulation._kill,
     decisions.CallAt: Simulation._call_at,
-    decisions.CallEvery: Simulation._call_every,
-    decisions.StopCalls: Simulation._stop_calls,
     decisions.Register: Simulation._register,
     decisions.RegisterProfile: Simulation._register_profile,
     decisions.Registering: Simulation._go_on_registering,
     decisions.SetMetadata: Simulation._set_metadata,
     decisions.ChangeState: Simulation._change_state,
     decisions.AskEnergy: Simulation._ask_energy,
-    decisions.ForceStop: Simulation._force_stop,
 }
 
 
 def _is_void(entry: HeapEntry) -> bool:
-    """Whether this is the completion of a job that has been killed, or a call that has been stopped."""
-    return (entry[1] == COMPLETION and entry[3].state != RUNNING) or (entry[1] == CALL and entry[3].stopped)
+    """Whether this is the completion of a job that has been killed."""
+    return bool(entry[1] == COMPLETION and entry[3].state != RUNNING)

@@ -188,13 +188,6 @@ def extra_of(where: str, job: Mapping[str, Any]) -> Any:
     return found | fields
 
 
-def extra_text(extra: Any) -> str:
-    """This `extra_data` as Batsim 5 passes it to the scheduler: text as it is, or compact JSON; "" for none."""
-    if extra is None:
-        return ""
-    return extra if isinstance(extra, str) else orjson.dumps(extra).decode()
-
-
 def profile_for_version_5(where: str, name: str, profile: Any, workload: str) -> dict[str, Any]:
     """Version 4's profile with version 5's name of its type.
 

@@ -221,26 +221,24 @@ class BatsimDocument:
         return next((name for name, profile in delays if profile["delay"] == 0), None)
 
 
-def load_document(path: Path, *, version: int | None = None, workload: str | None = None) -> BatsimDocument:
+def load_document(path: Path, *, workload: str | None = None) -> BatsimDocument:
     """The checked workload in this file, plain or compressed.
 
     Args:
         path: the file.
-        version: of the Batsim that is to read it, 4 or 5; None takes the form of either.
-        workload: the name that Batsim gives the workload, if known; version 5 refuses ids that contain it, and version
-            4 takes it only in front of an id.
+        workload: the name that Batsim 4 will give it, which may stand in front of an id; None takes the form of either
+            version.
 
     Raises:
-        WorkloadError: the file cannot be read, is not JSON, is no such workload, or has the form of another version;
-            the message names the place inside the document.
+        WorkloadError: the file cannot be read, is not JSON, is no such workload, or has Batsim 5's form for
+            Batsim 4; the message names the place inside the document.
     """
     document = read_members(path)
     jobs, profiles, found = document.jobs, document.profiles, document.version
-    if version not in (None, found) and profiles:
-        option = " --format batsim5" if version == 5 else ""
+    if workload is not None and found == 5 and profiles:
         raise WorkloadError(
-            f"{path}: has the profile types of Batsim {found}, which Batsim {version} refuses; make one for it with "
-            f"`batfill workload convert{option}`"
+            f"{path}: has the profile types of Batsim 5, which Batsim 4 refuses; make one for it with "
+            "`batfill workload convert`"
         )
     for name in profiles.keys() - needed_profiles(jobs, profiles):  # which Batsim drops, too
         if needs_network(profiles[name]):
@@ -248,13 +246,9 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
     tasks_of(f"{path}: profiles", profiles, NEW_TYPES if found == 5 else {})
     seen: set[str] = set()
     for place, job in enumerate(jobs):
-        if found == 5 and workload and isinstance(job, dict) and isinstance(job.get("profile"), str):
-            job["profile"] = job["profile"].removeprefix(f"{workload}!")  # Batsim 5 takes either
         check_job(f"{path}: jobs[{place}]", job, profiles)
         name = str(job["id"])
-        if found == 5 and workload is not None:
-            refuse_name(f"{path}: jobs[{place}].id", name, workload)
-        elif workload is not None:
+        if workload is not None:
             name = name_in(f"{path}: jobs[{place}].id", name, workload)
         seen.add(name)
         if len(seen) == place:  # this id was already there

@@ -5,7 +5,6 @@ A log is read piece by piece, in one or two passes over the file, so that memory
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
@@ -15,25 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batfill.base.errors import WorkloadError
-from batfill.base.files import decompressed, whole_file
 from batfill.model.jobs import Overrun, Unrequested, checked_size, raised_warning, request_warning, share_text, stand_in
 from batfill.model.values import speed_given, unrequested_of
 from batfill.workloads.batsim5_json import (
-    EXTRA_FIELD,
     NEW_TYPES,
-    RESERVED,
 )
 from batfill.workloads.batsim_json import (
     ASSUMED_FIELD,
     BATSIM_MARGIN_S,
     EXPECTED_FIELD,
-    FIRST_WORKLOAD,
     NO_WALLTIME,
     REQUEST_FIELD,
-    SUPPORTED_PROFILES,
     assumed_of,
     check_job,
-    check_profile,
     invented,
     n_missing,
     raised_by_overrun,
@@ -307,54 +300,6 @@ def parts_of(names: Iterable[str], tasks: Mapping[str, ProfileTask]) -> list[str
     """The profiles of which those of these that compute consist, directly or through others."""
     found = dict.fromkeys(part.profile for name in names if tasks[name].computes for part in tasks[name].parts)
     return [*found, *parts_of(found, tasks)] if found else []
-
-
-def rewrite_for_batsim_5(source: Path, out: Path, *, workload: str = FIRST_WORKLOAD) -> tuple[str, ...]:
-    """Write a Batsim workload in version 5's form, job for job in the same order; returns what was changed, in lines.
-
-    Unlike `convert` it keeps ids, walltimes and profiles. A workload that has version 5's form is copied, unpacked.
-
-    Args:
-        source: the workload, of either version, plain or compressed.
-        out: the file.
-        workload: the name that Batsim will give the workload: w0 for the first on its command line, then w1, ...
-
-    Raises:
-        WorkloadError: the file is not a Batsim workload, or has something that Batsim 5 refuses.
-    """
-    members = read_members(source)
-    if members.version == 5:
-        with decompressed(source) as content, whole_file(out) as file:
-            shutil.copyfileobj(content, file)
-        return members.notes
-    for name, profile in members.profiles.items():
-        if isinstance(profile, dict) and profile.get("type") in SUPPORTED_PROFILES:
-            check_profile(f"{source}: profiles[{name!r}]", profile, members.profiles)
-    for place, job in enumerate(members.jobs):
-        check_job(f"{source}: jobs[{place}]", job, members.profiles)
-    write_members(
-        out,
-        members.nb_res,
-        members.jobs,
-        lambda: members.profiles,
-        members.description,
-        version=5,
-        source=source,
-        workload=workload,
-    )
-    fields = sorted({name for job in members.jobs for name in job if name not in RESERVED})
-    moved = sum(not job.keys() <= RESERVED for job in members.jobs)
-    unlimited = sum(job.get("walltime") == NO_WALLTIME for job in members.jobs)
-    n_profiles, types = len(members.profiles), sorted({profile["type"] for profile in members.profiles.values()})
-    changed = (
-        (
-            bool(types),
-            f"{n_profiles} profiles: {', '.join(f'{old} is now {NEW_TYPES[old]}' for old in types)}",
-        ),
-        (moved, f"{moved} jobs: {', '.join(fields)} moved into {EXTRA_FIELD}"),
-        (unlimited, f"{unlimited} jobs: walltime {NO_WALLTIME} left out"),
-    )
-    return tuple(line for applies, line in changed if applies)
 
 
 def set_limit(where: str, job: dict[str, Any], delay: float, overrun: Overrun, *, run_time: bool) -> bool:

@@ -8,7 +8,7 @@ import click
 
 from batfill.base.progress import progress
 from batfill.cli import command_line
-from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, WHOLE, Choice, command, out_option, seed_option
+from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, Choice, command, out_option, seed_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,13 +33,6 @@ if TYPE_CHECKING:
     default="1",
     callback=lambda *given: int(given[-1]),
     help="Width of the figures: one column of a two-column page (3.5 in) or both (7.16 in).",
-)
-@click.option(
-    "--sample",
-    type=WHOLE,
-    default=300_000,
-    metavar="N",
-    help="Tries of each run's jobs in the page at most; of a larger run it holds a sample.",
 )
 @seed_option("the intervals and of the sample")
 @JSON

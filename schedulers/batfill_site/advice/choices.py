@@ -122,7 +122,7 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
 
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The shared options whose needs the chosen ones meet."""
-    chosen = {name: option.default for name, option in OPTIONS.items()} | with_preset(chosen)[0]
+    chosen = {name: option.default for name, option in OPTIONS.items()} | with_preset(chosen)
     return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
 
 

@@ -35,7 +35,7 @@ from batfill_pages.words import (
 from batfill_pages.words import duration_html as duration
 from batfill_pages.write import html_page, made_from
 from batfill_site.advice import text as say
-from batfill_site.advice.what_if import ADVICE, CHOSEN, HIGH_P, HIGH_WEEKS, SLOWDOWN, UNSURE, stated
+from batfill_site.advice.what_if import ADVICE, CHOSEN, HIGH_P, HIGH_WEEKS, UNSURE, stated
 from batfill_site.config.systems import EXPRESSIBLE, FIGURES, IMPOSSIBLE, SYSTEMS
 from batfill_site.score import FAR, LEAST_RANK
 
@@ -60,7 +60,8 @@ RULE = (
     "p of at most 5 %, corrected for all choices compared. If the best does not gain over some others, these are "
     "equals, unless another equal is better in both slowdown and longest wait. Of equals, the advice is the "
     "one that asks least of a site (an order, then a threshold, then kills); ties go to the shorter longest wait. "
-    "Without a limit, the shorter longest wait decides first.{}"
+    "Without a limit, the shorter longest wait decides first. A choice is out if another, or fcfs, asks less of a site "
+    "and has the shorter mean wait and no longer a longest one."
 )
 SURE = (
     "It is the confidence that slowdown is lower than under fcfs, both simulated on this log; it says nothing of other "
@@ -423,12 +424,7 @@ def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
     if not answer.undecided:
         compared = zip(answer.comparison.names, answer.bsld[0], strict=True)
         warnings += answer.comparison.doubts({name: one for name, one in compared if one is not None})
-    waits = (
-        " A choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a "
-        "longest one (--advise-by slowdown lifts this)."
-    )
-    by_waits = waits * (answer.settings["advise_by"] != SLOWDOWN)
-    rule = RULE.format(answer.settings["tau_s"], say.setting(answer.settings["min_gain"]), by_waits)
+    rule = RULE.format(answer.settings["tau_s"], say.setting(answer.settings["min_gain"]))
     how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE))
     groups = "\n".join(of_choice(k, shown, groups_table(answer, k)) for k in range(1, len(answer.outcomes)))
     tries = [f"First tries: {PRESETS[FIRST_TRIES].meaning}"] if answer.settings["small_first"] else []

@@ -236,10 +236,7 @@ def chosen_text(answer: WhatIf, limit: Limit) -> str:
     said = f"least slowdown beyond chance, {within}"
     if limit.by_slowdown != limit.advised:
         out = f"without {short(least)} ({slowdown(least.mean_bsld)}): {short(answer.outcomes[answer.outdoing(limit)])}"
-        return (
-            f"{said}, {out} asks less of a site, with a shorter mean and no longer a longest wait "
-            "(`--advise-by slowdown` lifts this)."
-        )
+        return f"{said}, {out} asks less of a site, with a shorter mean and no longer a longest wait."
     said += passed_over_text(answer, limit)
     if not limit.equals:
         return f"{said}."
@@ -301,8 +298,7 @@ def nothing_text(answer: WhatIf, limit: Limit) -> str:
         least = answer.outcomes[limit.by_slowdown]
         return (
             f"{short(least)} ({own_figures(answer, limit.by_slowdown)}) would have less slowdown than fcfs "
-            f"({slowdown(fcfs.mean_bsld)}), but a longer mean wait and no shorter longest wait "
-            "(`--advise-by slowdown` takes it)"
+            f"({slowdown(fcfs.mean_bsld)}), but a longer mean wait and no shorter longest wait"
         )
     said = "no choice that was tested is better"
     if answer.withheld:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,6 @@ LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the a
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 LOADS = (1.0, promise.BUSIER)  # over the log's, at which the promise of first tries is checked
-WAITS, SLOWDOWN = "waits", "slowdown"  # what the advice is chosen by, see `advised`
 ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE = (  # rows of the first table
     *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "fcfs without limits"),
 )
@@ -270,8 +269,8 @@ class WhatIf(Keyed):
 
     def best_of(self, limit: Limit, offered: Sequence[int]) -> int:
         """The choice that is advised under the limit if only these are offered."""
-        least, by = self.settings["min_gain"], self.settings["advise_by"]
-        return advised(self.outcomes, self.bsld, limit.longest_s, least, offered, by)[0]
+        least = self.settings["min_gain"]
+        return advised(self.outcomes, self.bsld, limit.longest_s, least, offered)[0]
 
     def outdoing(self, limit: Limit) -> int:
         """The choice because of which the one with the least slowdown is out: the advice, if that is one."""
@@ -401,7 +400,6 @@ def what_if(
     small_first: bool = True,
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
-    advise_by: Literal["waits", "slowdown"] = "waits",
     system: str | None = None,
     tau_s: float = TAU_S,
     seed: int = 0,
@@ -415,8 +413,6 @@ def what_if(
         small_first: whether to include choices that put small jobs first.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
-        advise_by: slowdown: the least decides, see `advised`; waits: unless a choice that asks less of a site has the
-            shorter mean wait and no longer a longest one.
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
@@ -432,8 +428,6 @@ def what_if(
     seed_of("seed", seed)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
-    if advise_by not in (WAITS, SLOWDOWN):
-        raise BatfillError(f"option advise-by: {advise_by!r} is none of {WAITS}, {SLOWDOWN}; choose one")
     shared = shared_of(options, SHARED)
     tried = choices(thresholds_s, small_first, shared)
     withheld = beyond(system, tried)
@@ -478,7 +472,6 @@ def what_if(
         },
         "max_wait_growth": max_wait_growth,
         "min_gain": min_gain,
-        "advise_by": advise_by,
         "system": system,
         "tau_s": tau_s,
         "seed": seed,
@@ -497,7 +490,7 @@ def what_if(
         outcomes,
         pairs,
         groups,
-        [limit_of(growth, outcomes, pairs, offered, min_gain, advise_by) for growth in growths],
+        [limit_of(growth, outcomes, pairs, offered, min_gain) for growth in growths],
         growths.index(max_wait_growth),
         withheld,
         grade,
@@ -525,12 +518,11 @@ def limit_of(
     pairs: Mapping[int, Sequence[Paired | None]],
     offered: Sequence[int],
     min_gain: float,
-    by: str,
 ) -> Limit:
     """The limit, and the advice under it among the choices offered; see `advised`."""
     longest_s = math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s
-    taken, equals = advised(outcomes, pairs, longest_s, min_gain, offered, by)
-    by_slowdown, _ = advised(outcomes, pairs, longest_s, min_gain, offered, SLOWDOWN)
+    taken, equals = advised(outcomes, pairs, longest_s, min_gain, offered)
+    by_slowdown, _ = advised(outcomes, pairs, longest_s, min_gain, offered, by_waits=False)
     return Limit(growth, longest_s, taken, equals, by_slowdown)
 
 
@@ -607,7 +599,7 @@ def advised(
     longest_s: float,
     min_gain: float,
     offered: Sequence[int],
-    by: str = WAITS,
+    by_waits: bool = True,
 ) -> tuple[int, tuple[int, ...]]:
     """The index of the advised choice, and the others that cannot be told from it; 0, fcfs, if none gains.
 
@@ -620,7 +612,7 @@ def advised(
     longest one.
     """
     able = [k for k in offered if outcomes[k].max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
-    if by == WAITS:
+    if by_waits:
         able = [k for k in able if not any(outdoes(outcomes[j], outcomes[k]) for j in (0, *able))]
     if not able:
         return 0, ()

@@ -1,4 +1,4 @@
-"""`batfill workload import` and `batfill workload outages`: what a site's records say."""
+"""`batfill workload import`: what a site's records say."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from batfill.cli.parameters import (
     LOG_OUT,
     NEW_FILE,
     POSITIVE_SECONDS,
-    PROCS,
     SIZE,
-    SOURCE,
     WHOLE,
     Choice,
     command,
-    out_option,
 )
 
 SYSTEMS = ("slurm", "oar", "pbs")
@@ -115,36 +112,3 @@ def import_log(
         became_eligible={"jobs": reading.held, "hours": reading.held_s / 3600} if reading.held else None,
         warnings=log.warnings,
     )
-
-
-@command()
-@SOURCE
-@out_option("file", "The calendar to write [default: standard output].", example="outages.csv")
-@PROCS
-def outages(source: Path, out: Path | None, procs: int | None) -> None:
-    """Propose when a log's machine was down, as a calendar.
-
-    `replay --calendar` takes it. Looks every 10 min for 30 min or more in which less than 10 % of the machine was busy,
-    while waiting jobs requested at least 25 % of it. Each becomes an announced window of the whole machine. IN is SWF
-    with waits.
-    """
-    from batfill.base.files import write_text
-    from batfill.base.words import duration, things
-    from batfill.cli.workload import log_in
-    from batfill.workloads.swf import machine_size, runs
-    from batfill_site.accounting.outages import outages as library
-
-    log = log_in(source, procs)
-    size = machine_size(source, log, procs)
-    if size is None:
-        raise click.UsageError(f"{source}: the machine's size is unknown; add --procs")
-    found = library(source, log, size)
-    away = duration(sum(window.end - window.begin for window in found.windows))
-    aside(f"{things(len(found.windows), 'outage')}, {away} in all, of {size:,} processors")
-    ran = runs(log)
-    if unknown := int((log["wait_s"][ran] < 0).sum()):
-        aside(f"{unknown:,} of {int(ran.sum()):,} jobs have no wait, and count as started when submitted")
-    if out is None:
-        print(found.as_csv(), end="")
-    else:
-        write_text(out, found.as_csv())

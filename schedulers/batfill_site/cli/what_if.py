@@ -65,13 +65,6 @@ OF_BOTH = {"log", "out", "tau_s", "seed", "details", "as_json"}
     help="A mean bounded slowdown lower by less than this is no gain, as 5% or 0.05.",
 )
 @click.option(
-    "--advise-by",
-    type=click.Choice(["waits", "slowdown"]),
-    default="waits",
-    help="slowdown: the least decides. waits: unless a choice that asks less of a site has the shorter mean wait, and "
-    "no longer a longest one.",
-)
-@click.option(
     "--system",
     type=Choice(["slurm", "oar", "pbs", "flux"]),
     help="Advise only what this batch system can be configured for in full, and say why it cannot do the others.",
