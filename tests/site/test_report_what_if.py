@@ -27,6 +27,7 @@ from batfill_pages.words import slowdown
 from batfill_site.advice import choices as trying
 from batfill_site.advice import what_if as library
 from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
+from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.page import as_page
 from batfill_site.advice.payers import Changed, Payers
 from batfill_site.advice.promise import Check, Figures
@@ -47,7 +48,6 @@ from batfill_site.advice.text import (
     spread_text,
 )
 from batfill_site.advice.what_if import HIGH, LIMITS, LOW, MEDIUM, ChoiceFigures, advised, groups_of, what_if
-from batfill_site.config.systems import BESIDE, EXPRESSIBLE, FIGURES, SYSTEMS
 from batfill_site.fidelity import fidelity
 from batfill_site.score import Score, Whose
 from command import batfill, json_result, refusal

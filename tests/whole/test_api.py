@@ -307,7 +307,6 @@ def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_pat
     assert answer["advice"] == answer.advised_name
     with pytest.raises(KeyError, match="'advise' is not in the result; it has workload"):
         answer["advise"]
-    assert bf.export_config("slurm", "saf")["verdict"] == "expressible"
     assert answer.to_pandas().name.tolist() == ["fcfs", "spf", "saf", "saf + 1 h"]
 
 
@@ -495,10 +494,6 @@ ON_SAMPLE = {
         {"one": bf.replay(log), "seed": 0},
     ),
     "certificate": lambda log: (bf.certificate, {"run": bf.replay(log), "rounds": 1}),
-    "site": lambda log: (
-        bf.export_config,
-        {"system": "slurm", "policy": "fcfs", "calendar": None},
-    ),
     "fit": lambda log: (bf.fit, {"log": log, **FITTED}),
 }
 GENERATED = {"jobs": 20, "procs": 8, "seed": 0, "kind": "all", "users": 4, "requests": "tsafrir"}

@@ -253,7 +253,7 @@ def with_presets(command):
 
 
 def test_the_commands_that_take_a_preset_are_found():
-    assert {command.name for command in with_presets(app)} == {"replay", "schedule", "when", "export-config"}
+    assert {command.name for command in with_presets(app)} == {"replay", "schedule", "when"}
 
 
 def test_an_option_that_is_null_in_json_leaves_the_presets_value(rush_log):

@@ -27,7 +27,6 @@ HOUSES = {
         "what-if": "What other schedulers, or changes of slurm.conf, would have done with a site's log.",
         "when": "When waiting jobs are expected to start, and why not now.",
         "fidelity": "How far simulated waits are from those in a log, and why.",
-        "export-config": "Print the batch system configuration nearest to a policy.",
     },
     "Research": {
         "tune": "Search mixed policies on a log's weeks, and test them.",

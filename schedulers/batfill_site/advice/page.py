@@ -36,7 +36,6 @@ from batfill_pages.words import duration_html as duration
 from batfill_pages.write import html_page, made_from
 from batfill_site.advice import text as say
 from batfill_site.advice.what_if import ADVICE, CHOSEN, HIGH_P, HIGH_WEEKS, SLOWDOWN, UNSURE, stated
-from batfill_site.config.systems import EXPRESSIBLE, FIGURES, IMPOSSIBLE, SYSTEMS
 from batfill_site.score import FAR, LEAST_RANK
 
 if TYPE_CHECKING:
@@ -349,49 +348,11 @@ def figures_cells(answer: WhatIf, k: int) -> tuple[str, str, str, str]:
 
 
 def configuration_section(answer: WhatIf, shown: int) -> str:
-    """The chosen choice's configuration for each batch system, to copy."""
-    found = answer.configurations
-    usable = [name for name, one in found[shown].items() if one.verdict != IMPOSSIBLE]
-    able = [name for name in usable if found[shown][name].verdict == EXPRESSIBLE]
-    first = answer.settings["system"] or next(iter([*able, *usable, *SYSTEMS]))
-    picks = "".join(
-        f'<span><input type="radio" name="system" id="for-{name}" value="{name}"{" checked" * (name == first)}>'
-        f'<label for="for-{name}">{system.title}</label></span>'
-        for name, system in SYSTEMS.items()
-    )
+    """The lines that make the chosen choice, of each batch system."""
     parts = "\n".join(
-        of_choice(k, shown, "".join(configuration(answer, k, name) for name in SYSTEMS)) for k in range(len(found))
+        of_choice(k, shown, code(say.configuration_lines(o.options))) for k, o in enumerate(answer.outcomes)
     )
-    return (
-        '<section id="configuration"><h2>Configuration</h2><fieldset class="chips controls"><legend>For</legend>'
-        f"{picks}</fieldset>{parts}</section>"
-    )
-
-
-def configuration(answer: WhatIf, k: int, name: str) -> str:
-    """One system's configuration of a choice: what it drops first, then the files, then habits that differ."""
-    one, text = answer.configurations[k][name], marked(say.support_text(answer, k, name))
-    lacks = f'<div class="warning">{text}{items(escape(line) for line in one.lacks)}</div>'
-    if one.verdict == IMPOSSIBLE:
-        return f'<div data-system="{name}">{lacks}</div>'
-    said = f"<p>{text}</p>" if one.verdict == EXPRESSIBLE else lacks
-    files = "".join(
-        f'<div class="file"><h3>{escape(file)}</h3><button type="button" class="copy live" hidden>Copy {escape(file)}'
-        f"</button></div>{code(text.rstrip())}"
-        for file, text in one.files.items()
-    )
-    differs = items(escape(line) for line in one.differs)
-    start = (
-        "<p>To start: copy the lines to <code>slurm.conf</code>, put <code>job_submit.lua</code> beside it, and run "
-        "<code>python3 slurm_tries.py</code> on the controller's host as SlurmUser for as long as there are tries; "
-        "<code>--once</code> checks the queue once and ends. A job that must not start twice takes "
-        f"<code>sbatch --no-requeue</code>. {guide('how-to/first-tries-on-slurm', 'How first tries run on Slurm')}.</p>"
-    )
-    said += start if "slurm_tries.py" in one.files else ""
-    return (
-        f'<div data-system="{name}">{said}<p class="note">Tested: {escape(one.tested)}. Figures: {FIGURES}. Try the '
-        f"files on a test partition first.</p>{files}{folded('What differs from the simulation', differs)}</div>"
-    )
+    return f'<section id="configuration"><h2>Configuration</h2><p>{say.UNCOMPARED}</p>{parts}</section>'
 
 
 def choices_section(answer: WhatIf, shown: int) -> str:

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 from batfill.base.words import in_a_row, things, wrapped
 from batfill.base.words import percent as in_percent
-from batfill.model.options import ALL, Options
+from batfill.model.options import Options
 from batfill.workloads.swf import NO_RUN_TIME, REASONS
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR
 from batfill_pages.words import count, growth, interval_text, log_name, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
-from batfill_site.advice.choices import KILLS, configurable
+from batfill_site.advice.choices import KILLS
+from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
 from batfill_site.advice.what_if import GENTLE, REFERENCE, stated
-from batfill_site.config.systems import APPROXIMATE, BESIDE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 from batfill_site.score import ratio_text
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def headline(answer: WhatIf, limit: Limit) -> str:
     if limit.advised:
         return headed("Take", o)
     if not answer.offered:
-        return f"Keep **fcfs**: {SYSTEMS[answer.settings['system']].title} can do none of the other choices"
+        return f"Keep **fcfs**: {SYSTEMS[answer.settings['system']]} can do none of the other choices"
     if limit.by_slowdown:
         return "Keep **fcfs**: less slowdown would cost longer waits"
     return f"Keep **fcfs**: no choice that was tested is better{' within the limit' * bool(answer.limits[-1].advised)}"
@@ -166,7 +166,7 @@ def brief(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, 
         "Price": price_text(answer, limit) if chosen is None else "",
         "Cap": cost_text(answer.cost, ran=answer.logged is not None) if answer.cost else "",
         "Tested": "" if chosen is None else tested_text(answer, k),
-        "System": system_text(answer, limit, k, answer.runner_up(limit) if chosen is None else None),
+        "System": system_text(answer, k),
         "Confidence": confidence_text(answer, limit) if chosen is None else "",
         "Promise": kept_text(answer, k),
         "Who pays": pays_text(o.payers) if k else "",
@@ -286,7 +286,7 @@ def passed_over_text(answer: WhatIf, limit: Limit) -> str:
     most, whys = answer.outcomes[limit.advised].mean_bsld, dict[str, list[str]]()
     for k, o in enumerate(answer.outcomes):
         if o.mean_bsld < most and limit.allows(o):
-            never = f"{SYSTEMS[answer.settings['system']].title} cannot do it" if k in answer.withheld else ""
+            never = f"{SYSTEMS[answer.settings['system']]} cannot do it" if k in answer.withheld else ""
             if why := never if answer.gain(k).verdict == BETTER else "the gain may be chance":
                 whys.setdefault(why, []).append(f"{short(o)} ({slowdown(o.mean_bsld)})")
     return "".join(f"; {listed(names)} would be lower, but {why}" for why, names in whys.items())
@@ -296,7 +296,7 @@ def nothing_text(answer: WhatIf, limit: Limit) -> str:
     """Why the advice under a limit is to keep fcfs, and which choices are lower although they are not advised."""
     system, fcfs = answer.settings["system"], answer.outcomes[0]
     if not answer.offered:
-        return f"{SYSTEMS[system].title} can do none of the other choices"
+        return f"{SYSTEMS[system]} can do none of the other choices"
     if limit.by_slowdown:
         least = answer.outcomes[limit.by_slowdown]
         return (
@@ -306,7 +306,7 @@ def nothing_text(answer: WhatIf, limit: Limit) -> str:
         )
     said = "no choice that was tested is better"
     if answer.withheld:
-        said = f"nothing that {SYSTEMS[system].title} can be configured for is better"
+        said = f"nothing that {SYSTEMS[system]} can be configured for is better"
     within = {k: o for k, o in enumerate(answer.outcomes) if k and limit.allows(o) and o.mean_bsld < fcfs.mean_bsld}
     sure = [k for k in within if answer.gain(k).verdict == BETTER]
     least_gain = answer.settings["min_gain"]
@@ -314,18 +314,7 @@ def nothing_text(answer: WhatIf, limit: Limit) -> str:
     if best := answer.limits[-1].advised:
         more = f"{short(answer.outcomes[best])}: {growth_of(answer, best)}"
         said += f" and keeps the longest wait within {duration(limit.longest_s)} ({more})"
-    gained = {k: o for k, o in within.items() if o.mean_bsld <= (1 - least_gain) * fcfs.mean_bsld}
-    near = [short(o) for k, o in gained.items() if k in sure and k in answer.withheld and nearly(answer, k)]
-    if near:
-        them = "it" if len(near) == 1 else "them"
-        said += f"; {listed(near)} would be, but {SYSTEMS[system].title} can do {them} only approximately"
     return said
-
-
-def nearly(answer: WhatIf, k: int) -> bool:
-    """Whether the system given can do the choice itself, but for some details."""
-    one = answer.configurations[k][answer.settings["system"]]
-    return one.verdict == APPROXIMATE and not one.gives
 
 
 def tested_text(answer: WhatIf, k: int) -> str:
@@ -338,48 +327,20 @@ def tested_text(answer: WhatIf, k: int) -> str:
     return f"Its slowdown is {found} than fcfs's beyond chance."
 
 
-def system_text(answer: WhatIf, limit: Limit, k: int, other: int | None = None) -> str:
-    """What the batch system given can do of a choice; without one, what each can, and the log's own or Slurm.
-
-    And what that system can do of the `other` choice beside it.
-    """
-    name = answer.settings["system"]
-    if name is not None:
-        said = support_text(answer, k, name).replace("**", "").removesuffix(".")
-        if said.endswith(":"):
-            said = f"{SYSTEMS[name].title} {able_text(answer, limit, k, name).format(short(answer.outcomes[k]))}"
-        return f"{said}.{beside_text(answer, k, name)} {UNCOMPARED}"
-    about = answer.site.system or "slurm"
-    whole = [SYSTEMS[each].title for each, one in answer.configurations[k].items() if one.verdict == EXPRESSIBLE]
-    able: dict[str, list[str]] = {}
-    for each in (k, other):
-        if each and answer.configurations[each][about].verdict != EXPRESSIBLE:
-            able.setdefault(able_text(answer, limit, each, about), []).append(short(answer.outcomes[each]))
-    whose = f"{SYSTEMS[about].title}{', the system of this log,' * bool(answer.site.system)}"
-    does = ", ".join(text.format(in_a_row(names)) for text, names in able.items())
-    said = "; ".join([f"{listed(whole)} can be configured for it"] * bool(whole) + [f"{whose} {does}"] * bool(able))
-    return f"{said}.{beside_text(answer, k, about)} {UNCOMPARED}" if said else ""
+def system_text(answer: WhatIf, k: int) -> str:
+    """What the batch system given can do of a choice; without one, what each can."""
+    o, said = answer.outcomes[k], []
+    for name, title in SYSTEMS.items():
+        if k and answer.settings["system"] in (None, name):
+            lacks = configuration(name, o.options)[1]
+            said.append(f"{title}: {lacks}" if lacks else f"{title} takes a few lines (--details)")
+    return f"{'; '.join(said)}. {UNCOMPARED}" if said else ""
 
 
-def beside_text(answer: WhatIf, k: int, name: str) -> str:
-    """What a system's files lack of every choice, such as its pools, with a space before it; "" if nothing."""
-    lines = [line for line in answer.configurations[k][name].differs if line in BESIDE.values()]
-    return f" {SYSTEMS[name].title}'s files lack {'; '.join(lines)}." * bool(lines)
-
-
-def able_text(answer: WhatIf, limit: Limit, k: int, name: str) -> str:
-    """What a system can do of a choice, after its name; {} is the choice's place."""
-    one = answer.configurations[k][name]
-    if one.verdict == EXPRESSIBLE:
-        return "can be configured for {}"
-    if one.verdict == APPROXIMATE and not one.gives:
-        return f"can run {{}} but for {things(len(one.lacks), 'detail')}"
-    near = files_as(answer, k, name)
-    if not near:
-        return "cannot run {}"
-    mine = answer.outcomes[near]
-    beyond = "" if limit.allows(mine) else ", beyond the limit"
-    return f"can run only {short(mine)} instead of {{}} (longest wait {duration(mine.max_wait_s)}{beyond})"
+def configuration_lines(options: Mapping[str, Any]) -> str:
+    """The lines that make a choice, of each batch system."""
+    found = {title: configuration(name, options) for name, title in SYSTEMS.items()}
+    return "\n".join(f"# {title}{f': {lacks}' if lacks else ''}\n{lines}" for title, (lines, lacks) in found.items())
 
 
 def confidence_text(answer: WhatIf, limit: Limit) -> str:
@@ -631,71 +592,6 @@ def grade_text(answer: WhatIf) -> str:
     return f"{first_upper(grade)}."
 
 
-def files_as(answer: WhatIf, k: int, name: str) -> int | None:
-    """The choice that a system's files for the k-th one give; None if it is not among the choices."""
-    one = answer.configurations[k][name]
-    if not one.files:
-        return None
-    if not one.gives:
-        return k
-    wanted = {name: value for name, value in one.given.items() if value is not None}
-    if wanted.get("depth") == ALL:  # then no order of backfilling begins behind the last reservation
-        wanted.pop("backfill", None)
-    given = Options.of(wanted)
-    return next((j for j, o in enumerate(answer.outcomes) if Options.of(configurable(o.options)) == given), None)
-
-
-def support_text(answer: WhatIf, k: int, name: str) -> str:
-    """Whether a system can do the k-th choice; if not, the nearest that it can do, with its own figures."""
-    found = answer.configurations
-    o, one, title = answer.outcomes[k], found[k][name], SYSTEMS[name].title
-    if one.verdict == EXPRESSIBLE:
-        return f"**{title} can be configured for {o.name}.**"
-    if one.verdict == APPROXIMATE and not one.gives:
-        return f"**{title} can do {o.name}, except:**"
-    able = [j for j in sorted(answer.offered) if found[j][name].verdict == EXPRESSIBLE]
-    best, said = answer.best_of(answer.limit, able), ""
-    near = files_as(answer, k, name) if one.files else best
-    if one.files and near is None:
-        said = f"These files give {lower(one.words)}: no figure here is theirs."
-    elif near or found[0][name].verdict == EXPRESSIBLE:
-        near = near or 0
-        said = f"The nearest that it can do is {named(answer.outcomes[near])}: {own_figures(answer, near)}."
-        said += f" These files give {answer.outcomes[near].name} alone." if one.files else ""
-    if near != best and best:
-        said += f" Better within the limit: {named(answer.outcomes[best])}, {own_figures(answer, best)}."
-    elif near and not best:
-        said += " Within the limit, nothing that it can be configured for is better than fcfs beyond chance."
-    return f"**{title} cannot do {o.name}.** {said}".rstrip()
-
-
-def export_text(answer: WhatIf) -> str:
-    """Which batch systems can be configured for the advised choice, and the command."""
-    system, k = answer.settings["system"], answer.limit.advised
-    words = options_words(configurable(answer.advice.options))
-    mine = {name: one for name, one in answer.configurations[k].items() if system in (None, name)}
-    able = [SYSTEMS[name].title for name, one in mine.items() if one.verdict == EXPRESSIBLE]
-    if not any(one.files for one in mine.values()):
-        divider = f"--small class --divider {answer.outcomes[0].waits['small_below_s']:.12g}"
-        return (
-            "No batch system can be configured for this; `batfill schedule` runs it under Batsim. Nearest to it, "
-            f"`batfill export-config SYSTEM {divider} --approximate` puts those jobs first that request little."
-        )
-    first = max(mine, key=lambda name: [IMPOSSIBLE, APPROXIMATE, EXPRESSIBLE].index(mine[name].verdict))
-    beside = beside_text(answer, k, first)
-    approximate = "" if able and not beside else " --approximate"
-    said = [f"Configuration: `batfill export-config {first} {words}{approximate}`.{beside}"]
-    said += [f"{listed(able)} can do all of it."] if able else []
-    for name, one in mine.items():
-        if one.verdict == APPROXIMATE:
-            text = support_text(answer, k, name).removesuffix(":**")
-            lacks = "; ".join(one.lacks)
-            said.append(f"{text} The reason: {lacks}." if one.gives else f"{text}: {lacks}.")
-    never = [SYSTEMS[name].title for name, one in mine.items() if one.verdict == IMPOSSIBLE]
-    said += [f"{listed(never)} cannot do it."] if never else []
-    return " ".join(said)
-
-
 def log_text(answer: WhatIf) -> str:
     """The log's jobs, machine and dates, and what the choices are compared with."""
     workload = answer.workload
@@ -819,15 +715,14 @@ def detail_lines(answer: WhatIf) -> list[str]:
     if not answer.undecided:
         lines += ["", *limit_lines(answer, width)]
     said = [*notes(answer), spread_text(answer, answer.limit)]
-    if not answer.undecided:
-        if answer.limit.advised:
-            found = answer.gain(answer.limit.advised)
-            said += [f"Against fcfs: slowdown {difference(found.value)}, {interval(found)}."]
-            said += [reaction_text(answer)]
-        said += [export_text(answer)]
+    if not answer.undecided and answer.limit.advised:
+        found = answer.gain(answer.limit.advised)
+        said += [f"Against fcfs: slowdown {difference(found.value)}, {interval(found)}.", reaction_text(answer)]
     if answer.logged is not None:
         said.append(grade_text(answer))
-    return [*lines, "", *map(lines_of, filter(None, [*said, terms_text(answer)]))]
+    lines += ["", *map(lines_of, filter(None, [*said, terms_text(answer)]))]
+    o = answer.outcomes[answer.shown(answer.limit)]
+    return [*lines, "", f"Configuration of {o.name}", *configuration_lines(o.options).splitlines()]
 
 
 def lines_of(text: str) -> str:

@@ -35,12 +35,11 @@ from batfill_site.advice.choices import (
     Choice,
     beyond,
     choices,
-    configuration,
     shared_of,
 )
+from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.payers import LIMITING, Cost, Payers, number_in_log, used_in_log
 from batfill_site.advice.site_log import SiteLog
-from batfill_site.config.systems import SYSTEMS
 from batfill_site.fidelity import fidelity_of
 from batfill_site.score import Whose, score
 
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
     from batfill.model.schedule import Schedule
     from batfill_pages.stats import Paired
     from batfill_site.advice.promise import Check
-    from batfill_site.config.systems import SiteConfig
     from batfill_site.fidelity import Fidelity
     from batfill_site.score import Score
 
@@ -211,11 +209,6 @@ class WhatIf(Keyed):
             name = self.outcomes[limit.advised].name
             found += [(MEDIUM, why) for why in self.comparison.doubts({name: gain})]
         return [*found, *((MEDIUM, why) for why in self.promise_doubts(limit.advised))]
-
-    @cached_property
-    def configurations(self) -> list[dict[str, SiteConfig]]:
-        """The configuration of each choice for every batch system, by name."""
-        return [{name: configuration(name, o.options) for name in SYSTEMS} for o in self.outcomes]
 
     @property
     def offered(self) -> list[int]:
@@ -429,7 +422,7 @@ def what_if(
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         advise_by: slowdown: the least decides, see `advised`; waits: unless a choice that asks less of a site has the
             shorter mean wait and no longer a longest one.
-        system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
+        system: advise only what this batch system can be configured for: slurm or pbs.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
         **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
@@ -446,6 +439,8 @@ def what_if(
     probability_of("min-gain", min_gain)
     if advise_by not in (WAITS, SLOWDOWN):
         raise BatfillError(f"option advise-by: {advise_by!r} is none of {WAITS}, {SLOWDOWN}; choose one")
+    if system is not None and system not in SYSTEMS:
+        raise BatfillError(f"option system: {system!r} is none of {', '.join(SYSTEMS)}; choose one")
     shared = shared_of(options, SHARED)
     tried = choices(thresholds_s, small_first, shared)
     withheld = beyond(system, tried)

@@ -73,8 +73,8 @@ OF_BOTH = {"log", "out", "tau_s", "seed", "details", "as_json"}
 )
 @click.option(
     "--system",
-    type=Choice(["slurm", "oar", "pbs", "flux"]),
-    help="Advise only what this batch system can be configured for in full, and say why it cannot do the others.",
+    type=Choice(["slurm", "pbs"]),
+    help="Advise only what this batch system can be configured for, and say why it cannot do the others.",
 )
 @site_options
 @click.option(
