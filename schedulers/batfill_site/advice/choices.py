@@ -10,6 +10,7 @@ from batfill.model.jobs import HOUR_S
 from batfill.model.option_texts import policy_words
 from batfill.model.options import (
     DATED,
+    FIRST_TRIES,
     OPTIONS,
     SHARED_BY_CHOICES,
     SHARED_BY_TRIES,
@@ -20,7 +21,6 @@ from batfill.model.options import (
 from batfill.model.rows import plain_value
 from batfill.model.values import seconds_of
 from batfill.replays.replay import simulate
-from batfill_site.advice import promise
 from batfill_site.advice.configuration import configuration
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[st
         seconds_of("threshold", seconds, least=1e-9)
     tried: list[tuple[dict[str, Any], int]] = [
         ({"policy": "fcfs"}, TODAY),
-        *([(promise.PRESET, KILLS)] if small_first else []),
+        *([({"preset": FIRST_TRIES}, KILLS)] if small_first else []),
         *(({"policy": name}, ORDER) for name in ("spf", "saf")),
         *(({"policy": "saf", "threshold": seconds}, THRESHOLD) for seconds in sorted(set(thresholds_s))),
     ]

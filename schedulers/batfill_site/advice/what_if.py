@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -21,11 +21,9 @@ from batfill.model.pools import Pools, rejected, wanted
 from batfill.model.rows import plain_value
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
-from batfill.replays.replay import simulate
 from batfill.workloads.formats import read_once, source_of
 from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
-from batfill_site.advice import promise
 from batfill_site.advice.choices import (
     KILLS,
     NEEDS,
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
     from batfill_pages.stats import Paired
-    from batfill_site.advice.promise import Check
+    from batfill_site.answer import Answer
     from batfill_site.fidelity import Fidelity
     from batfill_site.score import Score
 
@@ -62,8 +60,6 @@ MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
-LOADS = (1.0, promise.BUSIER)  # over the log's, at which the promise of first tries is checked
-REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
 WAITS, SLOWDOWN = "waits", "slowdown"  # what the advice is chosen by, see `advised`
 ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE = (  # rows of the first table
     *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "fcfs without limits"),
@@ -85,7 +81,6 @@ class ChoiceFigures(NamedTuple):
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
-    most_wasted: float | None  # the share of the work that they can waste at most; None without a divider
     small_mean_wait_s: float | None  # of jobs that ran for less than the median; None without any
     large_mean_wait_s: float  # of the others, as are the next ones
     large_p999_wait_s: float
@@ -122,14 +117,6 @@ class JobGroup(NamedTuple):
     differences: list[Difference]
 
 
-class Reaction(NamedTuple):
-    """What the advised choice gains if users react: mean bounded slowdowns over fcfs's, and where they are from."""
-
-    feedback: str
-    open: float  # with the submissions of the log
-    closed: float  # under the feedback
-
-
 class Limit(NamedTuple):
     """A limit on the growth of the longest wait over fcfs's, and the advice under it."""
 
@@ -159,12 +146,10 @@ class WhatIf(Keyed):
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
     fidelity: Fidelity  # how near simulated waits are to those in the log
     site: SiteLog  # what else the log says
-    checks: tuple[Check, ...] = ()  # of the promise of first tries, at each of LOADS; () if not tried as they are
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
     logged_whose: Whose | None = None  # the job with the longest wait in the log
     cost: Cost | None = None  # of the limits that the choices share, if any
-    reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
     @property
     def limit(self) -> Limit:
@@ -208,7 +193,7 @@ class WhatIf(Keyed):
         if gain is not None:
             name = self.outcomes[limit.advised].name
             found += [(MEDIUM, why) for why in self.comparison.doubts({name: gain})]
-        return [*found, *((MEDIUM, why) for why in self.promise_doubts(limit.advised))]
+        return [*found, *[(MEDIUM, "it kills jobs")] * (self.outcomes[limit.advised].effort == KILLS)]
 
     @property
     def offered(self) -> list[int]:
@@ -219,20 +204,6 @@ class WhatIf(Keyed):
         """The comparison of a choice, not fcfs, with fcfs."""
         found = self.bsld[0][k]
         assert found is not None
-        return found
-
-    def checks_of(self, k: int) -> tuple[Check, ...]:
-        """The checks of the choice's promise, at the log's load first; none if it promises nothing."""
-        return self.checks if self.outcomes[k].options == promise.PRESET else ()
-
-    def promise_doubts(self, k: int) -> list[str]:
-        """Where a choice breaks the promise of first tries, or promises nothing: at the log's load, and above."""
-        found, name = [], self.outcomes[k].name
-        for check in self.checks_of(k):
-            if check.kind == promise.OVERLOADED:
-                found.append(f"{check.where}the machine is overloaded: no promise")
-            elif check.broken:
-                found.append(f"{check.where}{name} break their promise ({'; '.join(check.broken.values())})")
         return found
 
     def runner_up(self, limit: Limit) -> int | None:
@@ -299,6 +270,12 @@ class WhatIf(Keyed):
         short = [f"the log is too short: {self.too_short}"] if self.too_short else []
         return (*self.invented, *short, *([self.unseen] if self.unseen else []))
 
+    def answer(self, log: str | Path = "LOG") -> Answer:
+        """In a headline, a table, six lines and details; `log` is where commands find it."""
+        from batfill_site.advice.fill import answer_of
+
+        return answer_of(self, str(log))
+
     def __repr__(self) -> str:
         """The advice in a line."""
         if self.undecided:
@@ -336,7 +313,11 @@ class WhatIf(Keyed):
         return {**self.logged._asdict(), "mean_bsld": self.logged_bsld, **whose}
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: times in seconds."""
+        """For JSON: the figures, and what is said."""
+        return self.answer().as_dict()
+
+    def figures(self) -> dict[str, Any]:
+        """By name; times in seconds."""
 
         def group_of(group: JobGroup) -> dict[str, Any]:
             found = [{**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()} for d in group.differences]
@@ -378,10 +359,7 @@ class WhatIf(Keyed):
             "explained": self.fidelity.explained,
             "explained_ratio": self.fidelity.explained_ratio,
             "logged": self.logged_as_dict(),
-            **dict.fromkeys(("promise", "promise_busier")),
-            **{name: one.as_dict() for name, one in zip(("promise", "promise_busier"), self.checks, strict=False)},
             "cost": None if self.cost is None else self.cost.as_dict(),
-            "reaction": None if self.reaction is None else self.reaction._asdict(),
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
             "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
@@ -454,11 +432,9 @@ def what_if(
         if not len(jobs):
             raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
     source = source_of(read, **how.reading)
-    loads = LOADS if promise.PRESET in (choice.options for choice in tried) else ()
-    with patient_progress("choices", len(tried) + bool(limits) + len(loads) + 1) as advance:
+    with patient_progress("choices", len(tried) + bool(limits) + 1) as advance:
         schedules = [choice.replay(jobs, workload, advance) for choice in tried]
         unlimited = tried[0].without(limits).replay(jobs, workload, advance) if limits else schedules[0]
-        checks = tuple(promise.check(jobs, workload, advance, load=load) for load in loads)
         grade = fidelity_of(source)
         advance(1.0)
     comparison = of_jobs(
@@ -497,7 +473,7 @@ def what_if(
     ]
     known = grade.plain is not None
     logged, logged_bsld, whose = logged_figures(unlimited, tau_s) if known else (None, None, None)
-    answer = WhatIf(
+    return WhatIf(
         workload,
         settings,
         comparison,
@@ -509,14 +485,11 @@ def what_if(
         withheld,
         grade,
         SiteLog.of(source, len(workload.jobs) - len(fitting), Options.of(tried[0].options).fields),
-        checks=checks,
         logged=logged,
         logged_bsld=logged_bsld,
         logged_whose=whose,
         cost=cost_of(stated(limits), fitting, schedules[0], unlimited, tau_s, seed) if limits else None,
     )
-    reaction = None if answer.undecided else reaction_of(answer, jobs, tau_s)
-    return answer if reaction is None else replace(answer, reaction=reaction)
 
 
 def too_short(weeks: int, days: int) -> str | None:
@@ -567,26 +540,11 @@ def cost_of(
     return Cost(limits, *figures, longer, Payers.of(under, without), left_out, used)
 
 
-def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None:
-    """The advised choice over fcfs if users react, replayed here; None where `WhatIf.reaction` has none."""
-    today, advice = answer.outcomes[0], answer.advice
-    known = jobs.waited_s is not None and bool((~np.isnan(jobs.waited_s) & (jobs.user >= 0)).any())
-    known &= answer.logged is not None
-    if advice is today or not known or "feedback" in advice.options or Options.of(advice.options).learns:
-        return None
-    closed = [
-        simulate(jobs, answer.workload, Options.of({**one.options, "feedback": REACTION}))[0].summary(tau_s).mean_bsld
-        for one in (advice, today)
-    ]
-    return Reaction(REACTION, advice.mean_bsld / today.mean_bsld, closed[0] / closed[1])
-
-
 def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule) -> ChoiceFigures:
     """The figures of a choice, with its jobs' bounded slowdowns, beside the first; all jobs fit the machine."""
     jobs, wait_s = schedule.jobs, schedule.wait_s
     waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=first.wait_s)
     options, figures = Options.of(choice.options), schedule.summary()
-    bounded = options.kills and math.isfinite(options.divider_s)
     by_class = {row["class"]: row for row in waits["waits_by_class"]}
     large = by_class["large"]  # there is one: the median is no larger than the longest run
     return ChoiceFigures(
@@ -599,7 +557,6 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
         overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
-        most_wasted=promise.most_wasted(jobs, schedule.size, options) if bounded else None,
         small_mean_wait_s=by_class["small"]["mean_wait_s"] if "small" in by_class else None,
         large_mean_wait_s=large["mean_wait_s"],
         large_p999_wait_s=large["p999_wait_s"],
