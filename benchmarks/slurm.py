@@ -1,14 +1,15 @@
 """How near the model of Slurm is to real runs, and what each of its rules is worth.
 
-    python benchmarks/slurm.py exact          # with the dates of the real passes: starts, nodes, passes
-    python benchmarks/slurm.py own-clock      # with the model's own dates: 20 runs, and the pool's figure
-    python benchmarks/slurm.py noise          # those runs with each other: what is chance in a schedule
-    python benchmarks/slurm.py ablation       # each rule removed or changed, on given dates and on its own
+    python benchmarks/slurm.py exact [FOLDER...]  # with the dates of the real passes: starts, nodes, passes
+    python benchmarks/slurm.py own-clock          # with the model's own dates: 20 runs, and the pool's figure
+    python benchmarks/slurm.py noise              # those runs with each other: what is chance in a schedule
+    python benchmarks/slurm.py ablation           # each rule removed or changed, on given dates and on its own
 
 The ablation frees one job's nodes late on given dates, as Slurm did in own-b; no log says why.
 
-The runs are own-a and own-b of tests/data/slurm, and the public run in the folder that $BATFILL_SLURM names. `--engine
-twin` takes the slow version in plain Python, of which the ablation needs some rows in any case.
+The runs are those of tests/data/slurm and the public run in the folder that $BATFILL_SLURM names, or those in FOLDER...
+with the same files (tests/data/slurm/README.md). `--engine twin` takes the slow version in plain Python, of which the
+ablation needs some rows in any case.
 """
 
 from __future__ import annotations
@@ -31,26 +32,29 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from slurm_ablation import ROWS
 
-from slurm_truth import PUBLIC, correlation, distance, own, public
+from slurm_truth import OWN, PUBLIC, correlation, distance, public, recorded
 from slurm_twin import Twin
 
+RUNS = sorted(OWN.glob("own-*"))
 SLOW_JOBS = 200  # the twin, which takes half a minute for 500 jobs, makes no runs with its own clock beyond these
 ENGINES = {"kernel": Model, "twin": Twin}  # what makes runs
 COLUMNS = f"{'':28s} {'mean wait':>9s} {'of truth':>8s} {'MAE':>7s} {'median':>7s} {'rho':>6s} {'nodes':>6s}"
 
 
 @cache
-def truths(*, late=False):
-    """The real runs at hand, own-b with the nodes that were freed late or not."""
-    given = {"own-a": own("a"), "own-b": own("b", late=late)}
-    return given | ({"public": public(PUBLIC)} if PUBLIC else {})
+def truth_in(folder, *, late=False):
+    """The real run in a folder, own-b with the nodes that were freed late or not."""
+    return public(folder) if (folder / "associations.txt").exists() else recorded(folder, late=late)
 
 
-def chosen_truths(args):
-    """The runs that --of names, or all."""
+def chosen(args):
+    """The folders of the runs that are given or named, or of all at hand."""
+    if args.folders:
+        return args.folders
     if not PUBLIC:
         print("BATFILL_SLURM names no folder: without the public run", file=sys.stderr)
-    return [truth for name, truth in truths().items() if not args.of or name in args.of]
+    every = {folder.name: folder for folder in RUNS} | ({"public": Path(PUBLIC)} if PUBLIC else {})
+    return [folder for name, folder in every.items() if not args.of or name in args.of]
 
 
 def run_of(make, truth, clock=None):
@@ -58,24 +62,26 @@ def run_of(make, truth, clock=None):
     return distance(truth, make(truth.site, truth.jobs).run(clock or truth.clock))
 
 
-def own_run(chosen, name, number):
+def own_run(engine, folder, number):
     """How far a run is from the truth on a clock of its own."""
-    truth = truths()[name]  # a site does not go from process to process
-    return run_of(ENGINES[chosen], truth, truth.own_clock(number))
+    truth = truth_in(folder)  # a site does not go from process to process
+    return run_of(ENGINES[engine], truth, truth.own_clock(number))
 
 
 def exact(args):
-    for truth in (*chosen_truths(args), *([] if args.of else [own("b", late=True)])):
+    truths = [truth_in(folder) for folder in chosen(args)]
+    late = [truth_in(OWN / "own-b", late=True)] if not (args.of or args.folders) else []
+    for truth in (*truths, *late):
         began = time.process_time()
         found = run_of(ENGINES[args.engine], truth)
         seconds = time.process_time() - began
-        off = np.abs(found.off_s) > truth.close_s
-        print(f"{truth.name}: {off.sum()} of {len(off)} starts off by more than {truth.close_s:.0f} s", end="")
+        off = ~(np.abs(found.off_s) <= truth.close_s)
+        print(f"{truth.name}: {len(off)} jobs; {off.sum()} starts off by more than {truth.close_s:.0f} s", end="")
         if off.any():
             print(f", job {first_off(truth, found)[1]} first", end="")
         print(f"; {found.same_nodes.sum()} node lists equal; {found.backfilled} backfilled", end="")
         print(f"; {found.same_pass.sum()} by the same pass" if truth.by else "", end="")
-        print(f"; mean error {found.mean_error_s:.3f} s; {seconds:.1f} s of processor time")
+        print(f"; mean error {found.mean_error_s:.3f} s; {seconds:.1f} s of processor time", flush=True)
         if truth.whole_s:
             print("    starts, model - real, s:", dict(sorted(Counter(found.off_s.astype(int).tolist()).items())))
 
@@ -96,14 +102,14 @@ def pool(truth):
     return f"{summary(jobs.started_s - jobs.submit_s, [pool_waits(truth.site, jobs)])} {'-':>6s}"
 
 
-def own_runs(args, truth):
+def own_runs(args, folder):
     with ProcessPoolExecutor(args.processes) as executor:
-        return list(executor.map(partial(own_run, args.engine, truth.name), range(args.runs)))
+        return list(executor.map(partial(own_run, args.engine, folder), range(args.runs)))
 
 
 def own_clock(args):
-    for truth in chosen_truths(args):
-        founds = own_runs(args, truth)
+    for folder in chosen(args):
+        truth, founds = truth_in(folder), own_runs(args, folder)
         print(f"{truth.name + ', ' + str(args.runs) + ' runs':28s} {COLUMNS[29:]}")
         print(f"{'truth':28s} {founds[0].true_waits_s.mean():9.1f}")
         figures = summary(founds[0].true_waits_s, [found.waits_s for found in founds])
@@ -114,8 +120,8 @@ def own_clock(args):
 
 
 def noise(args):
-    for truth in chosen_truths(args):
-        founds = own_runs(args, truth)
+    for folder in chosen(args):
+        truth, founds = truth_in(folder), own_runs(args, folder)
         pairs = [(a.waits_s, b.waits_s) for a, b in combinations(founds, 2)]
         errors = [np.abs(a - b) for a, b in pairs]
         print(
@@ -137,12 +143,12 @@ def first_off(truth, found):
 
 def ablated(task):
     """A row of the ablation."""
-    number, name, runs, chosen = task
+    number, folder, runs, engine = task
     row = ROWS[number]
-    truth, late = row.truth(truths()[name]), row.truth(truths(late=True)[name])
+    truth, late = row.truth(truth_in(folder)), row.truth(truth_in(folder, late=True))
     if truth is None:
         return row.rule, None
-    make = row.twin or ENGINES[chosen]
+    make = row.twin or ENGINES[engine]
     real, mean = f"{'-':>5s} {'-':>6s} {'-':>7s}", f"{'-':>9s} {'-':>7s} {'-':>8s} {'-':>6s}"
     if row.on_given_dates:
         found = run_of(make, late)
@@ -160,11 +166,12 @@ def ablated(task):
 
 
 def ablation(args):
-    for truth in chosen_truths(args):
+    for folder in chosen(args):
+        truth = truth_in(folder)
         wait_s = (truth.jobs.started_s - truth.jobs.submit_s).mean()
         print(f"\n{truth.name}: real mean wait {wait_s:.1f} s; left the real dates, right {args.runs} own clocks")
         print(f"{'rule removed or changed':58s} first    job     MAE | mean wait of real      MAE    rho")
-        tasks = [(number, truth.name, args.runs, args.engine) for number in range(len(ROWS))]
+        tasks = [(number, folder, args.runs, args.engine) for number in range(len(ROWS))]
         with ProcessPoolExecutor(args.processes) as executor:
             for rule, text in executor.map(ablated, tasks):
                 if text is not None:
@@ -176,11 +183,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = {"exact": exact, "own-clock": own_clock, "noise": noise, "ablation": ablation}
     parser.add_argument("command", choices=commands)
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="of other runs")
     parser.add_argument("--engine", choices=ENGINES, default="kernel")
     parser.add_argument("--runs", type=int, default=20, help="with its own clock")
-    parser.add_argument("--of", action="append", choices=("own-a", "own-b", "public"), help="instead of all")
+    parser.add_argument("--of", action="append", choices=(*(x.name for x in RUNS), "public"), help="not all")
     parser.add_argument("--processes", type=int, default=2)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     commands[args.command](args)
 
 

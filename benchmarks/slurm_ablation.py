@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from batfill_site.slurm.conf import unlimited
+from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.site import NONE
 from slurm_truth import Truth
-from slurm_twin import MAIN, Twin
+from slurm_twin import Twin
 
 
 class Row(NamedTuple):
@@ -41,13 +43,16 @@ class Row(NamedTuple):
             "": True, "priority": s.multifactor, "memory": s.memory, "GPUs": bool(truth.jobs.gpus_per_node.any()),
             "features": any(truth.jobs.constraint), "CPUs": any(node.cpus > 1 for node in truth.site.nodes),
             "tree": bool(truth.site.switches), "user limit": bool(s.bf_max_job_user), "old": s.version < (20, 11),
+            "tasks": bool((truth.jobs.max_nodes == 0).any()), "partitions": any(truth.jobs.partitions),
+            "weights": len({node.weight for node in truth.site.nodes}) > 1, "limits": bool(truth.site.qos),
             "new": s.version >= (20, 11), "Fair Tree": s.multifactor and s.fair_tree,
         }  # fmt: skip
         if not there[has]:
             return None
         settings = replace(s, **{name: called(value, getattr(s, name)) for name, value in self.settings.items()})
         jobs = replace(truth.jobs, **{name: value(truth.jobs) for name, value in self.jobs.items()})
-        site = replace(truth.site, settings=settings, **self.site)
+        site = {name: called(value, getattr(truth.site, name)) for name, value in self.site.items()}
+        site = replace(truth.site, settings=settings, **site)
         clock = truth.clock
         clock = clock._replace(**{name: called(value, getattr(clock, name)) for name, value in self.clocks.items()})
         return truth._replace(site=site, jobs=jobs, clock=clock)
@@ -112,13 +117,13 @@ class NarrowedByGpus(Twin):
 
 
 class OneGroup(Twin):
-    def p4_groups(self, job, counts):
+    def p4_groups(self, job, counts, need):
         return [list(counts)]
 
 
 class LastNodes(Twin):
-    def p4_groups(self, job, counts):
-        return [group[::-1] for group in super().p4_groups(job, counts)][::-1]
+    def p4_groups(self, job, counts, need):
+        return [group[::-1] for group in super().p4_groups(job, counts, need)][::-1]
 
 
 class FirstNodes(Twin):
@@ -126,12 +131,41 @@ class FirstNodes(Twin):
         return group[0]
 
 
-class MainGoesOn(Twin):
-    def m1_main_pass(self):
-        for job in sorted(self.waiting, key=self.q2_order):
-            nodes = self.place(job, self.free, self.startable(job, job.asked))
-            if nodes is not None:
-                self.r1_start(job, nodes, MAIN)
+class NoMainPass(Twin):
+    def m1_main_pass(self, full):
+        pass
+
+
+class NothingCloses(Twin):
+    def m1_closes(self, job, closed_nodes):
+        return False
+
+
+class EachCloses(Twin):
+    def m1_closes(self, job, closed_nodes):
+        return True
+
+
+class NeverFull(Twin):
+    def m1_main_pass(self, full):
+        super().m1_main_pass(False)
+
+
+class OneRecord(Twin):
+    def __init__(self, site, jobs):
+        super().__init__(site, jobs)
+        self.records = [[job] for job in self.jobs]
+
+
+class LaterIsAny(Twin):
+    def b4_later(self, at):
+        return next((e for _, e, _ in self.plan[:-1] if e > at), None)
+
+
+class NoSecondTry(Twin):
+    def place(self, job, free, nodes, capped=True):
+        counts = self.p1_counts(job, free, nodes, capped)
+        return self.p3_by_weight(job, counts, free) if job.required <= {*counts} else None
 
 
 class OtherAfterEnd(Twin):
@@ -215,6 +249,19 @@ class JoinAll(Twin):
                 plan[k : k + 2] = [[plan[k][0], plan[k + 1][1], plan[k][2]]]
 
 
+def without_limits(entries):
+    return tuple(map(unlimited, entries))
+
+
+def nodes_used(jobs):
+    return np.array([len(expand(text)) for text in jobs.ran_on])
+
+
+def shares(jobs):
+    return -(-jobs.cpus // nodes_used(jobs))
+
+
+LAYOUT = {"nodes": nodes_used, "max_nodes": nodes_used, "cpus_per_node": shares}
 ROWS = (
     Row("none"),
     Row("Q1 a submission is seen 1 s later", clocks={"arrival_s": lambda old: old + 1.0}),
@@ -236,15 +283,27 @@ ROWS = (
     Row("U5 no shared ranks, no accounts that are one", NoTies, needs="Fair Tree"),
     Row("P1 no memory", settings={"memory": False}, needs="memory"),
     Row("P1 no GPUs", jobs={"gpus_per_node": lambda j: 0 * j.gpus_per_node}, needs="GPUs"),
+    Row("P0 the layout in which a job ran", jobs=LAYOUT, needs="tasks"),
+    Row("P3 no weights", site={"nodes": lambda old: tuple(x._replace(weight=1) for x in old)}, needs="weights"),
+    Row("P5 no second try without the nodes that have least", NoSecondTry, needs="tasks"),
     Row("P2 no features", jobs={"constraint": lambda j: ("",) * len(j)}, needs="features"),
     Row("P2 GPUs narrow the nodes asked", NarrowedByGpus, needs="GPUs"),
     Row("P4 no topology: runs of neighbours", site={"switches": ()}, needs="tree"),
     Row("P4 no groups", OneGroup),
     Row("P5 the first node, not the best", FirstNodes, needs="CPUs"),
     Row("P5 from the last node", LastNodes),
-    Row("M1 no main pass", settings={"default_queue_depth": 0}),
-    Row("M1 the main pass goes on after a misfit", MainGoesOn),
-    Row("M2 the main pass tries 1 job", settings={"default_queue_depth": 1}),
+    Row("M1 no main pass", NoMainPass),
+    Row("M1 the main pass goes on after a misfit", NothingCloses),
+    Row("M1 each misfit closes its partition", EachCloses),
+    Row("M2 the main pass tries 1 job", settings={"default_queue_depth": 0}),
+    Row("M2 no full pass", NeverFull),
+    Row("Q2 one record a job, of its first partition", OneRecord, needs="partitions"),
+    Row(
+        "Q5 no limits of associations and QOS",
+        site=dict.fromkeys(("associations", "qos"), without_limits),
+        needs="limits",
+    ),
+    Row("B4 `later` at any end", LaterIsAny, needs="new"),
     Row("M3 a pass after an end as in the other versions", OtherAfterEnd, on_given_dates=False),
     Row("M3 batch_sched_delay 0", settings={"batch_sched_delay_s": 0.0}, on_given_dates=False),
     Row("M3 batch_sched_delay 10", settings={"batch_sched_delay_s": 10.0}, on_given_dates=False),
@@ -267,7 +326,7 @@ ROWS = (
     Row("B6 one reservation", settings={"bf_job_part_count_reserve": 1}),
     Row("B6 three reservations", settings={"bf_job_part_count_reserve": 3}),
     Row("B4 a reservation that begins at the end does not hinder", TouchingIsFree),
-    Row("B4 CPUs are capped from the first", Capped, needs="CPUs"),
+    Row("B4 CPUs are capped from the first", Capped, needs="old"),
     Row("B4 reservations may overlap", NoSecondLook),
     Row("B5 ends one by one", OneByOne),
     Row("B5 w is not doubled", NotDoubled),

@@ -39,14 +39,15 @@ class Chance:
 
 def random_site(draw):
     names = [f"n{i:02}" for i in range(draw.one(1, 2, 4, 6, 9, 70))]
-    gpus = draw.yes()
+    gpus, threads = draw.yes(), draw.one(1, 1, 1, 2)
     nodes = tuple(
         Node(
-            *(name, draw.one(1, 2, 4, 4, 4), draw.one(500, 1000, 1000, 2000)),
+            *(name, draw.one(1, 2, 4, 4, 4, 8), draw.one(500, 1000, 1000, 2000)),
             gpus=draw.one(0, 0, 1, 2) if gpus else 0,
             gpu_type=draw.one("", "a", "b"),
             features=frozenset(draw.some("ABC")),
             weight=draw.one(1, 1, 2, 3),
+            threads=threads,
         )
         for name in names
     )
@@ -82,7 +83,7 @@ def random_partition(draw, name, names):
         tier=draw.one(1, 1, 2),
         job_factor=draw.upto(3),
         max_time_s=draw.one(None, None, 1800.0),
-        max_nodes=draw.one(None, None, 2),
+        max_nodes=draw.one(None, None, None, 2, 3),
         exclusive=draw.yes(0.1),
         qos=draw.one("", "", "low"),
         billing=draw.one({}, {"cpu": 1.0, "mem": 0.001, "gres/gpu": 2.0, "gres/gpu:a": 1.5, "node": 1.0, "disk": 9.0}),
@@ -150,29 +151,42 @@ def random_jobs(draw, site, n):
     dates = BEGAN + np.sort(rng.integers(0, over + 1, n)) + (rng.integers(0, 4, n) / 4 if draw.yes() else 0.0)
     submit_s = np.sort(dates).astype(float)
     eligible_s = submit_s + np.where(rng.random(n) < 0.1, rng.integers(0, 900, n), 0)
-    cpus_per_node, nodes = rng.integers(1, 5, n), rng.integers(1, min(4, len(site.nodes) + 1) + 1, n)
+    # Layouts: even; any nodes; so many nodes, not even; from so many to so many.
+    layout, task = rng.choice(4, n, p=[0.5, 0.25, 0.2, 0.05]), rng.choice([1, 1, 1, 2], n)
+    nodes = np.where(layout == 1, 1, rng.integers(1, min(4, len(site.nodes) + 1) + 1, n))
+    cpus_per_node = np.where(layout > 0, task, rng.integers(1, 5, n))
+    cpus = np.where(layout > 0, nodes * task + task * rng.integers(0, 8, n), nodes * cpus_per_node)
+    cpus -= (layout == 0) & (cpus > 1) & (rng.random(n) < 0.1)
     limit_s = rng.choice([60, 120, 300, 600, 601, 1500, 3600], n)
-    memory = rng.choice([0, 100, 100, 300], n)
+    memory = rng.choice([0, 100, 100, 300, 500], n)
     per_node = rng.random(n) < 0.3
     gpus = (
         np.where(rng.random(n) < 0.2, rng.integers(1, 3, n), 0) if any(node.gpus for node in site.nodes) else 0 * nodes
     )
-    words = ("", "", "", "A", "A&B", "A|B", "(A|B)&C", "[A|C]", "A*2,B")
+    names = [each.name for each in site.partitions]
+    partitions = [draw.some(names, 1)[::-1] if draw.yes(0.2) else [draw.one(*names)] for _ in range(n)]
+    words = ("", "", "", "", "", "", "A", "A&B", "A|B", "(A|B)&C", "[A|C]", "A*2,B")
     return SlurmJobs.of(
         submit_s,
         eligible_s=eligible_s.astype(float),
         limit_s=limit_s,
         run_s=np.where(rng.random(n) < 0.1, 0.0, limit_s * rng.choice([0.1, 0.5, 1.0, 1.2], n)),
-        cpus=nodes * cpus_per_node,
+        cpus=cpus,
         nodes=nodes,
+        max_nodes=np.choose(layout, [nodes, 0 * nodes, nodes, nodes + 1]),
         cpus_per_node=cpus_per_node,
+        cpus_per_task=task,
         min_nodes=np.where(rng.random(n) < 0.5, 1, nodes),
+        memory_unsaid=rng.random(n) < 0.15,
         memory_per_cpu_mb=np.where(per_node, 0, memory),
         memory_per_node_mb=np.where(per_node, memory, 0),
         gpus_per_node=gpus,
         gpu_type=tuple(draw.one("", "a", "b") for _ in range(n)),
         constraint=tuple(draw.one(*words) for _ in range(n)),
-        partition=tuple(draw.one(*site.partitions).name for _ in range(n)),
+        partition=tuple(each[0] for each in partitions),
+        partitions=tuple(",".join(each) if len(each) > 1 else "" for each in partitions),
+        required=tuple(some_nodes(draw, site) for _ in range(n)),
+        excluded=tuple(some_nodes(draw, site) for _ in range(n)),
         qos=tuple(draw.one("", "high", "low") for _ in range(n)),
         account=tuple(draw.one("p", "q", "r", "s", "") for _ in range(n)),
         user=tuple(draw.one("u", "v", "w") for _ in range(n)),
@@ -182,10 +196,17 @@ def random_jobs(draw, site, n):
     )
 
 
+def some_nodes(draw, site):
+    """A list of one or two nodes, for some jobs."""
+    return ",".join(sorted({draw.one(*site.nodes).name for _ in range(draw.one(1, 1, 2))}) if draw.yes(0.07) else ())
+
+
 def random_clock(draw, site):
     dates = np.sort(draw.rng.integers(0, 8000, 300)) + 0.25
+    main_s = tuple((BEGAN + dates[::2]).tolist()) if draw.yes(0.1) else ()
     return Clock(
-        main_s=tuple((BEGAN + dates[::2]).tolist()) if draw.yes(0.1) else (),
+        main_s=main_s,
+        full_s=main_s[:: draw.one(1, 2, 7)],
         cycles_s=tuple((BEGAN + dates[::3]).tolist()) if draw.yes(0.1) else (),
         phase_s=draw.one(0.6, 0.0, 0.25),
         first_cycle_s=draw.one(np.nan, BEGAN + 3.0, BEGAN + 50.75),

@@ -23,6 +23,7 @@ PUBLIC = os.environ.get("BATFILL_SLURM")  # a folder with the public run's table
 PUBLIC_BEGAN_S = 1_613_082_979
 # This job of own-b ended 0.23 s before a main pass, which did not yet give its nodes to others; no log says why.
 LATE_JOB, LATE_S = "66", 0.28
+OWN_B_DECAY_S = 1795720931.804  # its passes' dates do not have the ticks
 
 
 class Truth(NamedTuple):
@@ -42,7 +43,7 @@ class Truth(NamedTuple):
         first_s, s = float(self.jobs.submit_s[0]), self.site.settings
         return self.clock._replace(
             main_s=(), cycles_s=(), phase_s=phase_s, first_cycle_s=first_s + cycle * s.bf_interval_s,
-            first_decay_s=first_s - tick * s.calc_period_s, jitter_s=1.0, seed=number,
+            first_decay_s=first_s - tick * s.calc_period_s, jitter_s=0.1, seed=number,
         )  # fmt: skip
 
 
@@ -71,22 +72,42 @@ def rows_of(path):
         return list(csv.DictReader(content))
 
 
-def own(name, *, late=False):
-    """One of our own runs, `a` or `b`, with the nodes of `LATE_JOB` freed late or not."""
-    folder = OWN / f"own-{name}"
-    site = read_site(folder / "slurm.conf", accounts=folder.glob("accounts.txt"))
-    rows = rows_of(folder / "jobs.csv.gz")
-    jobs = read_jobs(sorted(folder.glob("sacct.txt*")))
-    assert jobs.ids == tuple(row["id"] for row in rows)
-    submit_s, start_s, end_s = (np.array([float(row[key]) for row in rows]) for key in ("subms", "startms", "endms"))
-    seen_s = submit_s - 0.02  # the log's line comes a little later than what it reports
-    run_s = end_s - start_s + LATE_S * (late & (np.array(jobs.ids) == LATE_JOB))
-    jobs = replace(jobs, submit_s=seen_s, eligible_s=seen_s, run_s=run_s, started_s=start_s)
-    passes = rows_of(folder / "cycles.csv.gz")
-    main_s, cycles_s = (tuple(float(row["at"]) for row in passes if row["kind"] == kind) for kind in ("sched", "bf"))
-    clock = Clock(main_s=main_s, cycles_s=cycles_s, overhead_s=0.0, first_decay_s=1795720931.804)
-    title = f"own-{name}" + late * f", job {LATE_JOB}'s nodes freed {LATE_S} s late"
+def recorded(folder, *, late=False):
+    """The run in a folder such as own-a, packed or not, with the nodes of `LATE_JOB` freed late or not."""
+    folder = Path(folder)
+
+    def file(name):
+        return next(iter(sorted(folder.glob(f"{name}*"))), None)
+
+    said = [each for each in (file("accounts.txt"), file("qos.txt")) if each]
+    site = read_site(folder / "slurm.conf", accounts=said, windows=file("windows.csv"))
+    jobs, by_id = read_jobs(file("sacct.txt")), {row["id"]: row for row in rows_of(file("jobs.csv"))}
+    jobs = jobs.select([i for i, name in enumerate(jobs.ids) if by_id[name]["endms"]])  # others never ran
+    rows = [by_id[name] for name in jobs.ids]
+    # Tasks of an array that waited for their turn, and jobs that were held, are eligible later than submitted.
+    seen_s, start_s, freed_s = (
+        np.array([float(row.get(key) or row["endms"]) for row in rows]) for key in ("subms", "startms", "freedms")
+    )
+    seen_s = seen_s - (0.0 if "freedms" in rows[0] else 0.02)  # the log's line may come later than what it reports
+    eligible_s = np.where(jobs.eligible_s > seen_s + 1, jobs.eligible_s, seen_s)
+    freed_s = freed_s - (0.002 if "freedms" in rows[0] else 0.0)  # the log's line comes after the pass that it allows
+    run_s = freed_s - start_s + LATE_S * (late & (np.array(jobs.ids) == LATE_JOB))
+    jobs = replace(jobs, submit_s=seen_s, eligible_s=eligible_s, run_s=run_s, started_s=start_s)
+    dates = {kind: [] for kind in ("sched", "full", "bf", "tick")}
+    for row in rows_of(file("cycles.csv")):
+        dates[row["kind"]].append(float(row["at"]))
+    clock = Clock(
+        main_s=tuple(sorted(dates["sched"] + dates["full"])), full_s=tuple(dates["full"]), cycles_s=tuple(dates["bf"]),
+        overhead_s=0.0, cleaning_s=0.0 if "freedms" in rows[0] else 0.02,
+        first_decay_s=dates["tick"][0] - site.settings.calc_period_s if dates["tick"] else OWN_B_DECAY_S,
+    )  # fmt: skip
+    title = folder.name + late * f", job {LATE_JOB}'s nodes freed {LATE_S} s late"
     return Truth(title, site, jobs, clock, tuple(row["by"] for row in rows), 1.0, False)
+
+
+def own(name, *, late=False):
+    """One of our own runs, such as `a` or `tasks`."""
+    return recorded(OWN / f"own-{name}", late=late)
 
 
 def public(folder):

@@ -22,22 +22,47 @@ GIVE_UP_S = 3600.0
 
 
 class Job:
-    """A row of SlurmJobs, with what the site makes of it."""
+    """A row of SlurmJobs in one of its partitions: a record (Q2), with what the site makes of it."""
 
-    def __init__(self, row, jobs, site):
+    def __init__(self, row, jobs, site, partition):
         for name in ("submit_s", "eligible_s", "limit_s", "run_s", "cpus", "nodes", "min_nodes", "array", "nice"):
             setattr(self, name, getattr(jobs, name)[row].item())
         for name in ("constraint", "qos", "account", "user", "gpu_type"):
             setattr(self, name, getattr(jobs, name)[row])
-        self.row, self.k, self.gpus = row, jobs.cpus_per_node[row].item(), jobs.gpus_per_node[row].item()
-        self.memory_per_cpu = jobs.memory_per_cpu_mb[row].item()
-        self.memory = jobs.memory_per_node_mb[row].item() or self.memory_per_cpu * self.k  # on each node
-        self.partition = next(p for p in site.partitions if p.name == jobs.partition[row])
-        self.alone = bool(jobs.exclusive[row]) or self.partition.exclusive or site.settings.whole_nodes
-        gpus = self.gpus * self.nodes
-        self.amounts = {"cpu": self.cpus, "mem": self.memory * self.nodes, "node": self.nodes, "gres/gpu": gpus}
-        self.amounts[f"gres/gpu:{self.gpu_type}"] = gpus
-        self.start, self.by, self.at = math.nan, 0, []
+        self.row, self.partition = row, partition
+        self.k, self.t = jobs.cpus_per_node[row].item(), jobs.cpus_per_task[row].item()
+        self.even = jobs.max_nodes[row].item() == self.nodes and self.nodes * self.k >= self.cpus
+        self.most = min(
+            jobs.max_nodes[row].item() or math.inf, math.inf if partition.max_nodes is None else partition.max_nodes
+        )
+        self.gpus = jobs.gpus_per_node[row].item()
+        unsaid = jobs.memory_unsaid[row].item() and site.settings.memory
+        of = partition.memory_per_cpu_mb, partition.memory_per_node_mb * (not partition.memory_per_cpu_mb)
+        said = jobs.memory_per_cpu_mb[row].item(), jobs.memory_per_node_mb[row].item()
+        self.memory_per_cpu, self.memory_per_node = of if unsaid and any(of) else said
+        self.all_memory = unsaid and not any(of)
+        self.required, self.excluded = ({*expand(x)} if x else set() for x in (jobs.required[row], jobs.excluded[row]))
+        self.alone = bool(jobs.exclusive[row]) or partition.exclusive or site.settings.whole_nodes
+        memory = self.memory_per_cpu * self.cpus or self.memory_per_node * self.min_nodes
+        self.wants = self.amounts(self.cpus, memory, self.min_nodes, self.gpus * self.min_nodes)
+        self.tried_cpus = self.nodes * self.k if self.even else self.cpus
+        self.start, self.by, self.held = math.nan, 0, {}
+
+    def amounts(self, cpus, memory, nodes, gpus):
+        amounts = {"jobs": 1, "cpu": cpus, "node": nodes, "mem": memory, "gres/gpu": gpus}
+        return amounts | {f"gres/gpu:{self.gpu_type}": gpus}
+
+    @property
+    def at(self):
+        return sorted(self.held)
+
+    @property
+    def holds(self):
+        return self.sums(self.held)
+
+    def sums(self, held):
+        cpus, memory, gpus = (sum(each) for each in zip(*held.values(), strict=True))
+        return self.amounts(cpus, memory, len(held), gpus)
 
 
 class Share:
@@ -64,41 +89,46 @@ class Twin:
         self.begin_s = begin_s
         self.site, self.s, self.nodes = site, site.settings, site.nodes
         self.index = {node.name: i for i, node in enumerate(site.nodes)}
-        self.jobs = [Job(row, jobs, site) for row in range(len(jobs))]
+        named = [(jobs.partitions[row] or jobs.partition[row]).split(",") for row in range(len(jobs))]
+        of = {each.name: each for each in site.partitions}
+        self.records = [[Job(row, jobs, site, of[x]) for x in names if x in of] for row, names in enumerate(named)]
+        self.jobs = [records[0] for records in self.records]  # later the record that started
         self.leaves = [sorted(self.index[name] for name in leaf) for leaf in site.switches]
         self.qos = {each.name: each for each in site.qos}
         self.new = self.s.version >= NEW_RULES
         self.decay = 1 - 0.693 / self.s.half_life_s if self.s.half_life_s else 1.0
         self.u3_shares()
-        for job in self.jobs:
-            job.asked, job.fixed, job.priority = self.p2_asked(job), self.q3_fixed(job), 1
+        for job in (each for records in self.records for each in records):
+            job.asked, job.fixed, job.priority = self.p2_asked(job), self.q3_fixed(job, job.cpus), 1
+            job.required = {self.index.get(name, -1) for name in job.required}
         self.to_queue, self.at_first = list(self.jobs), []
         for row in () if running is None else np.flatnonzero(running).tolist():
             job, start_s = self.jobs[row], jobs.started_s[row].item()
             self.at_first.append((job, start_s + job.run_s))
             self.to_queue.remove(job)
             job.start = float(math.floor(start_s))
-            job.at = sorted(self.index[name] for name in expand(jobs.ran_on[row]))
+            job.seats = sorted(self.index[name] for name in expand(jobs.ran_on[row]))
 
     # The queue
 
     def q2_order(self, job):
         return -job.partition.tier, -job.priority, math.floor(job.submit_s), job.row
 
-    def q3_size(self, job):
-        parts = job.min_nodes / len(self.nodes), job.cpus / sum(node.cpus for node in self.nodes)
+    def q3_size(self, job, cpus):
+        n, c = len(self.nodes), sum(node.cpus for node in self.nodes)
+        parts = job.min_nodes / n, cpus / c
         if self.s.small_relative_to_time:
-            size = job.cpus / (job.limit_s / 60) / sum(node.cpus for node in self.nodes)
+            size = max(cpus, job.min_nodes * c / n) / (job.limit_s / 60) / c
             return 1 - size if self.s.favor_small else size
         return sum(1 - x if self.s.favor_small else x for x in parts) / 2
 
-    def q3_fixed(self, job):
+    def q3_fixed(self, job, cpus):
         def share(value, values):
             largest = max(values, default=0)
             return value / largest if largest else 0.0
 
         s, site = self.s, self.site
-        fixed = s.weight_job_size * self.q3_size(job)
+        fixed = s.weight_job_size * self.q3_size(job, cpus)
         fixed += s.weight_partition * share(job.partition.job_factor, [p.job_factor for p in site.partitions])
         fixed += s.weight_qos * share(self.qos.get(job.qos, Qos("")).priority, [q.priority for q in site.qos])
         fixed += s.weight_assoc * share(job.share.row.priority, [a.priority for a in site.associations])
@@ -106,7 +136,7 @@ class Twin:
         for node in (self.nodes[self.index[name]] for name in job.partition.nodes):
             of_nodes.update({"cpu": node.cpus, "mem": node.memory_mb, "node": 1, "gres/gpu": node.gpus})
             of_nodes[f"gres/gpu:{node.gpu_type}"] += node.gpus
-        amounts = ((weight, job.amounts.get(name, 0), of_nodes[name]) for name, weight in s.weight_tres.items())
+        amounts = ((weight, job.wants.get(name, 0), of_nodes[name]) for name, weight in s.weight_tres.items())
         return fixed + sum(weight * (amount / whole) for weight, amount, whole in amounts if whole) - job.nice
 
     def q3_priority(self, job, age):
@@ -117,36 +147,48 @@ class Twin:
     def q4_priorities(self):
         for job in self.waiting:
             base = job.submit_s if self.s.accrue_always else job.eligible_s
+            job.fixed = self.q3_fixed(job, job.tried_cpus)
             job.priority = self.q3_priority(job, max(math.floor(self.now) - math.floor(base), 0))
 
-    def q5_limited(self, job):
-        """Whether a limit of what runs forbids the job now."""
+    def q5_qos(self, job):
+        return [self.qos[name] for name in dict.fromkeys((job.partition.qos, job.qos)) if name in self.qos]
+
+    def q5_limited(self, job, held=None):
+        """Whether a limit forbids the job now, with what it requests, or with what it would hold."""
+        wants = job.wants if held is None else job.sums(held)
 
         def exceeds(limits, belongs):
-            held = [job, *(x for x in self.running if belongs(x))]
-            sums = [len(held), *(sum(x.amounts[name] for x in held) for name in ("cpu", "node", "mem", "gres/gpu"))]
+            own = [x for x in self.running if belongs(x)]
+            both = [wants, *(x.holds for x in own)]
+            sums = [sum(each[name] for each in both) for name in ("jobs", "cpu", "node", "mem", "gres/gpu")]
+            sums[2] = len({*(held or ()), *(i for x in own for i in x.held)})  # a node counts once
             return any(limit is not None and total > limit for total, limit in zip(sums, limits, strict=True))
 
+        own, free, same = self.q5_qos(job), {}, {"group": "", "per_user": "user", "per_account": "account"}
+        for scope, who in same.items():
+            free[scope] = [True] * 5  # whether associations count
+            for qos in own:
+                limits = [x if left else None for x, left in zip(getattr(qos, scope), free[scope], strict=True)]
+                free[scope] = [left and x is None for x, left in zip(limits, free[scope], strict=True)]
+
+                def belongs(x, qos=qos, who=who):
+                    return qos in self.q5_qos(x) and (not who or getattr(x, who) == getattr(job, who))
+
+                if exceeds(limits, belongs):
+                    return True
         for share in job.share.upward():
-            if exceeds(share.row.group, lambda x, share=share: share in x.share.upward()):
-                return True
-        for qos in (self.qos[name] for name in {job.qos, job.partition.qos} & set(self.qos)):
-            own = [x for x in self.running if qos.name in (x.qos, x.partition.qos)]
-            if exceeds(qos.group, own.__contains__):
-                return True
-            if exceeds(qos.per_user, lambda x, own=own: x in own and x.user == job.user):
-                return True
-            if exceeds(qos.per_account, lambda x, own=own: x in own and x.account == job.account):
+            limits = [x if left else None for x, left in zip(share.row.group, free["group"], strict=True)]
+            if exceeds(limits, lambda x, share=share: share in x.share.upward()):
                 return True
         each = zip(*(share.row.each for share in job.share.upward()), strict=True)
         nearest = [next((limit for limit in limits if limit is not None), None) for limits in each]
-        return exceeds(nearest, lambda x: x.share is job.share)
+        left = zip(nearest, free["per_user"], free["per_account"], strict=True)
+        return exceeds([x if a and b else None for x, a, b in left], lambda x: x.share is job.share)
 
     def q6_forbidden(self, job):
         most = job.partition.max_nodes
-        walls = [share.row.max_wall_s for share in job.share.upward()]
-        allowed = [job.partition.max_time_s, next((wall for wall in walls if wall is not None), None)]
-        allowed += [self.qos[name].max_wall_s for name in (job.qos, job.partition.qos) if name in self.qos]
+        walls = [*(x.max_wall_s for x in self.q5_qos(job)), *(share.row.max_wall_s for share in job.share.upward())]
+        allowed = job.partition.max_time_s, next((wall for wall in walls if wall is not None), None)
         too_long = any(limit is not None and job.limit_s > limit for limit in allowed)
         return (most is not None and job.nodes > most) or too_long
 
@@ -154,7 +196,7 @@ class Twin:
 
     def u1_tick(self):
         t, before = math.floor(self.now), self.ticked
-        self.post(self.now + self.s.calc_period_s, TICK)
+        self.post(self.now + self.steps(self.s.calc_period_s, 2, not (self.waiting or self.running)), TICK)
         if before is not None:
             if not self.s.fair_tree:
                 self.factors()
@@ -178,8 +220,8 @@ class Twin:
 
     def u1_add(self, job):  # U2, too
         seconds = 0 if self.ticked is None else math.floor(self.now) - max(self.ticked, math.floor(job.start))
-        parts = [weight * job.amounts.get(name, 0) for name, weight in job.partition.billing.items()]
-        billing = (max(parts) if self.s.max_tres else sum(parts)) if parts else job.cpus
+        parts = [weight * job.holds.get(name, 0) for name, weight in job.partition.billing.items()]
+        billing = (max(parts) if self.s.max_tres else sum(parts)) if parts else job.holds["cpu"]
         billing *= self.qos.get(job.qos, Qos("")).usage_factor
         used = seconds * self.decay ** float(seconds) * billing
         self.total += used
@@ -216,7 +258,7 @@ class Twin:
                 user(row)
         if ("root", "root") not in self.users:
             user(Association("root", "root"))
-        for job in self.jobs:
+        for job in (each for records in self.records for each in records):
             key = job.account or "root", job.user
             if key not in self.users:
                 user(Association(*key))
@@ -267,37 +309,65 @@ class Twin:
         """The nodes that count, in their order: {node: c}."""
         counts = {}
         for i in sorted(nodes):
-            cpus, memory, gpus, jobs = free[i]
-            if cpus < job.k or (self.s.memory and memory < job.memory) or (job.alone and jobs):
+            (c, memory, gpus, jobs), node = free[i], self.nodes[i]
+            if (job.alone and jobs) or gpus < job.gpus or (job.gpus and job.gpu_type not in ("", node.gpu_type)):
                 continue
-            if job.gpus and (gpus < job.gpus or job.gpu_type not in ("", self.nodes[i].gpu_type)):
-                continue
-            served = memory // job.memory_per_cpu if self.s.memory and job.memory_per_cpu else cpus
-            counts[i] = job.k if capped else min(cpus, served)
+            if self.s.memory:
+                if memory < (node.memory_mb if job.all_memory else job.memory_per_node):
+                    continue
+                c = min(c, memory // job.memory_per_cpu) if job.memory_per_cpu and not job.all_memory else c
+            c -= c % node.threads
+            c -= c % job.t
+            if c >= job.k:
+                counts[i] = job.k if capped and job.even and not self.new else c
         return counts
 
     def p2_asked(self, job):  # but for windows
-        named = (self.index[name] for name in job.partition.nodes)
-        return {
-            i for i in named
-            if (not job.constraint or has_features(job.constraint, self.nodes[i].features))
-            and self.nodes[i].memory_mb >= job.memory
+        memory = job.memory_per_node or job.memory_per_cpu * job.k
+        named = {
+            self.index[name] for name in {*job.partition.nodes} - job.excluded
+            if (not job.constraint or has_features(job.constraint, self.nodes[self.index[name]].features))
+            and (job.all_memory or self.nodes[self.index[name]].memory_mb >= memory)
         }  # fmt: skip
+        return named if {self.index.get(name, -1) for name in job.required} <= named else set()
 
     def place(self, job, free, nodes, capped=True):
-        """The job's nodes, or None."""
+        """The job's nodes, {node: CPUs taken}, or None."""
         counts = self.p1_counts(job, free, nodes, capped)
-        for weight in sorted({self.nodes[i].weight for i in counts}):  # P3
-            lighter = {i: c for i, c in counts.items() if self.nodes[i].weight <= weight}
-            if self.s.serial_at_end and job.nodes * job.k == 1:
-                return list(lighter)[-1:]  # P6
-            loaded = [sorted(lighter, key=lambda i: -free[i][0])] if self.s.least_loaded else None  # P6
-            chosen = self.p5_best_fit(job, lighter, loaded or self.p4_groups(job, lighter), bool(loaded))
-            if chosen is not None:
-                return chosen
+        while job.required <= {*counts}:
+            taken = self.p3_by_weight(job, counts, free)
+            if taken is not None or job.even or not math.isfinite(job.most):
+                return taken
+            least = min(counts.values(), default=0)
+            counts = {i: c for i, c in counts.items() if c > least}
+            if len(counts) < max(job.nodes, 1):
+                break
         return None
 
-    def p4_groups(self, job, counts):
+    def p3_by_weight(self, job, counts, free):
+        begin = [job.nodes, job.nodes * job.k if job.even else job.cpus, {}]
+        for i in sorted(job.required):
+            self.p5_take(job, counts, i, begin)
+        open_ = {i: c for i, c in counts.items() if i not in job.required}
+        need, weights = begin, sorted({self.nodes[i].weight for i in open_})
+        for weight in weights:  # P3
+            if self.leaves:
+                need = [*begin[:2], {**begin[2]}]
+            those = {i: c for i, c in open_.items() if self.nodes[i].weight <= weight and i not in need[2]}
+            if not self.leaves:
+                those = {i: c for i, c in those.items() if self.nodes[i].weight == weight}
+            if self.s.serial_at_end and job.cpus == job.nodes == 1 and not job.required:
+                self.p5_take(job, counts, [*those][-1], need)  # P6
+            elif self.s.least_loaded:
+                groups = [sorted(those, key=lambda i: -free[i][0])]
+                self.p5_best_fit(job, counts, groups, need, True)  # P6
+            else:
+                self.p5_best_fit(job, counts, self.p4_groups(job, those, need), need, False)
+            if self.p5_satisfied(job, need):
+                break
+        return need[2] if self.p5_satisfied(job, need) else None
+
+    def p4_groups(self, job, counts, need):
         if not self.leaves:
             runs = []
             for i in counts:
@@ -306,27 +376,38 @@ class Twin:
                 runs[-1].append(i)
             return runs
         groups = [group for leaf in self.leaves if (group := [i for i in leaf if i in counts])]
-        enough = [x for x in groups if len(x) >= job.nodes and sum(counts[i] for i in x) >= job.nodes * job.k]
+        enough = [x for x in groups if len(x) >= need[0] and sum(counts[i] for i in x) >= need[1]]
         return [min(enough, key=len)] if enough else groups
 
-    def p5_best_fit(self, job, counts, groups, as_they_come):
-        n, p, chosen = job.nodes, job.nodes * job.k, []
+    def p5_satisfied(self, job, need):
+        return need[0] <= 0 and need[1] <= 0 and len(need[2]) <= job.most
 
+    def p5_take(self, job, counts, node, need):
+        n, p, taken = need
+        core = self.nodes[node].threads
+        left = max(n - 1, 0) * max(job.t, core)  # for the others
+        took = min(counts[node], max(p - left, job.k))
+        taken[node] = max(took - took % job.t, job.k)
+        need[0], need[1] = n - 1, p + (-took // core) * core
+
+    def p5_best_fit(self, job, counts, groups, need, as_they_come):
         def size(group):
             return sum(counts[i] for i in group)
 
-        while n and groups:
-            enough = [x for x in groups if len(x) >= n and size(x) >= p]
+        while groups and not self.p5_satisfied(job, need):
+            enough = [x for x in groups if len(x) >= need[0] and size(x) >= need[1]]
             group = min(enough, key=size) if enough else max(groups, key=size)
             groups = [x for x in groups if x is not group]
-            best = not as_they_come and (self.leaves or n == 1)
-            while n and group:
-                node = self.p5_node(counts, group, p) if best else group[0]
+            one = not as_they_come and need[0] <= 1  # node may do
+            while not self.p5_satisfied(job, need) and len(need[2]) < job.most:
+                if len(need[2]) + 1 == job.most:  # the last one must have all that is left
+                    group = [i for i in group if counts[i] >= need[1]]
+                if not group:
+                    break
+                best = one or (self.leaves and not as_they_come)
+                node, one = self.p5_node(counts, group, need[1]) if best else group[0], False
                 group = [i for i in group if i != node]
-                chosen.append(node)
-                p -= min(counts[node], max(p - n + 1, job.k))
-                n -= 1
-        return chosen if n == 0 and p <= 0 else None
+                self.p5_take(job, counts, node, need)
 
     def p5_node(self, counts, group, p):
         enough = [i for i in group if counts[i] >= p]
@@ -334,41 +415,64 @@ class Twin:
             return min(enough, key=counts.get)
         return max(group, key=counts.get) if self.leaves else group[0]
 
-    def hold(self, free, job, sign):
-        for i in job.at:
+    def p7_held(self, job, taken):
+        """What the job holds, (CPUs, memory, GPUs) by node."""
+        held = {}
+        for i, cpus in taken.items():
             node = self.nodes[i]
-            held = (node.cpus, node.memory_mb, node.gpus) if job.alone else (job.k, job.memory, job.gpus)
+            cpus = node.cpus if job.alone else -(-(job.k if job.even else cpus) // node.threads) * node.threads
+            memory = node.memory_mb if job.all_memory else job.memory_per_node or job.memory_per_cpu * cpus
+            held[i] = cpus, memory, node.gpus if job.alone else job.gpus
+        return held
+
+    def hold(self, free, job, sign):
+        for i, held in job.held.items():
             free[i] = [*(x - sign * y for x, y in zip(free[i], held, strict=False)), free[i][3] + sign]
 
     # Passes
 
+    def w2_kept(self, job):
+        """The nodes that known windows keep from the job now."""
+        last = math.floor(self.now) + job.limit_s
+        return {self.index[name] for w in self.w2_known() if last > w.begin_s for name in w.nodes}
+
     def startable(self, job, nodes):
         """Those of the nodes that may take the job now."""
-        last = math.floor(self.now) + job.limit_s
-        soon = {self.index[name] for w in self.w2_known() if last > w.begin_s for name in w.nodes}
-        return nodes - set(self.cleaning) - soon
+        return nodes - set(self.cleaning) - self.w2_kept(job)
 
-    def m1_main_pass(self):
+    def m1_main_pass(self, full):
         s, closed, closed_nodes, count, started = self.s, set(), set(), Counter(), 0
         for job in sorted(self.waiting, key=self.q2_order):
             name = job.partition.name
-            if name in closed or (s.partition_job_depth and count[name] >= s.partition_job_depth):
+            if job not in self.waiting or self.q6_forbidden(job) or 0 < s.partition_job_depth <= count[name]:
                 continue
-            if self.q6_forbidden(job) or self.q5_limited(job):
-                continue
-            if count.total() >= s.default_queue_depth or (s.sched_max_job_start and started >= s.sched_max_job_start):
+            if (count.total() > s.default_queue_depth and not full) or 0 < s.sched_max_job_start <= started:
                 break  # M2
             count[name] += 1
-            nodes = self.place(job, self.free, self.startable(job, job.asked - closed_nodes))
-            if nodes is not None:
-                self.r1_start(job, nodes, MAIN)
-                started += 1
-            else:
+            if name in closed or self.q5_limited(job):
+                continue
+            taken = self.place(job, self.free, self.startable(job, job.asked - closed_nodes))
+            if taken is not None:
+                started += self.r1_start(job, taken, MAIN)
+            elif job.required:
+                closed_nodes |= job.required if self.b6_ripe(job) else set()
+            elif self.m1_closes(job, closed_nodes):
                 closed.add(name)
                 closed_nodes |= {self.index[each] for each in job.partition.nodes}
 
+    def m1_closes(self, job, closed_nodes):
+        """Whether a job that does not fit closes its partition."""
+        if not self.b6_ripe(job):
+            return False
+        empty = [[node.cpus, node.memory_mb, node.gpus, 0] for node in self.nodes]
+        left = job.asked - self.w2_kept(job)
+        if self.place(job, empty, left) is None:
+            return False
+        left = left - closed_nodes
+        return len(left) < job.nodes or self.place(job, empty, left) is not None
+
     def b2_plan(self):
-        t = math.floor(self.now)
+        t = self.b6_cut(math.floor(self.now))
         self.plan = [[t, t + self.s.bf_window_s, set(range(len(self.nodes)))]]
         for window in self.w2_known():
             up = -self.b6_cut(-math.ceil(window.end_s))
@@ -381,57 +485,69 @@ class Twin:
         s = self.s
         self.b2_plan()
         most = (s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_user_part, s.bf_max_job_assoc)
-        count, self.reserved, started, tried = Counter(), Counter(), 0, 0
+        count, self.reserved, started, self.tested = Counter(), Counter(), 0, 0
         for job in sorted(self.waiting, key=self.q2_order):
             name = job.partition.name
             keys = ("user", job.user), ("part", name), ("both", job.user, name), ("assoc", job.account, job.user)
             if any(limit and count[key] >= limit for key, limit in zip(keys, most, strict=True)):
                 continue
-            if self.q6_forbidden(job) or self.q5_limited(job):
+            if job not in self.waiting or self.q6_forbidden(job) or self.q5_limited(job):
                 continue
-            if (s.bf_max_job_test and tried >= s.bf_max_job_test) or 0 < s.bf_max_job_start <= started:
+            if 0 < s.bf_max_job_test <= self.tested or 0 < s.bf_max_job_start <= started:
                 break
-            tried += 1
             count.update(keys)
-            self.b4_try(job)
+            self.tested += bool(self.b4_try(job))
             started += job.by == BACKFILL
-        return tried
+        return self.tested
 
     def b4_try(self, job):
-        now, may_reserve = math.floor(self.now), self.b6_may_reserve(job)
+        """Whether the job was tested."""
+        now, may_reserve, tested = math.floor(self.now), self.b6_may_reserve(job), False
         at = now
         while at is not None:
             nodes = self.b4_nodes(job, at, max(at, now) + job.limit_s)  # 1
-            later = next((e for _, e, _ in self.plan[:-1] if e > at), None)
+            later = self.b4_later(at)
             found = None  # 2
-            if nodes and not job.constraint:
-                found = self.b5_first_date(job, nodes, False)
-            if nodes and (found is None or found[0] > now):
-                found = self.b5_first_date(job, nodes, True)
+            if nodes and len(nodes) >= job.nodes and job.required <= nodes:
+                tested = True
+                if not self.new and not job.constraint:
+                    found = self.b5_first_date(job, nodes, False)
+                if found is None or found[0] > now:
+                    found = self.b5_first_date(job, nodes, True)
             if found is None:  # 3
                 at = later if may_reserve else None
                 continue
+            if self.q5_limited(job, self.p7_held(job, found[1])):
+                return tested
             start, chosen = max(found[0], at), set(found[1])  # 4
             if start <= now and chosen & set(self.cleaning):
                 start, later = now + 1, None
             elif start <= now:
                 really = self.place(job, self.free, self.startable(job, nodes))
                 if really is not None:
-                    return self.r1_start(job, really, BACKFILL)
+                    self.r1_start(job, really, BACKFILL)
+                    return tested
                 later = None
             if start > now and not may_reserve:  # 5
-                return None
+                return tested
             if later is not None and later < start:
                 at = later
                 continue
             b, e = self.b6_cut(start), self.b6_cut(start + job.limit_s)  # 6
             if start > now + self.s.bf_window_s:
-                return None
+                return tested
             if start > now and self.b4_reserved(b, e, chosen):
                 at = start if start != at else None
                 continue
             self.reserved.update([("part", job.partition.name), ("array", job.array)])
-            return self.b7_reserve(b, e, chosen)  # 7
+            self.b7_reserve(b, e, chosen)  # 7
+            return tested
+        return tested
+
+    def b4_later(self, at):
+        for (_, e, unreserved), (_, _, after) in zip(self.plan, self.plan[1:], strict=False):
+            if e > at and (self.s.version < (20, 2) or not after <= unreserved):
+                return e
         return None
 
     def b4_nodes(self, job, at, last):
@@ -486,11 +602,16 @@ class Twin:
     def b5_grown(self, w, again=False):
         return w + self.s.bf_window_linear_s if self.s.bf_window_linear_s else 2 * w
 
+    def b6_ripe(self, job):
+        """Whether its priority and its age let the job reserve, and close its partition."""
+        s = self.s
+        young = math.floor(self.now) - math.floor(job.eligible_s) < s.bf_min_age_reserve_s
+        return not young and not (s.multifactor and job.priority < s.bf_min_prio_reserve)
+
     def b6_may_reserve(self, job):
         s, in_partition, in_array = self.s, self.reserved["part", job.partition.name], self.reserved["array", job.array]
         return not (
-            (s.multifactor and job.priority < s.bf_min_prio_reserve)
-            or math.floor(self.now) - math.floor(job.eligible_s) < s.bf_min_age_reserve_s
+            not self.b6_ripe(job)
             or 0 < s.bf_job_part_count_reserve <= in_partition
             or (job.array >= 0 and 0 < s.bf_max_job_array_resv <= in_array)
         )
@@ -513,12 +634,18 @@ class Twin:
 
     # Running jobs and windows
 
-    def r1_start(self, job, nodes, by):
-        job.start, job.by, job.at = self.now, by, sorted(nodes)
+    def r1_start(self, job, taken, by):
+        """Start the job, unless a limit forbids it what it would hold."""
+        held = self.p7_held(job, taken)
+        if self.q5_limited(job, held):
+            return False
+        job.start, job.by, job.held = self.now, by, held
+        self.jobs[job.row] = job
         self.hold(self.free, job, 1)
-        self.waiting.remove(job)
+        self.waiting = [x for x in self.waiting if x.row != job.row]
         self.running.append(job)
         self.post(self.now + job.run_s + self.clock.overhead_s, END, job.row)
+        return True
 
     def r1_end(self, job):
         self.hold(self.free, job, -1)
@@ -554,6 +681,13 @@ class Twin:
         found = math.floor(date - self.clock.phase_s) + self.clock.phase_s
         return found if found >= date else found + 1
 
+    def steps(self, step, kept, idle):
+        """A step, or if nothing goes on so many at once that these are left before a job is queued or ends."""
+        next_s = min((date for date, kind, _ in self.events if kind in (END, QUEUE)), default=math.inf)
+        if not idle or next_s == math.inf:
+            return step
+        return step * max(math.ceil((next_s - self.now) / step) - kept, 1)
+
     def m3_due(self):
         if self.due is None and not self.clock.main_s:
             self.due = self.turn(max(self.now, self.turned + self.s.batch_sched_delay_s))
@@ -565,12 +699,12 @@ class Twin:
         if kind != AFTER_END:
             self.due, self.turned = None, math.floor(self.now)
         if kind == FULL and not self.clock.main_s:
-            self.post(self.now + self.s.sched_interval_s, FULL)
-        self.m1_main_pass()
+            self.post(self.now + self.steps(self.s.sched_interval_s, 1, not self.waiting), FULL)
+        self.m1_main_pass(kind == FULL and (not self.clock.main_s or self.now in self.clock.full_s))
 
     def b1_cycle(self):
         if not (self.clock.cycles_s or self.waiting or self.changed):
-            return self.post(self.now + 1.0, CYCLE)
+            return self.post(self.now + self.steps(1.0, 0, True), CYCLE)
         self.changed = False
         tried = self.b3_cycle()
         self.cycles, self.tried = self.cycles + 1, self.tried + tried
@@ -580,10 +714,11 @@ class Twin:
         return None
 
     def queue(self, job):
-        job.priority = self.q3_priority(job, 0) if self.s.multifactor else 1
+        for record in self.records[job.row]:
+            record.priority = self.q3_priority(record, 0) if self.s.multifactor else 1
+            self.waiting.append(record)
         self.left -= 1
-        self.waiting.append(job)
-        self.longest = max(self.longest, len(self.waiting))
+        self.longest = max(self.longest, len({x.row for x in self.waiting}))
         self.changed, self.active_s = True, self.now
         if not self.s.defer:
             self.m3_due()
@@ -599,7 +734,12 @@ class Twin:
         first = self.now = self.active_s = max(self.begin_s, min((x.submit_s for x in self.to_queue), default=0.0))
         for job in self.to_queue:
             self.post(max(job.submit_s, job.eligible_s, self.begin_s) + clock.arrival_s, QUEUE, job.row)  # Q1
-        for job, end_s in self.at_first:  # R0
+        for job, end_s in sorted(self.at_first, key=lambda each: (len(each[0].seats), each[0].row)):  # R0
+            need = [job.nodes, job.nodes * job.k if job.even else job.cpus, {}]
+            counts = self.p1_counts(job, self.free, job.seats, False)
+            for i in job.seats:
+                self.p5_take(job, counts, i, need)
+            job.held = self.p7_held(job, need[2])
             self.hold(self.free, job, 1)
             self.running.append(job)
             self.post(end_s + clock.overhead_s, END, job.row)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from batfill.base.errors import WorkloadError
 from batfill_site.accounting.cluster_log import Reading
 from batfill_site.accounting.slurm import PER_CPU, PER_NODE, memory_of, read_slurm, tres_of
-from batfill_site.slurm.jobs import COMMAND, YEAR_S, line_of, nodes_in, read_jobs
+from batfill_site.slurm.jobs import COMMAND, YEAR_S, Line, line_of, nodes_in, read_jobs
 from batfill_site.slurm.site import SlurmJobs
 from sweeps import examples
 
@@ -60,12 +60,14 @@ def test_a_job_has_what_it_asked_for_and_the_layout_in_which_it_ran(read):
     found = {name: np.asarray(getattr(jobs, name))[0] for name in SlurmJobs.__slots__ if name != "warnings"}
     assert found == {
         "ids": "7", "submit_s": 1700000000, "eligible_s": 1700000000, "limit_s": 600, "run_s": 300, "cpus": 8,
-        "nodes": 2, "cpus_per_node": 4, "min_nodes": 2, "memory_per_cpu_mb": 0, "memory_per_node_mb": 8192,
+        "nodes": 2, "max_nodes": 2, "cpus_per_node": 4, "cpus_per_task": 1, "min_nodes": 2, "memory_per_cpu_mb": 0,
+        "memory_per_node_mb": 8192, "memory_unsaid": False, "partitions": "", "required": "", "excluded": "",
         "gpus_per_node": 0, "gpu_type": "", "constraint": "", "partition": "main", "qos": "normal",
         "account": "physics", "user": "ann", "array": -1, "nice": 0, "exclusive": False, "started_s": 1700000100,
         "ran_on": "n[01-02]", "held": False,
     }  # fmt: skip
     kinds = {"submit_s": "f8", "eligible_s": "f8", "run_s": "f8", "started_s": "f8", "exclusive": "?", "held": "?"}
+    kinds["memory_unsaid"] = "?"
     for name in SlurmJobs.__slots__:
         if isinstance(column := getattr(jobs, name), np.ndarray):
             assert column.dtype == np.dtype(kinds.get(name, "i8")), name
@@ -102,7 +104,11 @@ def test_real_output_without_what_was_requested_is_read_and_the_assumptions_are_
 )
 def test_nodes_are_those_of_the_run_and_the_fewest_those_of_the_request(read, fields, without, nodes, min_nodes):
     jobs = read(fields, without=without)
-    assert (jobs.nodes[0], jobs.min_nodes[0], jobs.cpus_per_node[0]) == (nodes, min_nodes, -(-8 // nodes))
+    assert (jobs.nodes[0], jobs.min_nodes[0], jobs.cpus_per_node[0]) == (
+        nodes,
+        min_nodes,
+        1 if 8 % nodes else 8 // nodes,
+    )
     assumed = "ReqTRES" in without and "nodes" not in fields["SubmitLine"]
     assert said(jobs, "do not say how many nodes") == assumed
     assert said(jobs, "unknown number of nodes: one") == (nodes == 1)
@@ -156,22 +162,92 @@ def test_texts_are_read_as_slurm_writes_them():
     assert [nodes_in(text) for text in lists] == [0, 1, 2, 3, 13, 8, 9, 0]
 
 
+# Rule P0: with the numbers of nodes that were asked for and used; nodes, max_nodes, CPUs on each, in a task.
+@pytest.mark.parametrize(
+    ("line", "cpus", "asked", "ran", "layout"),
+    [
+        ("sbatch -n 6 --wrap x", 6, 1, 2, (1, 0, 1, 1)),
+        ("sbatch -n6 -c 2 --wrap x", 12, 1, 3, (1, 0, 2, 2)),
+        ("sbatch -n1 x", 1, 1, 1, (1, 0, 1, 1)),
+        ("sbatch -n 6 x", 6, 2, 2, (2, 2, 1, 1)),  # the script had -N 2
+        ("sbatch -N 3 -n 7 x", 7, 3, 3, (3, 3, 1, 1)),
+        ("sbatch -N 1 -n 7 x", 7, 1, 1, (1, 1, 7, 1)),
+        ("sbatch -N 3 --ntasks-per-node=2 -c 2 x", 12, 3, 3, (3, 3, 4, 2)),
+        ("sbatch -N 2 x", 2, 2, 2, (2, 2, 1, 1)),
+        ("sbatch -N 2-4 -n 6 x", 6, 2, 3, (3, 3, 1, 1)),  # as many as it ran on
+        ("sbatch -n 7 --ntasks-per-node=3 x", 7, 1, 3, (3, 3, 3, 1)),
+        ("sbatch x", 8, 1, 3, (1, 0, 1, 1)),  # it ran on more than it asked for
+        ("sbatch x", 8, 2, 2, (2, 2, 4, 1)),
+    ],
+)
+def test_a_layout_is_read_as_it_was_asked_for(read, line, cpus, asked, ran, layout):
+    fields = {"ReqCPUS": str(cpus), "AllocCPUS": str(cpus), "SubmitLine": line}
+    jobs = read(fields | {"ReqTRES": f"cpu={cpus},node={asked}", "AllocTRES": f"cpu={cpus},node={ran}"})
+    assert (jobs.nodes[0], jobs.max_nodes[0], jobs.cpus_per_node[0], jobs.cpus_per_task[0]) == layout
+    assert (jobs.cpus[0], jobs.min_nodes[0]) == (cpus, asked)
+    assert said(jobs, "whether their CPUs must be") == (line == "sbatch x" and asked == 2)
+
+
+def test_an_exclusive_job_asks_for_what_it_requested_not_for_all_that_it_got(read):
+    got = {"AllocCPUS": "24", "AllocTRES": "cpu=24,gres/gpu=2,mem=12000M,node=5", "NNodes": "5"}
+    line = {"SubmitLine": "sbatch -N5 --ntasks-per-node=2 --exclusive --mem-per-cpu=500 --wrap x"}
+    jobs = read(got | line | {"ReqCPUS": "10", "ReqTRES": "cpu=10,mem=5000M,node=5", "ReqMem": "5000M"})
+    asked = (jobs.cpus[0], jobs.cpus_per_node[0], jobs.gpus_per_node[0], jobs.memory_per_cpu_mb[0], jobs.exclusive[0])
+    assert asked == (10, 2, 0, 500, True)
+
+
+def test_memory_that_grew_with_cpus_and_not_with_nodes_is_per_cpu(read):
+    tres = "cpu=8,mem=8000M,node="
+    jobs = read({"ReqTRES": tres + "1", "AllocTRES": tres + "2", "SubmitLine": "sbatch x", "ReqMem": "8000M"})
+    assert (jobs.memory_per_cpu_mb[0], jobs.memory_per_node_mb[0]) == (1000, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "unsaid"), [("sbatch -n 8 --wrap x", True), ("sbatch -n 8 x", False), ("sbatch --mem=1G --wrap x", False)]
+)
+def test_memory_is_unsaid_only_where_no_script_can_name_it(read, line, unsaid):
+    assert read({"SubmitLine": line}).memory_unsaid.tolist() == [unsaid]
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("sbatch -N4 --nice x", (4, 100, False, False)),
-        ("sbatch -N 2-8 --nice=-5 --exclusive x", (2, -5, True, False)),
-        ("sbatch --nodes 3 --exclusive=user --mem-per-cpu 4G x", (3, 0, False, True)),
-        ("sbatch --nodes=1 --nodes=2 --nodelist=n5 --nice=0 x", (2, 0, False, False)),
-        ("sbatch --exclusive", (0, 0, True, False)),
-        ("sbatch -n 4 --wrap srun -N 4 --exclusive", (0, 0, False, False)),
-        ("", (0, 0, False, False)),
+        ("sbatch -N4 --nice x", Line(nodes=4, nice=100)),
+        ("sbatch -N 2-8 --nice=-5 --exclusive x", Line(nodes=2, nice=-5, alone=1)),
+        ("sbatch --nodes 3 --exclusive=user --mem-per-cpu 4G x", Line(nodes=3, per_cpu=1, memory=1)),
+        ("sbatch --nodes=1 --nodes=2 --nodelist=n5 --nice=0 x", Line(nodes=2, required="n5")),
+        ("sbatch --exclusive", Line(alone=1)),
+        ("sbatch -n 4 --wrap srun -N 4 --exclusive", Line(tasks=4, whole=1)),
+        ("sbatch -H -n4 job.sh -N 4 --exclusive", Line(tasks=4)),  # the script's own words
+        ("srun -n 2 -c4 hostname", Line(tasks=2, cpus_per_task=4, whole=1)),
+        (
+            "sbatch -p a,b -w n[1-2] -x n3 --ntasks-per-node 2 x",
+            Line(0, 0, 2, partitions="a,b", required="n[1-2]", excluded="n3"),
+        ),
+        ("sbatch -p a -w ./file x", Line(odd=1)),
+        ("sbatch --gres=gpu:a100:2,shard:3 x", Line(gpus=2, gpus_each=1, gpu_type="a100")),
+        ("sbatch --gres craynetwork:1,gpu x", Line(gpus=1, gpus_each=1)),
+        ("sbatch -G 4 x", Line(gpus=4)),
+        ("sbatch --gpus-per-task=v100:2 -n3 x", Line(tasks=3, gpus=6, gpu_type="v100")),
+        ("sbatch --gpus-per-node=1 x", Line(gpus=1, gpus_each=1)),
+        ("", Line()),
     ],
 )
 def test_options_are_found_in_the_line_of_submission(read, text, found):
     assert line_of(text) == found
     jobs = read({"SubmitLine": text}, without=("ReqTRES",))
-    assert (jobs.nice[0], jobs.exclusive[0]) == found[1:3]
+    assert (jobs.nice[0], jobs.exclusive[0]) == (found.nice, found.alone)
+    assert (jobs.partitions[0], jobs.required[0], jobs.excluded[0]) == (
+        found.partitions,
+        found.required,
+        found.excluded,
+    )
+    assert said(jobs, "is a file") == found.odd
+
+
+def test_gpus_that_only_the_line_names_are_those_of_a_job(read):
+    jobs = read({"SubmitLine": "sbatch -N 2 --gpus=a100:4 x"})
+    assert (jobs.gpus_per_node[0], jobs.gpu_type[0]) == (2, "a100")
 
 
 def test_bars_in_constraints_and_in_the_line_of_submission_are_kept(read, tmp_path):

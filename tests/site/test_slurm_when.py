@@ -33,8 +33,9 @@ JobId={id} {array}JobName=a JobId=7
    SubmitTime={submit} EligibleTime={eligible}
    StartTime={start} EndTime=Unknown Deadline=N/A
    Partition={partition} AllocNode:Sid=x:1
+   ReqNodeList={required} ExcNodeList={excluded}
    NodeList={at}
-   NumNodes={nodes} NumCPUs={cpus} NumTasks=1 CPUs/Task=1 ReqB:S:C:T=0:0:*:*
+   NumNodes={nodes} NumCPUs={cpus} NumTasks={tasks} CPUs/Task=1 ReqB:S:C:T=0:0:*:*
    ReqTRES={tres}
    AllocTRES=(null)
    MinCPUsNode=1 MinMemory{memory} MinTmpDiskNode=0
@@ -45,13 +46,17 @@ JobId={id} {array}JobName=a JobId=7
 USUAL = {
     "array": "", "user": "ann", "account": "physics", "nice": 0, "state": "PENDING", "reason": "Priority", "at": "",
     "ran": "00:00:00", "limit": "00:10:00", "start": "Unknown", "partition": "main", "nodes": "1-1", "cpus": 1,
-    "tres": "cpu=1,node=1,billing=1", "memory": "Node=0", "features": "(null)", "shared": "OK",
+    "memory": "Node=0", "features": "(null)", "shared": "OK",
+    "required": "(null)", "excluded": "(null)",
     "submit": 1_795_720_935, "eligible": 1_795_720_935,
 }  # fmt: skip
 
 
 def block(name, **given):
-    return BLOCK.format(**USUAL | {"id": name} | given)
+    tasks = str(given.get("cpus", 1)).partition("-")[0]
+    nodes = str(given.get("nodes", 1)).partition("-")[0]
+    tres = f"cpu={tasks},node={nodes},billing={tasks}"
+    return BLOCK.format(**USUAL | {"id": name, "tasks": tasks, "tres": tres} | given)
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +76,16 @@ def printed(tmp_path_factory):
         tres, n, minutes = f"cpu={row['n']},node={row['n']},billing={row['n']}", row["n"], int(row["lim"]) // 60
         line = [row["id"], row["user"], row["acct"], "main", "normal", submit_s, submit_s, reason, start]
         line += [end_s if state == "COMPLETED" else "Unknown", minutes, n if state != "PENDING" else 0, n, n, tres]
-        line += [tres if state != "PENDING" else "", "0", "", state, at, "", f"sbatch -N {n}"]
+        line += [tres if state != "PENDING" else "", "0", "", state, at, "", f"sbatch -N {n} --wrap=x"]
         (past if state == "COMPLETED" else live).append("|".join(map(str, line)))
         if state != "COMPLETED":
             given = {"user": row["user"], "account": row["acct"], "state": state, "reason": reason, "start": start}
-            given |= {"at": at if state == "RUNNING" else "", "nodes": n, "cpus": n, "tres": tres, "submit": submit_s}
+            given |= {
+                "at": at if state == "RUNNING" else "",
+                "nodes": f"{n}-{n}" if state == "PENDING" else n,
+                "cpus": n,
+                "submit": submit_s,
+            }
             given |= {"ran": f"00:00:{int(at_s) - start_s:02}" if state == "RUNNING" else "00:00:00"}
             blocks.append(block(row["id"], **given, eligible=submit_s, limit=f"00:{minutes:02}:00"))
     for name, text in (("scontrol", "\n".join(blocks)), ("sacct", "\n".join(live)), ("past", "\n".join(past))):
@@ -117,19 +127,24 @@ def test_each_field_of_scontrol_is_read(tmp_path):
         block("9", array="ArrayJobId=8 ArrayTaskId=1-2,5%2 ", memory="CPU=2000M", cpus="4-8", nice=50),
         block(10, features="IB", memory="Node=16G", shared="NO", partition="main,other", limit="1-00:00:00"),
         block(11, tres="cpu=2,mem=8G,node=1,gres/gpu=2", reason="Resources", eligible=1_795_799_999),
+        block(12, cpus=6, nodes=1, required="n1", excluded="n[3-4]"),
         conf=conf,
     )
     jobs = now.jobs
-    assert jobs.ids == ("1", "8_1", "8_2", "8_5", "10")  # no node has GPUs
+    assert jobs.ids == ("1", "8_1", "8_2", "8_5", "10", "12")  # no node has GPUs
     assert now.left_out == {"11": "it cannot start in the model"}
     assert now.now_s == 1_795_721_030
-    assert jobs.nodes.tolist() == [2, 1, 1, 1, 1]
-    assert jobs.cpus.tolist() == [8, 4, 4, 4, 1]
-    assert jobs.memory_per_cpu_mb.tolist() == [0, 2000, 2000, 2000, 0]
-    assert jobs.memory_per_node_mb.tolist() == [0, 0, 0, 0, 16384]
-    assert jobs.nice.tolist() == [0, 50, 50, 50, 0]
-    assert jobs.limit_s.tolist() == [600, 600, 600, 600, 86400]
-    assert jobs.exclusive.tolist() == [False] * 4 + [True]
+    assert jobs.nodes.tolist() == [2, 1, 1, 1, 1, 1]
+    assert jobs.max_nodes.tolist() == [2, 1, 1, 1, 1, 0]  # without -N, scontrol gives no range
+    assert jobs.cpus.tolist() == [8, 4, 4, 4, 1, 6]
+    assert jobs.memory_per_cpu_mb.tolist() == [0, 2000, 2000, 2000, 0, 0]
+    assert jobs.memory_per_node_mb.tolist() == [0, 0, 0, 0, 16384, 0]
+    assert jobs.memory_unsaid.tolist() == [True, False, False, False, False, True]
+    assert jobs.nice.tolist() == [0, 50, 50, 50, 0, 0]
+    assert jobs.limit_s.tolist() == [600, 600, 600, 600, 86400, 600]
+    assert jobs.exclusive.tolist() == [False] * 4 + [True, False]
+    assert jobs.partitions == ("", "", "", "", "main,other", "")
+    assert (jobs.required[5], jobs.excluded[5]) == ("n1", "n[3-4]")
     assert (jobs.constraint[4], jobs.partition[4], jobs.ran_on[0]) == ("IB", "main", "n[1-2]")
     assert set(jobs.user) == {"ann"}
     assert jobs.run_s[0] == 90
@@ -139,15 +154,13 @@ def test_what_a_job_asked_for_is_read_of_scontrol_as_of_its_command(monkeypatch)
     lines = []
     monkeypatch.setattr(_Live, "read", lambda self, table: lines.extend(table["SubmitLine"]))
     text = block(1, nodes="2-3", partition="main,other") + block(2, nodes="1", shared="NO", nice=5)
-    text += block(3, nodes="1").replace("NumTasks=1 ", "") + block(4).replace(
-        "NodeList=", "ReqNodeList=n[1-2] ExcNodeList=n3", 1
-    )
+    text += block(3, nodes="1").replace("NumTasks=1 ", "") + block(4, required="n[1-2]", excluded="n3")
     _Live(Reading("UTC"), {}).read_scontrol(Path("x"), text)
     assert lines == [
-        "sbatch -N 2-3 -n 1 -p main,other --nice=0",
-        "sbatch -n 1 -p main --nice=5 --exclusive",  # the number of nodes is Slurm's own
-        "sbatch -N 1 -p main --nice=0",
-        "sbatch -N 1-1 -n 1 -w n[1-2] -x n3 -p main --nice=0",
+        "sbatch --nice=0 -N 2 -n 1 -p main,other --wrap=x",
+        "sbatch --nice=5 -n 1 --exclusive --wrap=x",  # the number of nodes is Slurm's own
+        "sbatch --nice=0 -N 1 --wrap=x",
+        "sbatch --nice=0 -N 1 -n 1 -w n[1-2] -x n3 --wrap=x",
     ]
 
 

@@ -66,7 +66,7 @@ PAGES = [
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))),
 ]
 BENCHMARK = "benchmarks/run.py"
-FOREIGN = {"--init"}  # options of other programs that the pages name alone: Docker's
+FOREIGN = {"--init", "--exclusive", "--ntasks-per-node"}  # of other programs, which pages name alone: Docker, sbatch
 LIMIT_S = 300  # of a block, on a busy machine; idle, none takes 20 s
 RUN = {"console", "sh", "python"}
 READ = {"yaml", "json", "text"}

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,29 @@ from batfill.base.errors import WorkloadError
 from batfill.engine.ends import new_ends
 from batfill.engine.records import new_records
 from batfill_site.slurm import records
-from batfill_site.slurm.records import KINDS, Limited, Nodes, Plan, Shapes, Shares, Slurm, Windows
+from batfill_site.slurm.hosts import expand
+from batfill_site.slurm.records import (
+    CPUS,
+    GPUS,
+    KINDS,
+    MEMORY,
+    NODES,
+    Limited,
+    Nodes,
+    Plan,
+    Shapes,
+    Shares,
+    Slurm,
+    Windows,
+)
 from batfill_site.slurm.site import NEW_RULES, Association, Floats, Ints, Limits, Node, Records, Site, SlurmJobs
 
 NO_LIMIT = 2**62
 NO_LIMIT_IF_0 = ("partition_job_depth", "sched_max_job_start", "bf_max_job_test", "bf_max_job_start")
 LONGEST = 4096  # characters of a constraint
+LATER_FREES = (20, 2)  # from this version on, B4.1 looks for nodes that come free
+SHAPE = ("cpus", "task", "memory", "memory_per_cpu", "gpus", "gpu_type", "exclusive")
+TRES = {"cpu": CPUS, "node": NODES, "mem": MEMORY, "gres/gpu": GPUS}
 SLOT_KEYS = 2**21  # of all slots together
 ROOM = 64  # intervals of a plan, at first
 TOO_LONG = "their limit is longer than their partition, QOS or association allows (MaxTime, MaxWall)"
@@ -79,11 +97,13 @@ class Asked:
             each.name: sorted(site.place[name] for name in each.nodes if name in on_leaf) for each in site.partitions
         }
         self.featured = cache(partial(featured, site))
+        self.named = cache(lambda text: {site.place.get(name, -1) for name in (expand(text) if text else ())})
 
-    def nodes(self, partition: str, constraint: str) -> list[int]:
-        """The nodes of a partition that have the features; none if there is no such partition."""
-        having = self.featured(constraint)
-        return [i for i in self.partitions.get(partition, ()) if i in having]
+    def nodes(self, partition: str, constraint: str, required: str, excluded: str) -> list[int]:
+        """The nodes of a partition that have the features and are not excluded; none if one that is required is not."""
+        having = self.featured(constraint) - self.named(excluded)
+        nodes = [i for i in self.partitions.get(partition, ()) if i in having]
+        return nodes if self.named(required) <= {*nodes} else []
 
 
 def featured(site: Site, constraint: str) -> set[int]:
@@ -108,19 +128,76 @@ def featured(site: Site, constraint: str) -> set[int]:
 
 
 def memory_of(jobs: SlurmJobs) -> Ints:
-    """The memory of each job on each of its nodes, in MB."""
+    """The memory that each job takes on each of its nodes at least, in MB."""
     return np.where(jobs.memory_per_node_mb > 0, jobs.memory_per_node_mb, jobs.memory_per_cpu_mb * jobs.cpus_per_node)
+
+
+def requested(jobs: SlurmJobs) -> Ints:
+    """What each job requests of each kind that is limited (Q3), (n_jobs, KINDS)."""
+    memory = np.where(
+        jobs.memory_per_cpu_mb > 0, jobs.memory_per_cpu_mb * jobs.cpus, jobs.memory_per_node_mb * jobs.min_nodes
+    )
+    gpus = jobs.gpus_per_node * jobs.min_nodes
+    return np.stack([np.ones(len(jobs), np.int64), jobs.cpus, jobs.min_nodes, memory, gpus], axis=1)
+
+
+def partitions_of(site: Site, jobs: SlurmJobs) -> list[list[str]]:
+    """The partitions of each job, of those that the site has; the first one named if it has none."""
+    named = (every.split(",") if every else [one] for every, one in zip(jobs.partitions, jobs.partition, strict=True))
+    return [[name for name in names if name in site.partition_of] or names[:1] for names in named]
+
+
+def records_of(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, Ints]:
+    """A row for each job and each of its partitions (Q2), and the job of each.
+
+    Of these `memory_unsaid` says whether they take all memory of their nodes (P7).
+    """
+    named = partitions_of(site, jobs)
+    of, names = np.repeat(np.arange(len(jobs)), [len(each) for each in named]), tuple(chain.from_iterable(named))
+    usual = {each.name: (each.memory_per_cpu_mb, each.memory_per_node_mb) for each in site.partitions}
+    per_cpu, per_node = np.array([usual.get(name, (0, 0)) for name in names], np.int64).reshape(-1, 2).T
+    each, known = jobs.select(of), (per_cpu > 0) | (per_node > 0)
+    unsaid = each.memory_unsaid & site.settings.memory
+    return replace(
+        each,
+        partition=names,
+        memory_per_cpu_mb=np.where(unsaid & known, per_cpu, each.memory_per_cpu_mb),
+        memory_per_node_mb=np.where(unsaid & known, per_node * (per_cpu == 0), each.memory_per_node_mb),
+        memory_unsaid=unsaid & ~known,
+    ), of
+
+
+class Needs(NamedTuple):
+    """What decides whether a job could start: columns of `records_of`."""
+
+    partition: str
+    constraint: str
+    required: str
+    excluded: str
+    gpu_type: str
+    nodes: int
+    max_nodes: int
+    cpus: int
+    cpus_per_node: int
+    cpus_per_task: int
+    memory_per_cpu_mb: int
+    memory_per_node_mb: int
+    gpus_per_node: int
+    memory_unsaid: bool
 
 
 def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
     """The jobs that can start if the site is empty, and a sentence for each reason why others are left out."""
     jobs = replace(jobs, gpu_type=tuple("" if kind in site.mixed else kind for kind in jobs.gpu_type))
-    numbers = (jobs.nodes, jobs.cpus_per_node, memory_of(jobs), jobs.gpus_per_node)
-    needs = zip(jobs.partition, jobs.constraint, *(each.tolist() for each in numbers), jobs.gpu_type, strict=True)
-    too_long = jobs.limit_s > longest_s(site, jobs, *share_arrays(site, jobs)[1:])
-    lacks, rows = cache(partial(lacking, site, Asked(site))), defaultdict[str, list[int]](list)
-    for row, (each, long) in enumerate(zip(needs, too_long.tolist(), strict=True)):
-        rows[lacks(*each) or TOO_LONG * long].append(row)
+    given, of = records_of(site, jobs)
+    needs = map(Needs, *(np.asarray(getattr(given, name), object) for name in Needs._fields))
+    too_long = given.limit_s > longest_s(site, given, *share_arrays(site, given)[1:])
+    lacks, reasons = cache(partial(lacking, site, Asked(site))), dict[int, str]()
+    for row, each, long in zip(of.tolist(), needs, too_long.tolist(), strict=True):
+        reasons[row] = reasons.get(row, "-") and (lacks(each) or TOO_LONG * long)
+    rows = defaultdict[str, list[int]](list)
+    for row, reason in reasons.items():
+        rows[reason].append(row)
     kept = rows.pop("", [])
     texts = tuple(
         f"{len(those)} job{'s are' if len(those) > 1 else ' is'} left out (the first is {jobs.ids[those[0]]}): {reason}"
@@ -129,46 +206,65 @@ def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
     return (jobs.select(kept) if rows else jobs), texts
 
 
-def lacking(
-    site: Site, asked: Asked, partition: str, constraint: str, nodes: int, cpus: int, memory: int, gpus: int, kind: str
-) -> str:
-    """What a partition lacks for a job, or ""; amounts are on each of its nodes, `kind` is that of its GPUs."""
-    if partition not in site.partition_of:
-        return f"there is no partition {partition}"
-    if nodes > (least(site.partition_of[partition].max_nodes, len(asked.partitions[partition])) or 0):
+def lacking(site: Site, asked: Asked, job: Needs) -> str:
+    """What a partition lacks for a job, or ""."""
+    if job.partition not in site.partition_of:
+        return f"there is no partition {job.partition}"
+    most = least(site.partition_of[job.partition].max_nodes, len(asked.partitions[job.partition]))
+    if job.nodes > most:
         return "they need more nodes than their partition has or allows"
-    left = [site.nodes[i] for i in asked.nodes(partition, constraint)]
+
+    memory_mb = job.memory_per_node_mb or job.memory_per_cpu_mb * job.cpus_per_node
+
+    def counts(node: Node) -> int:
+        per_cpu = job.memory_per_cpu_mb * (site.settings.memory and not job.memory_unsaid)
+        free = min(node.cpus, node.memory_mb // per_cpu) if per_cpu else node.cpus
+        return free // node.threads * node.threads // job.cpus_per_task * job.cpus_per_task
+
+    left = [site.nodes[i] for i in asked.partitions[job.partition]]
     tests: dict[str, Callable[[Node], bool]] = {
-        "features that they name": lambda node: True,
-        "CPUs that they need": lambda node: node.cpus >= cpus,
-        "memory that they need": lambda node: node.memory_mb >= memory,
-        "GPUs that they need": lambda node: gpus == 0 or (node.gpus >= gpus and kind in ("", node.gpu_type)),
+        "features that they name": lambda node: site.place[node.name] in asked.featured(job.constraint),
+        "names that they allow": lambda node: site.place[node.name] not in asked.named(job.excluded),
+        "CPUs that they need": lambda node: node.cpus >= job.cpus_per_node,
+        "memory that they need": lambda node: job.memory_unsaid or node.memory_mb >= memory_mb,
+        "CPUs in whole cores and tasks, with the memory that they need": lambda node: counts(node) >= job.cpus_per_node,
+        "GPUs that they need": lambda node: (
+            not job.gpus_per_node or (node.gpus >= job.gpus_per_node and job.gpu_type in ("", node.gpu_type))
+        ),
     }
     for what, test in tests.items():
         left = [node for node in left if test(node)]
-        if len(left) < nodes:
+        if len(left) < job.nodes:
             return f"too few nodes of their partition have the {what}"
+    if not asked.named(job.required) <= {site.place[node.name] for node in left}:
+        return "a node that they require is not in their partition, or lacks what they need"
+    if sum(sorted(map(counts, left))[-min(most, job.max_nodes or most) :]) < job.cpus:
+        return "the nodes of their partition that they may take have too few CPUs"
     return ""
 
 
 # The arrays of each part.
 
 
-def node_arrays(site: Site, types: Numbers, asks: Iterable[tuple[str, str, int]]) -> Nodes:
-    """The nodes; `types` are those of GPUs, `asks` partition, features and memory of each class of jobs."""
+def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Iterable[str]) -> Nodes:
+    """The nodes; `types` are those of GPUs, `asks` and `required` what `job_arrays` gives."""
     n, asked = len(site.nodes), Asked(site)
     nodes = new_records(n, records.NODE)
     nodes["free"] = nodes["cpus"] = [node.cpus for node in site.nodes]
+    nodes["threads"] = [node.threads for node in site.nodes]
     nodes["first"] = np.cumsum(nodes["cpus"]) - nodes["cpus"]
-    nodes["memory"], nodes["gpus"] = [node.memory_mb for node in site.nodes], [node.gpus for node in site.nodes]
+    memory = [node.memory_mb if site.settings.memory else NO_LIMIT // 2 for node in site.nodes]
+    nodes["memory"] = nodes["whole"] = memory
+    nodes["gpus"] = nodes["all_gpus"] = [node.gpus for node in site.nodes]
     for leaf, members in enumerate(site.switches):
         nodes["group"][[site.place[name] for name in members]] = leaf
     nodes["gpu_type"] = types.all(node.gpu_type for node in site.nodes)
     weights = sorted({node.weight for node in site.nodes})
-    sets = [
+    sets: list[list[Iterable[int]]] = [
         [[i for i in asked.nodes(*given) if site.nodes[i].memory_mb >= memory] for *given, memory in asks],
+        [asked.named(text) - {-1} for text in required],
         [asked.partitions[each.name] for each in site.partitions],
-        [[i for i, node in enumerate(site.nodes) if node.weight <= weight] for weight in weights],
+        [[i for i, node in enumerate(site.nodes) if node.weight == weight] for weight in weights],
     ]
     places = np.zeros(67, np.uint8)
     places[[pow(2, i, 67) for i in range(64)]] = range(64)
@@ -237,38 +333,74 @@ def reset_dates(site: Site, jobs: SlurmJobs) -> Floats:
 
 
 def limit_arrays(
-    site: Site, jobs: SlurmJobs, shares: Shares, association: Ints, rows: list[Association]
-) -> tuple[Limited, Ints]:
-    """The limits, and each job's class of them; the last three are what `share_arrays` gives."""
-    counters, most, of_class, parent = Numbers(), dict[Any, Limits](), list[list[int]](), shares.tree["parent"].tolist()
+    site: Site,
+    jobs: SlurmJobs,
+    table: Records,
+    billed: Iterable[Any],
+    shares: Shares,
+    association: Ints,
+    rows: list[Association],
+) -> Limited:
+    """The limits, of which `table` receives each job's class; the last three are what `share_arrays` gives.
+
+    `billed` are the classes of what is billed, which `job_arrays` gives.
+    """
+    counters, classes, parent, on_nodes = Numbers(), Numbers(), shares.tree["parent"].tolist(), Numbers()
     of_partition = (site.partition_of[name].qos for name in jobs.partition)
-    keys = list(zip(association.tolist(), jobs.user, jobs.account, jobs.qos, of_partition, strict=True))
-    classes = Numbers()
-    of_jobs = classes.all(keys)
-    for leaf, user, account, *of_qos in classes:
-        held: dict[Any, Limits] = {leaf: Limits(*map(least, rows[leaf].group, rows[leaf].each))}
-        above = parent[leaf]
-        while above > 0:
-            held[above], above = rows[above].group, parent[above]
-        for qos in (site.qos_of[name] for name in of_qos if name in site.qos_of):
-            held |= {("qos", qos.name): qos.group, ("user", qos.name, user): qos.per_user}
-            held["account", qos.name, account] = qos.per_account
-        of_class.append([counters[what] for what, limits in held.items() if least(*limits) is not None])
-        for what, limits in held.items():
-            most.setdefault(what, limits)
-    bounds = [[NO_LIMIT if each is None else each for each in most[what]] for what in counters]
-    highest = np.array(bounds, np.int64).reshape(-1, KINDS)
-    amounts = [np.ones(len(jobs), np.int64), jobs.cpus, jobs.nodes, memory_of(jobs) * jobs.nodes]
-    amounts.append(jobs.gpus_per_node * jobs.nodes)
-    return Limited(*side_by_side(of_class), highest, np.zeros_like(highest), np.stack(amounts, axis=1)), of_jobs
+    keys = list(zip(association.tolist(), jobs.user, jobs.account, of_partition, jobs.qos, strict=True))
+    table["limits"] = of_jobs = classes.all(keys)
+    held = [limits_of(site, rows, parent, *each) for each in classes]
+    limited = {what: limits for each in held for what, limits in each.items() if least(*limits) is not None}
+    of_nodes = {what for each in held for what, limits in each.items() if limits.nodes is not None}
+    of_class = [[counters[what] for what in each if what in limited] for each in held]
+    bounds = [limits for each in held for what, limits in each.items() if what in limited]
+    most = np.array([[NO_LIMIT if each is None else each for each in limits] for limits in bounds], np.int64)
+    amounts, rows_of = requested(jobs), [on_nodes[what] if what in of_nodes else -1 for what in counters]
+    amounts[:, NODES] = 0  # they count where nodes were found
+    # A job that holds what it requests needs no second look, but at nodes.
+    as_asked = (table["even"] > 0) & (table["exclusive"] == 0) & (jobs.nodes * jobs.cpus_per_node == jobs.cpus)
+    as_asked &= (jobs.nodes == jobs.min_nodes) & (table["memory"] >= 0) & all(node.threads == 1 for node in site.nodes)
+    looks = np.array([(not limited.keys().isdisjoint(each), not of_nodes.isdisjoint(each)) for each in held], bool)
+    table["looked_at"] = np.where(as_asked, *looks.reshape(-1, 2)[of_jobs].T[::-1])
+    bills = [[(kind_of(name, kind), x) for name, x in site.partition_of[of].billing.items()] for of, kind in billed]
+    return Limited(
+        *(*side_by_side(of_class), most.reshape(-1, KINDS), np.zeros((len(counters), KINDS), np.int64), amounts),
+        *(np.zeros(KINDS, np.int64), np.array(rows_of, np.int64), np.zeros((len(on_nodes), len(site.nodes)), np.int64)),
+        *side_by_side([[kind for kind, _ in each] for each in bills]),
+        np.array([weight * (kind >= 0) for each in bills for kind, weight in each], np.float64),
+    )
+
+
+def limits_of(
+    site: Site, rows: list[Association], parent: list[int], leaf: int, user: str, account: str, *of_qos: str
+) -> dict[Any, Limits]:
+    """The limits that count for a class of jobs, by what they are of (Q5), and `of_qos` before others."""
+    found, left = dict[Any, Limits](), dict.fromkeys(("group", "per_user", "per_account"), Limits(*[True] * KINDS))
+
+    def counted(limits: Limits, *scopes: str) -> Limits:
+        several = zip(limits, *(left[scope] for scope in scopes), strict=True)
+        return Limits(*(None if None in each else each[0] for each in several))
+
+    for qos in (site.qos_of[name] for name in dict.fromkeys(of_qos) if name in site.qos_of):
+        for scope, who in (("group", ""), ("per_user", user), ("per_account", account)):
+            limits = getattr(qos, scope)
+            found[scope, qos.name, who] = counted(limits, scope)
+            left[scope] = Limits(*(b if a is None else None for a, b in zip(limits, left[scope], strict=True)))
+    each, above = counted(rows[leaf].each, "per_user", "per_account"), leaf
+    while above > 0:
+        found[above], above = counted(rows[above].group, "group"), parent[above]
+    found[leaf] = Limits(*map(least, found.get(leaf, Limits()), each))
+    return found
 
 
 def longest_s(site: Site, jobs: SlurmJobs, association: Ints, rows: list[Association]) -> Floats:
-    """The longest limit that each job's partition, QOS and association allow; the last two are of `share_arrays`."""
-    of_qos = {each.name: each.max_wall_s for each in site.qos}
-    of_partition = {each.name: least(each.max_time_s, of_qos.get(each.qos)) for each in site.partitions}
-    given = zip(association.tolist(), jobs.qos, jobs.partition, strict=True)
-    longest = [least(np.inf, rows[i].max_wall_s, of_qos.get(qos), of_partition.get(name)) for i, qos, name in given]
+    """The longest limit that is allowed each job (Q6); the last two are of `share_arrays`."""
+    walls = {each.name: each.max_wall_s for each in site.qos}
+    of = {each.name: (each.max_time_s, walls.get(each.qos)) for each in site.partitions}
+    longest = []
+    for i, qos, name in zip(association.tolist(), jobs.qos, jobs.partition, strict=True):
+        time_s, *given_s = *of.get(name, (None, None)), walls.get(qos), rows[i].max_wall_s
+        longest.append(least(np.inf, time_s, next((each for each in given_s if each is not None), None)))
     return np.array(longest, np.float64)
 
 
@@ -286,30 +418,31 @@ def window_arrays(site: Site) -> Windows:
 # Jobs and options.
 
 
-def amounts_of(name: str, site: Site, jobs: SlurmJobs) -> tuple[Floats, Callable[[Node], float]]:
-    """How much of a trackable resource each job takes, and how much a node has."""
-    if name == "cpu":
-        return jobs.cpus.astype(float), lambda node: node.cpus
-    if name == "mem":
-        return (memory_of(jobs) * jobs.nodes).astype(float), lambda node: node.memory_mb
-    if name == "node":
-        return jobs.nodes.astype(float), lambda node: 1
-    kind, _, gpu_type = name.partition(":")
-    if kind != "gres/gpu":
-        return np.zeros(len(jobs)), lambda node: 0
-    fits = np.array([gpu_type in ("", each) for each in jobs.gpu_type], bool)
-    gpus = (jobs.gpus_per_node * jobs.nodes * fits).astype(float)
-    return gpus, lambda node: node.gpus if gpu_type in ("", node.gpu_type) else 0
+def kind_of(name: str, gpu_type: str) -> int:
+    """Which kind of what is limited a trackable resource is of a job with GPUs of a type; -1 for none."""
+    return GPUS if name == f"gres/gpu:{gpu_type}" else TRES.get(name, -1)
 
 
-def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association]) -> Floats:
-    """The part of each job's priority that does not change; `rows` are the jobs' associations."""
+def amounts_of(name: str, jobs: SlurmJobs) -> tuple[Floats, Callable[[Node], float]]:
+    """How much of a trackable resource each job requests, and how much a node has."""
+    kinds = np.array([kind_of(name, each) for each in jobs.gpu_type], np.int64)
+    amounts = np.where(kinds < 0, 0, requested(jobs)[np.arange(len(jobs)), kinds]).astype(float)
+
+    def of_node(node: Node) -> float:
+        has = (1, node.cpus, 1, node.memory_mb, node.gpus)
+        return 0 if (kind := kind_of(name, node.gpu_type)) < 0 else has[kind]
+
+    return amounts, of_node
+
+
+def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association], cpus: Ints) -> Floats:
+    """Each job's priority without age and usage; `rows` are the jobs' associations, `cpus` those of its size."""
     s, tres = site.settings, np.zeros(len(jobs))
     if s.small_relative_to_time:
-        size: Any = jobs.cpus / (jobs.limit_s / 60) / site.cpus
+        size: Any = np.maximum(cpus, jobs.min_nodes * site.cpus / len(site.nodes)) / (jobs.limit_s / 60) / site.cpus
         size = 1 - size if s.favor_small else size
     else:
-        parts = jobs.min_nodes / len(site.nodes), jobs.cpus / site.cpus
+        parts = jobs.min_nodes / len(site.nodes), cpus / site.cpus
         size = sum(1 - each if s.favor_small else each for each in parts) / 2
 
     def share(values: Iterable[int], of: Iterable[int]) -> Any:
@@ -324,28 +457,53 @@ def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association]) -> 
     priorities = (each.priority for each in site.associations)
     total = total + s.weight_assoc * share([each.priority for each in rows], priorities)
     for name, weight in s.weight_tres.items():
-        amount, of_node = amounts_of(name, site, jobs)
+        amount, of_node = amounts_of(name, jobs)
         has = {each.name: sum(of_node(site.nodes[site.place[node]]) for node in each.nodes) for each in site.partitions}
         largest = np.array([has[partition] for partition in jobs.partition], float)
         tres = tres + weight * np.divide(amount, largest, out=np.zeros(len(jobs)), where=largest > 0)
     return total + tres - jobs.nice
 
 
+def held_cpus(site: Site, jobs: SlurmJobs) -> Ints:
+    """The CPUs that each job held where the log says that it ran, but for whole cores."""
+    cpus = np.where(jobs.max_nodes == jobs.nodes, np.maximum(jobs.cpus, jobs.nodes * jobs.cpus_per_node), jobs.cpus)
+    alone = np.isin(jobs.partition, [each.name for each in site.partitions if each.exclusive])
+    for row in np.flatnonzero(jobs.exclusive | alone | site.settings.whole_nodes).tolist():
+        names = expand(jobs.ran_on[row]) if jobs.ran_on[row] else ()
+        cpus[row] = sum(site.nodes[site.place[name]].cpus for name in names if name in site.place) or cpus[row]
+    return cpus
+
+
 def billing_of(site: Site, jobs: SlurmJobs) -> Floats:
-    """What a second of each job adds to usage."""
-    of, billing = np.array(jobs.partition, dtype=object), jobs.cpus.astype(float)
+    """What a second of each job added to usage where the log says that it ran."""
+    of, jobs = np.array(jobs.partition, dtype=object), replace(jobs, cpus=held_cpus(site, jobs))
+    billing = jobs.cpus.astype(float)
     for each in site.partitions:
         if each.billing:
-            parts = [weight * amounts_of(name, site, jobs)[0] for name, weight in each.billing.items()]
+            parts = [weight * amounts_of(name, jobs)[0] for name, weight in each.billing.items()]
             whole = np.max(parts, axis=0) if site.settings.max_tres else sum(parts)
             billing = np.where(of == each.name, whole, billing)
+    return billing * usage_factors(site, jobs)
+
+
+def usage_factors(site: Site, jobs: SlurmJobs) -> Floats:
+    """By how much the QOS of each job multiplies its usage."""
     factors = {each.name: each.usage_factor for each in site.qos}
-    return billing * np.array([factors.get(name, 1.0) for name in jobs.qos], np.float64)
+    return np.array([factors.get(name, 1.0) for name in jobs.qos], np.float64)
 
 
-def job_arrays(site: Site, jobs: SlurmJobs, types: Numbers, asks: Numbers, longest_s: Floats) -> Records:
-    """The jobs, and the longest limit that is allowed each; `asks` receives the classes of `node_arrays`."""
-    settings, table, memory = site.settings, new_records(len(jobs), records.JOB), memory_of(jobs)
+class Classes(NamedTuple):
+    """The classes of jobs, each of a column of `records.JOB`; `job_arrays` finds them."""
+
+    gpu_type: Numbers
+    asks: Numbers
+    required: Numbers
+    bills: Numbers
+
+
+def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_s: Floats) -> Records:
+    """The jobs, which are the records of `of`, and the longest limit that is allowed each; fills in the classes."""
+    settings, table = site.settings, new_records(len(jobs), records.JOB)
     given, place = site.partitions, {each.name: i for i, each in enumerate(site.partitions)}
     if unknown := set(jobs.partition) - set(place):
         raise WorkloadError(f"there is no partition {min(unknown)!r}; leave such jobs out, see arrays.possible")
@@ -353,20 +511,27 @@ def job_arrays(site: Site, jobs: SlurmJobs, types: Numbers, asks: Numbers, longe
     table["run_s"], table["limit"], table["nodes"] = jobs.run_s, jobs.limit_s, jobs.nodes
     table["submit"], table["eligible"] = np.floor(jobs.submit_s), np.floor(jobs.eligible_s)
     table["aged_from"] = table["submit"] if settings.accrue_always else table["eligible"]
-    table["cpus"], table["gpus"] = jobs.cpus_per_node, jobs.gpus_per_node
-    if settings.memory:
-        table["memory"] = memory
-        table["memory_per_cpu"] = np.where(jobs.memory_per_node_mb > 0, 0, jobs.memory_per_cpu_mb)
-    table["gpu_type"] = [types[name] if name else -1 for name in jobs.gpu_type]
+    table["partition"] = in_ = np.array([place[name] for name in jobs.partition], np.int64)
+    most = np.array([NO_LIMIT if each.max_nodes is None else each.max_nodes for each in given], np.int64)[in_]
+    table["barred"] = (jobs.nodes > most) | (jobs.limit_s > longest_s)
+    table["most"] = np.minimum(most, np.where(jobs.max_nodes > 0, jobs.max_nodes, NO_LIMIT))
+    table["needs"] = np.maximum(jobs.cpus, jobs.nodes)
+    table["cpus"], table["task"] = jobs.cpus_per_node, jobs.cpus_per_task
+    table["even"] = (jobs.max_nodes == jobs.nodes) & (jobs.nodes * jobs.cpus_per_node >= jobs.cpus)
+    whole, memory = jobs.memory_unsaid, memory_of(jobs)
+    table["memory"], table["gpus"] = np.where(whole, -1, memory), jobs.gpus_per_node
+    table["memory_per_cpu"] = np.where(whole | (jobs.memory_per_node_mb > 0), 0, jobs.memory_per_cpu_mb)
+    table["gpu_type"] = [classes.gpu_type[name] if name else -1 for name in jobs.gpu_type]
     table["features"] = [name != "" for name in jobs.constraint]
-    table["partition"] = of = np.array([place[name] for name in jobs.partition], np.int64)
-    table["exclusive"] = jobs.exclusive | settings.whole_nodes | np.array([each.exclusive for each in given], bool)[of]
-    table["tier"] = np.array([each.tier for each in given], np.int64)[of]
-    most_nodes = np.array([np.inf if each.max_nodes is None else each.max_nodes for each in given])[of]
-    table["barred"] = (jobs.nodes > most_nodes) | (jobs.limit_s > longest_s)
-    table["asks"] = asks.all(zip(jobs.partition, jobs.constraint, memory.tolist(), strict=True))
-    table["first"] = np.cumsum(jobs.nodes) - jobs.nodes
-    table["billing"], table["start_s"] = billing_of(site, jobs), np.nan
+    table["exclusive"] = jobs.exclusive | settings.whole_nodes | np.array([each.exclusive for each in given], bool)[in_]
+    table["tier"] = np.array([each.tier for each in given], np.int64)[in_]
+    least_mb = np.where(whole, 0, memory).tolist()
+    asks = zip(jobs.partition, jobs.constraint, jobs.required, jobs.excluded, least_mb, strict=True)
+    table["asks"] = classes.asks.all(asks)
+    table["required"] = [classes.required[names] if names else -1 for names in jobs.required]
+    table["bills"] = classes.bills.all(zip(jobs.partition, jobs.gpu_type, strict=True))
+    table["usage_factor"], table["start_s"] = usage_factors(site, jobs), np.nan
+    table["mate"] = np.where(np.append(of[1:] == of[:-1], False), np.arange(1, len(of) + 1), np.searchsorted(of, of))
     return table
 
 
@@ -379,7 +544,9 @@ def option_record(site: Site) -> Records:
         "window": int(s.bf_window_s),
         "decay": 1 - 0.693 / s.half_life_s if s.half_life_s else 1.0,
         "new_rules": s.version >= NEW_RULES,
+        "later_frees": s.version >= LATER_FREES,
         "leaves": len(site.switches),
+        "cpus": site.cpus,
         "last_edge": max((max(each.begin_s, each.end_s) for each in site.windows), default=-np.inf),
         "two": 2.0,
     }
@@ -403,14 +570,12 @@ def counted_of(site: Site, jobs: SlurmJobs, association: Ints) -> tuple[Ints, In
 def shape_arrays(table: Records, nodes: Nodes) -> Shapes:
     """The shapes of jobs, which `table` receives, and slots for some of them."""
     shapes, n = Numbers(), len(nodes.nodes)
-    columns = (table[name].tolist() for name in ("cpus", "memory", "gpus", "gpu_type", "exclusive"))
-    table["form"] = shapes.all(zip(*columns, strict=True))
+    table["form"] = shapes.all(zip(*(table[name].tolist() for name in SHAPE), strict=True))
     slots = min(len(shapes), SLOT_KEYS // n + 1)
-    return Shapes(
-        *(np.zeros(int(nodes.nodes["cpus"].sum()), np.int64), np.full(len(shapes), -1), np.full(slots, -1)),
-        *(np.zeros(slots, np.int64), np.zeros((slots, n), np.int64), np.zeros((slots, n), np.int64)),
-        np.zeros(2 * int(table["nodes"].sum()), np.int64),
-    )
+    on_nodes = [np.zeros(int(nodes.nodes["cpus"].sum()), np.int64) for _ in range(3)]
+    of_slots = [np.full(len(shapes), -1), np.full(slots, -1), np.zeros(slots, np.int64)]
+    keys = [np.zeros((slots, n), np.int64), np.zeros((slots, n), np.int64), np.zeros(n, np.int64)]
+    return Shapes._make([*on_nodes, *of_slots, *keys])
 
 
 def new_plan(room: int, words: int) -> Plan:
@@ -418,25 +583,28 @@ def new_plan(room: int, words: int) -> Plan:
     return Plan(np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros((room, words), np.uint64))
 
 
-def slurm_arrays(site: Site, jobs: SlurmJobs) -> Slurm:
-    """All arrays, as they are before a run.
+def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
+    """All arrays, as they are before a run, of the records of jobs and the job of each (`records_of`).
 
     Raises:
         WorkloadError: a partition, a constraint or an association makes no sense.
     """
-    n, types, asks = len(jobs), Numbers(), Numbers()
+    n, classes = len(jobs), Classes(*(Numbers() for _ in Classes._fields))
     shares, association, given = share_arrays(site, jobs)
-    table = job_arrays(site, jobs, types, asks, longest_s(site, jobs, association, given))
+    table = job_arrays(site, jobs, of, classes, longest_s(site, jobs, association, given))
     table["association"] = association
-    table["fixed"] = fixed_priority(site, jobs, [given[i] for i in association])
-    limited, table["limits"] = limit_arrays(site, jobs, shares, association, given)
+    taken = np.where(table["even"] > 0, jobs.nodes * jobs.cpus_per_node, jobs.cpus)
+    for name, cpus in (("fixed", jobs.cpus), ("fixed_later", taken)):
+        table[name] = fixed_priority(site, jobs, [given[i] for i in association], cpus)
+    limited = limit_arrays(site, jobs, table, classes.bills, shares, association, given)
     counts_of, most, places = counted_of(site, jobs, association)
-    nodes = node_arrays(site, types, asks)
+    nodes = node_arrays(site, classes.gpu_type, classes.asks, classes.required)
     shapes = shape_arrays(table, nodes)
     rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(4)), np.zeros(n)]
-    places_of = [np.zeros(int(jobs.nodes.sum()), np.int64), new_ends(min(n, site.cpus) + 1)]
+    places_of = [np.zeros(int(jobs.nodes.sum()) + site.cpus, np.int64), new_ends(min(n, site.cpus) + 1)]
     plan = [new_plan(ROOM, nodes.mask.size), window_arrays(site), counts_of, np.zeros(places, np.int64), most]
-    dates = [np.zeros(len(site.partitions), np.int64), np.full(8, np.inf), np.empty(0), np.empty(0), np.empty(0)]
+    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(8, np.inf), np.empty(0)]
+    dates += [np.empty(0, np.uint8), np.empty(0), np.empty(0)]
     last = [option_record(site), new_records(1, records.STATE)]
     return Slurm._make([table, *rows, *places_of, nodes, shapes, limited, shares, *plan, *dates, *last])
 

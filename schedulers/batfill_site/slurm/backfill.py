@@ -9,9 +9,22 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import kernel, outlined
-from batfill_site.slurm.placement import NEVER, NOW, ONE, ROW_BITS, ZERO, choose, end_of, has, put, row_of, slot_of
+from batfill_site.slurm.placement import (
+    NEVER,
+    NOW,
+    ONE,
+    ROW_BITS,
+    ZERO,
+    choose,
+    end_of,
+    has,
+    has_many,
+    put,
+    row_of,
+    slot_of,
+)
 from batfill_site.slurm.records import COUNTED, TRIED
-from batfill_site.slurm.running import keep_startable, passed_over, start
+from batfill_site.slurm.running import keep_startable, passed_over, start, would_exceed
 from batfill_site.slurm.site import BACKFILL
 
 FIRST_GROUP_S, OVERDUE_S = 30, 30
@@ -26,9 +39,13 @@ def same_until(slurm, date):
 @kernel
 def meets(slurm, date):
     """A date is compared with the begin and the end of the plan."""
-    now, window = slurm.state[0].now, slurm.options[0].window
-    if date > now:
-        same_until(slurm, date if date < now + window else min(date, date - window + 1))
+    state, options = slurm.state[0], slurm.options[0]
+    begin, window = cut(options, state.now), options.window
+    if date > begin:
+        same_until(slurm, date)
+    if date >= begin + window:
+        step = options.bf_resolution_s
+        same_until(slurm, max(begin + step, cut(options, date - window + step - 1)))
 
 
 @kernel
@@ -93,7 +110,8 @@ def split(plan, state, date):
 def begin_plan(slurm):
     """The plan with the windows that are known (B2)."""
     plan, state = slurm.plan, slurm.state[0]
-    plan.begin[0], plan.end[0] = state.now, state.now + slurm.options[0].window
+    plan.begin[0] = cut(slurm.options[0], state.now)
+    plan.end[0] = plan.begin[0] + slurm.options[0].window
     for x in range(plan.free.shape[1]):
         plan.free[0, x] = ~ZERO
     state.intervals = 1
@@ -105,7 +123,7 @@ def begin_plan(slurm):
 @kernel
 def on_any(slurm, row, asked):
     """Whether a job runs on one of the nodes asked."""
-    for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].nodes):
+    for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].placed):
         if has(asked, slurm.at[place]):
             return True
     return False
@@ -157,6 +175,27 @@ def group_of(slurm, asked, key):
             date = end_of(running[next_on(slurm, asked, after)])
 
 
+@outlined
+def first_fit(slurm, job, slot, asked):
+    """The key of the end after which the job fits on nodes asked, of which enough count at some date (B5).
+
+    NOW if it fits now, NEVER if it does not fit after any group.
+    """
+    state, key, sure = slurm.state[0], key_when(slurm, job, slot, asked), job.even != 0 and job.required < 0
+    if key == NOW and (sure or choose(slurm, job, slot, asked, NOW, False)):
+        return NOW
+    if sure:
+        return group_of(slurm, asked, key)
+    while True:
+        place = next_on(slurm, asked, np.searchsorted(slurm.running[: state.running], key))
+        if place == state.running:
+            return NEVER
+        last = group_of(slurm, asked, slurm.running[place])
+        if choose(slurm, job, slot, asked, last, False):
+            return last
+        key = last + 1
+
+
 @kernel
 def next_on(slurm, asked, place):
     """The first place from this one on of a running job on one of the nodes asked; the number of them if none is."""
@@ -189,10 +228,36 @@ def enough(slurm, job, k, at):
             if word == ZERO:
                 break
             word &= plan.free[i, x]
+        if job.required >= 0 and nodes.required[job.required, x] & ~word != ZERO:
+            return False
         while word != ZERO:
             word &= word - ONE
             n += 1
     return n >= job.nodes
+
+
+@kernel
+def testable(slurm, job):
+    """Whether `nodes.mask` has as many nodes as the job takes at least, and those that it requires (B4, 2)."""
+    nodes = slurm.nodes
+    for x in range(len(nodes.mask)):
+        if job.required >= 0 and nodes.required[job.required, x] & ~nodes.mask[x] != ZERO:
+            return False
+    return has_many(nodes.mask, job.nodes)
+
+
+@kernel
+def later_than(slurm, k):
+    """The date at which to look again at a job that finds no place at interval number k (B4, 1); NEVER if none is."""
+    plan, state = slurm.plan, slurm.state[0]
+    while k < state.intervals - 1:
+        if not slurm.options[0].later_frees:
+            return plan.end[k]
+        for x in range(plan.free.shape[1]):
+            if plan.free[k + 1, x] & ~plan.free[k, x] != ZERO:
+                return plan.end[k]
+        k += 1
+    return NEVER
 
 
 @kernel
@@ -215,58 +280,69 @@ def ask(slurm, job, k, at):
 
 @outlined
 def try_job(slurm, place, may_reserve):
-    """Try the job at a place of the queue (B4); returns whether it starts."""
+    """Try the job at a place of the queue (B4); returns whether it was tested, and if it starts, to which place to go.
+
+    This is one more than the number of records that are left before it, 0 if it does not start.
+    """
     nodes, state, options, plan = slurm.nodes, slurm.state[0], slurm.options[0], slurm.plan
-    job, mask, now = slurm.jobs[slurm.queue[place]], nodes.mask, state.now
+    row = slurm.queue[place]
+    job, mask, now = slurm.jobs[row], nodes.mask, state.now
     words, slot, at, k = len(mask), slot_of(slurm, job), now, 0
-    keys, order, seen = slurm.shapes.keys[slot], slurm.shapes.order[slot], 0
+    keys, order, seen, tested = slurm.shapes.keys[slot], slurm.shapes.order[slot], 0, False
+    old_even = job.even != 0 and not options.new_rules
     for x in range(words):
         nodes.reached[x] = ZERO
     while True:
         while k < state.intervals and plan.end[k] <= at:
             k += 1
-        later = plan.end[k] if k < state.intervals - 1 else NEVER
-        bound = NEVER if later == NEVER else (later + 1) << ROW_BITS
+        later = later_than(slurm, k)
+        bound = NEVER if later == NEVER or job.looked_at else (later + 1) << ROW_BITS
         while seen < len(order) and keys[order[seen]] < bound:
             put(nodes.reached, order[seen])
             seen += 1
-        if not (seen >= job.nodes and enough(slurm, job, k, at)):
+        reached = seen >= job.nodes and enough(slurm, job, k, at)
+        if reached or not tested:
+            ask(slurm, job, k, at)
+            tested = reached or testable(slurm, job)
+        last = first_fit(slurm, job, slot, mask) if reached else NEVER
+        if last == NEVER:
             # No date up to `later` is found, and it does not matter which one is.
             if later == NEVER or not may_reserve:
-                return False
+                return tested, 0
             at = later
             continue
-        ask(slurm, job, k, at)
-        key = key_when(slurm, job, slot, mask)
-        last = group_of(slurm, mask, key) if key != NOW else NOW
+        capped = old_even and (last != NOW or job.features != 0)
+        if job.looked_at and choose(slurm, job, slot, mask, last, capped) and would_exceed(slurm, row):
+            return tested, 0
         begin = max(date_of(slurm, last), at)
         same_until(slurm, end_of(last) if last != NOW and end_of(last) > now else begin)
         if begin > now:
             if not may_reserve:
-                return False
+                return tested, 0
             if later != NEVER and later < begin:
                 at = later
                 continue
             if begin > now + options.window:
                 same_until(slurm, begin - options.window)
-                return False
-        choose(slurm, job, slot, mask, last, last != NOW or job.features != 0)
+                return tested, 0
+        choose(slurm, job, slot, mask, last, capped)
         for x in range(words):
             nodes.found[x] = nodes.picked[x]
         if begin <= now:
             later, cleaning = NEVER, ZERO
             for x in range(words):
                 cleaning |= nodes.found[x] & nodes.cleaned[x]
-                nodes.open[x] = mask[x]
+                nodes.open[x] = mask[x] & ~nodes.cleaned[x]
             if cleaning != ZERO:
                 begin = now + 1
             else:
                 keep_startable(slurm, slurm.queue[place], nodes.open)
-                if choose(slurm, job, slot, nodes.open, NOW, True):
-                    start(slurm, place, BACKFILL)
-                    return True
+                if choose(slurm, job, slot, nodes.open, NOW, old_even):
+                    if would_exceed(slurm, row):
+                        return tested, 0
+                    return tested, place + 1 - start(slurm, place, BACKFILL)
         if begin > now and not may_reserve:
-            return False
+            return tested, 0
         b, e = cut(options, begin), cut(options, begin + job.limit)
         meets(slurm, b)
         meets(slurm, e)
@@ -277,9 +353,9 @@ def try_job(slurm, place, may_reserve):
         if not clash:
             reserve(slurm, b, e, nodes.found)
             for kind in range(TRIED, COUNTED):
-                if slurm.counts_of[slurm.queue[place], kind] >= 0:
-                    slurm.counts[slurm.counts_of[slurm.queue[place], kind]] += 1
-        return False
+                if slurm.counts_of[row, kind] >= 0:
+                    slurm.counts[slurm.counts_of[row, kind]] += 1
+        return tested, 0
 
 
 @kernel
@@ -292,9 +368,19 @@ def counted(slurm, row, first, last):
     return False
 
 
+@kernel
+def may_wait(slurm, job):
+    """Whether a job is old and important enough to reserve (B6), and to close its partition (M1)."""
+    now, options = slurm.state[0].now, slurm.options[0]
+    old = now - job.eligible >= options.bf_min_age_reserve_s
+    if not old:
+        same_until(slurm, now)
+    return old and job.priority >= options.bf_min_prio_reserve
+
+
 @outlined
 def cycle(slurm):
-    """A backfill cycle (B3); returns the number of jobs tried."""
+    """A backfill cycle (B3); returns the number of jobs tested."""
     state, options = slurm.state[0], slurm.options[0]
     state.until = state.windows_until
     begin_plan(slurm)
@@ -302,23 +388,18 @@ def cycle(slurm):
         for kind in range(COUNTED):
             if slurm.counts_of[slurm.queue[i], kind] >= 0:
                 slurm.counts[slurm.counts_of[slurm.queue[i], kind]] = 0
-    tried = started = place = 0
-    while place < state.waiting and tried < options.bf_max_job_test and started < options.bf_max_job_start:
+    tested = started = place = 0
+    while place < state.waiting and tested < options.bf_max_job_test and started < options.bf_max_job_start:
         row = slurm.queue[place]
         if counted(slurm, row, 0, TRIED) or passed_over(slurm, row):
             place += 1
             continue
-        tried += 1
         for kind in range(TRIED):
             slurm.counts[slurm.counts_of[row, kind]] += 1
         job = slurm.jobs[row]
-        old_enough = state.now - job.eligible >= options.bf_min_age_reserve_s
-        if not old_enough:
-            same_until(slurm, state.now)
-        may_reserve = old_enough and job.priority >= options.bf_min_prio_reserve
-        may_reserve = may_reserve and not counted(slurm, row, TRIED, COUNTED)
-        if try_job(slurm, place, may_reserve):
-            started += 1
-        else:
-            place += 1
-    return tried
+        may_reserve = may_wait(slurm, job) and not counted(slurm, row, TRIED, COUNTED)
+        was_tested, after = try_job(slurm, place, may_reserve)
+        tested += was_tested
+        started += after > 0
+        place = after - 1 if after > 0 else place + 1
+    return tested

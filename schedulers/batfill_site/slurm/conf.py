@@ -215,9 +215,11 @@ def read_site(
     groups["ALL"] = list(described)
     types = types_of(path.with_name("gres.conf"), described)
     texts = {name.lower(): text for _, name, text in given}
-    cores = not {"cr_core", "cr_core_memory"}.isdisjoint(words(texts.get("selecttypeparameters", "cr_core_memory")))
+    whole_cores = not {"cr_core", "cr_core_memory"}.isdisjoint(
+        words(texts.get("selecttypeparameters", "cr_core_memory"))
+    )
     names = sorted({*described} - down, key=by_name)
-    nodes = tuple(node_of(name, described[name], types[name], cores=cores) for name in names)
+    nodes = tuple(node_of(name, described[name], types[name], whole_cores=whole_cores) for name in names)
     if sum(node.cpus + node.gpus for node in nodes) > MOST_CPUS:
         raise WorkloadError(f"{path}: its nodes have more than {MOST_CPUS:,} CPUs and GPUs; correct their numbers")
     partitions = []
@@ -232,6 +234,11 @@ def read_site(
     settings, warnings = settings_of(given, version or version_of(latest), str(path))
     switches = switches_of(path.with_name("topology.conf"), texts.get("topologyplugin", "none"), nodes)
     associations, qos = tuple(known.associations.values()), tuple(known.qos.values())
+    usual_mb: dict[str, Any] = {}  # of all partitions that have none
+    for where, name, text in given:
+        if name.lower() in ("defmempercpu", "defmempernode"):
+            usual_mb |= value(PARTITION_ROWS[name.lower()], where, text)
+    partitions = [x if x.memory_per_cpu_mb or x.memory_per_node_mb else x._replace(**usual_mb) for x in partitions]
     enforced = {"limits", "safe", "all"} & {*words(texts.get("accountingstorageenforce", ""))}
     limited = {str(each[0]): None for each in (*associations, *qos) if not enforced and each != unlimited(each)}
     if limited:
@@ -266,8 +273,8 @@ def unlimited(entry: Any) -> Any:
     return entry._replace(**{name: usual[name] for name in LIMITS if name in usual})
 
 
-def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str], *, cores: bool) -> Node:
-    """The node with these fields of its line; `cores`: whether jobs take whole cores."""
+def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str], *, whole_cores: bool) -> Node:
+    """The node with these fields of its line; `whole_cores`: whether jobs take whole cores."""
     get, (gpu_type, *others) = fields.get, types or [""]
     threads = get("threadspercore", 1)
     sockets = get("sockets", get("boards", 1) * get("socketsperboard", 1))
@@ -277,7 +284,7 @@ def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str], *, cores
     cpus -= per_core * max(get("corespeccount", 0), len({cpu // per_core for cpu in get("cpuspeclist", ())}))
     gpus = sum(amount for (what, _), amount in get("gres", {}).items() if what == "gpu")
     known = {key: fields[key] for key in ("features", "weight") if key in fields}
-    known |= {"threads": per_core} if cores else {}
+    known |= {"threads": per_core} if whole_cores else {}
     memory_mb = get("memory_mb", 1) - get("memspeclimit", 0)
     return Node(name, max(cpus, 1), max(memory_mb, 1), gpus, "" if others else gpu_type, **known)
 

@@ -28,7 +28,7 @@ from batfill.replays.found import Found, document
 from batfill.replays.replay import simulate
 from batfill_site.accounting.outages import GRID_S, held, idle_spans
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
-from batfill_site.slurm.arrays import possible, with_usage
+from batfill_site.slurm.arrays import held_cpus, possible, with_usage
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, waits
 from batfill_site.slurm.hosts import expand
@@ -53,7 +53,7 @@ def pool_waits(site: Site, jobs: SlurmJobs) -> Floats:
         submit_s=(jobs.eligible_s - jobs.eligible_s.min())[order],
         runtime_s=jobs.run_s[order],
         walltime_s=np.maximum(np.maximum(jobs.limit_s, jobs.run_s), 1)[order],
-        procs=jobs.cpus[order],
+        procs=held_cpus(site, jobs)[order],
         ids=[f"{row:010}" for row in range(len(jobs))],
     )
     pool = Workload("the pool", table, site.cpus)
@@ -257,20 +257,22 @@ def idle_windows(site: Site, jobs: SlurmJobs) -> tuple[Window, ...]:
     there, first_s = np.isfinite(jobs.started_s), float(jobs.submit_s[0])
     begin_s, end_s = jobs.started_s - first_s, jobs.started_s + jobs.run_s - first_s
     eligible_s, part = jobs.eligible_s - first_s, np.array(jobs.partition, object)
-    columns = (eligible_s[there], begin_s[there], end_s[there], jobs.cpus[there], part[there].astype(str))
+    columns = (eligible_s[there], begin_s[there], end_s[there], held_cpus(site, jobs)[there], part[there].astype(str))
     names, since_s = [node.name for node in site.nodes], end_s[there].min()
     nodes_in = {span: [*names] for span in idle_spans(*columns, site.cpus) if span[0] >= since_s}
     at_s = np.arange(0, end_s[there].max() + GRID_S, GRID_S)
-    alone = there & (jobs.nodes == 1) & ~jobs.held & np.array([not text for text in jobs.constraint])
+    ran_on = [expand(text) if text else [] for text in jobs.ran_on]
+    plain = zip(ran_on, jobs.constraint, jobs.required, jobs.excluded, strict=True)
+    alone = there & ~jobs.held & np.array([len(at) == 1 and not any(texts) for at, *texts in plain])
     waiting = {}
     for each in site.partitions:
         rows = alone & (part == each.name)
         waiting[each.name] = held(at_s, eligible_s[rows], begin_s[rows], np.ones(int(rows.sum()))) > 0
     rows_of = defaultdict(list)
     for row in np.flatnonzero(there).tolist():
-        for name in expand(jobs.ran_on[row]) if jobs.ran_on[row] else ():
+        for name in ran_on[row]:
             rows_of[name].append(row)
-    told = all(jobs.ran_on[row] for row in np.flatnonzero(there))  # where they ran
+    told = all(ran_on[row] for row in np.flatnonzero(there))  # where they ran
     for name in names if told else ():
         its = sorted(rows_of[name], key=begin_s.__getitem__)
         wanted = np.any([waiting[each.name] for each in site.partitions if name in each.nodes] or [at_s < 0], axis=0)

@@ -1,11 +1,11 @@
-"""Reads a site's Slurm jobs from `sacct -P` output: what each asked for, and the layout in which it ran."""
+"""Reads a site's Slurm jobs from `sacct -P` output: what each asked for, and where it ran."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,14 @@ TAKEN = {"requested_s": "limit_s", "procs": "cpus", "queue": "qos", "group": "ac
     name: name for name in ("submit_s", "eligible_s", "start_s", "end_s", "partition", "user")
 }
 YEAR_S = 365 * 86400  # what Slurm's plans assume of a job without a limit
-OPTION = re.compile(
-    r"\s(?:(?:-N\s*|--nodes[= ]\s*)(?P<nodes>[0-9]{1,9})(?!\w)|(?P<nice>--nice)(?:=(?P<by>-?[0-9]{1,9}))?(?=\s|$)"
-    r"|(?P<alone>--exclusive)(?=\s|$)|(?P<per_cpu>--mem-per-cpu)[= ])"
+# Options of sbatch, srun and salloc that take no value as the next word; all others do, unless it follows an = sign.
+FLAGS = re.compile(
+    "-[HhIkKlOQsuVvXZ]+|--(contiguous|exact|exclusive|get-user-env|help|hold|ignore-pbs|immediate|kill-on-bad-exit|label|"
+    "multi-prog|nice|no-kill|no-requeue|no-shell|overcommit|overlap|oversubscribe|parsable|preserve-env|propagate|pty|"
+    "quiet|reboot|requeue|share|spread-job|test-only|unbuffered|usage|use-min-nodes|verbose|version|wait|whole)"
 )
+LONG = {"-N": "--nodes", "-n": "--ntasks", "-c": "--cpus-per-task", "-w": "--nodelist", "-x": "--exclude"}
+LONG |= {"-p": "--partition", "-G": "--gpus"}
 NICE = 100  # of `--nice` without a number
 # Reasons for which jobs wait in Slurm and not in the model; those of EARLY, too, if Eligible does not say until when.
 UNMODELLED = (
@@ -44,7 +48,8 @@ UNMODELLED = (
     "Cleaning|FedJobLock|Prolog|.*(Minutes|RunMin))"
 )
 EARLY = "^(Dependency|BeginTime|JobHeld)"
-HELD = 6  # from here on, what is assumed of a job means that it is held
+TEXTS = ("gpu_type", "constraint", "ran_on", "reason", "partitions", "required", "excluded")
+HELD = 8  # from here on, what is assumed of a job means that it is held
 REASON = "jobs that waited for what is not modelled, such as licences or nodes that were down, by their Reason"
 WAITED = "jobs cancelled before they started, left out: others hardly wait for them, but plans had places for some"
 TRIES = "records of earlier tries of requeued jobs: each try is a job"
@@ -74,16 +79,86 @@ def read_jobs(
     return records.slurm_jobs(files)
 
 
-def line_of(text: str) -> tuple[int, int, bool, bool]:
-    """What a SubmitLine says: the fewest nodes (0 for nothing), nice, and whether exclusive and with memory per CPU."""
-    nodes, nice, alone, per_cpu = 0, 0, False, False
-    for option in OPTION.finditer(text.partition(" --wrap")[0]):
-        if option["nodes"]:
-            nodes = int(option["nodes"])
-        elif option["nice"]:
-            nice = int(option["by"] or NICE)
-        alone, per_cpu = alone or option["alone"] is not None, per_cpu or option["per_cpu"] is not None
-    return nodes, nice, alone, per_cpu
+class Line(NamedTuple):
+    """What a SubmitLine says of what the job asks for; 0 and "" for nothing."""
+
+    nodes: int = 0  # the fewest
+    tasks: int = 0
+    per_node: int = 0  # tasks on each node
+    cpus_per_task: int = 0
+    nice: int = 0
+    alone: int = 0
+    per_cpu: int = 0  # whether its memory is per CPU
+    memory: int = 0  # whether it names memory
+    whole: int = 0  # whether no script can add to it
+    gpus: int = 0
+    gpus_each: int = 0  # whether these are on each node
+    gpu_type: str = ""
+    partitions: str = ""
+    required: str = ""
+    excluded: str = ""
+    odd: int = 0  # its list of nodes is a file, or wrong
+
+
+def options_in(text: str) -> dict[str, str]:
+    """The options of a SubmitLine up to its script or command, by their long names; "" for those without a value."""
+    found, words = dict[str, str](), iter(text.split()[1:])
+    for word in words:
+        if not word.startswith("-"):
+            break
+        name, equals, value = word.partition("=")
+        if not word.startswith("--"):
+            name, value = word[:2], word[2:].removeprefix("=")
+        if name == "--wrap":
+            return found | {name: ""}
+        if FLAGS.fullmatch(name) is None and not (value or equals):
+            value = next(words, "")
+        found[LONG.get(name, name)] = value
+    return found
+
+
+def gpus_in(options: Mapping[str, str], tasks: int) -> tuple[int, int, str]:
+    """The GPUs of these options, whether they are on each node, and their type."""
+    for name, each_node, times in (
+        ("gres", 1, 1),
+        ("gpus-per-node", 1, 1),
+        ("gpus", 0, 1),
+        ("gpus-per-task", 0, tasks),
+    ):
+        for item in filter(None, options.get(f"--{name}", "").split(",")):
+            words = item.split(":") if name == "gres" else ["gpu", *item.split(":")]
+            if words.pop(0) == "gpu":
+                count = int(words.pop()) if words and re.fullmatch("[0-9]{1,6}", words[-1]) else 1
+                return count * times, each_node, words[0] if words else ""
+    return 0, 0, ""
+
+
+def line_of(text: str) -> Line:
+    """What a SubmitLine says."""
+    options = options_in(text)
+    counts = {name: int(value) for name, value in options.items() if re.fullmatch("-?[0-9]{1,9}", value)}
+    fewest = options.get("--nodes", "").partition("-")[0]
+    lists = {name: options.get(name, "") for name in ("--nodelist", "--exclude")}
+    good = {name: value if "/" not in value and nodes_in(value) else "" for name, value in lists.items()}
+    gpus, each_node, kind = gpus_in(options, max(counts.get("--ntasks", 1), 1))
+    return Line(
+        nodes=int(fewest) if re.fullmatch("[0-9]{1,9}", fewest) else 0,
+        tasks=max(counts.get("--ntasks", 0), 0),
+        per_node=max(counts.get("--ntasks-per-node", 0), 0),
+        cpus_per_task=max(counts.get("--cpus-per-task", 0), 0),
+        nice=counts.get("--nice", NICE) if "--nice" in options else 0,
+        alone=int(options.get("--exclusive") == ""),
+        per_cpu=int("--mem-per-cpu" in options),
+        memory=int(any(name.startswith("--mem") and name != "--mem-bind" for name in options)),
+        whole=int("--wrap" in options or re.match(r"(\S*/)?(srun|salloc)\s", text) is not None),
+        gpus=gpus,
+        gpus_each=each_node,
+        gpu_type=kind,
+        partitions=options.get("--partition", "") if "," in options.get("--partition", "") else "",
+        required=good["--nodelist"],
+        excluded=good["--exclude"],
+        odd=int(good != lists),
+    )
 
 
 def nodes_in(text: str) -> int:
@@ -103,30 +178,55 @@ class SlurmRecords(Records):
 
     def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:
         super().__init__(result, None)
-        self.limits, self.names = limits, {name: Names() for name in ("gpu_type", "constraint", "ran_on", "reason")}
+        self.limits, self.names = limits, {name: Names() for name in TEXTS}
 
     def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
         """The columns of `SlurmJobs` that the importer does not have, and what is assumed of each; fills in limits."""
         if missing := [name for name in EXPECTED if name not in table]:
             self.result.note(f"without {', '.join(missing)}: what they say is assumed; give them, too", len(table))
         req, alloc = self._tres(table["ReqTRES"]), self._tres(table["AllocTRES"])
-        line = each(table["SubmitLine"], line_of)
+        line = dict(zip(Line._fields, each(table["SubmitLine"], self._line).T, strict=True))
         asked_cpus = _first(req[:, 0], columns["requested_procs"], columns["procs"])
         ran_on = _first(alloc[:, 2], table.counts("NNodes")[0])
         if not ran_on.all():
             ran_on = _first(ran_on, each(table["NodeList"], nodes_in), req[:, 2])
-        nodes, asked = np.maximum(ran_on, 1), _first(req[:, 2], table.counts("ReqNodes")[0], line[:, 0])
+        nodes, asked = np.maximum(ran_on, 1), _first(req[:, 2], table.counts("ReqNodes")[0], line["nodes"])
         min_nodes = _first(asked, nodes)
+        # Without -N, a job takes what is free; a log whose SubmitLine is only a script's name may show that it did.
+        free = (
+            (line["nodes"] == 0)
+            & (line["per_node"] == 0)
+            & np.where(line["tasks"] > 0, asked <= 1, (asked > 0) & (asked < nodes))
+        )
+        task = np.maximum(line["cpus_per_task"], 1)
+        fixed_on_each = np.where(asked_cpus % nodes == 0, asked_cpus // nodes, task)
+        fixed_on_each = np.where((line["tasks"] > 0) & (nodes > 1), task, fixed_on_each)
+        on_each = np.where(free, task, _first(line["per_node"] * task, fixed_on_each))
+        silent = (
+            ~free
+            & (line["nodes"] == 0)
+            & (line["per_node"] == 0)
+            & (line["whole"] == 0)
+            & (asked_cpus > 1)
+            & ("SubmitLine" in table)
+            & (line["tasks"] == 0)
+        )
         # Memory: ReqMem if it says of what; else the total over what it was requested, or given, for.
         reqmem, per = each(table["ReqMem"], memory_of).T
         total = _first(req[:, 1], np.where(per == 0, reqmem, 0))
-        per_cpu = np.where(per > 0, per == PER_CPU, line[:, 3] > 0)
+        spread = (alloc[:, 1] > 0) & (alloc[:, 1] == req[:, 1]) & (nodes > min_nodes)  # not so much on each node
+        per_cpu = np.where(per > 0, per == PER_CPU, (line["per_cpu"] > 0) | spread)
         memory = _first(
             np.where(per > 0, reqmem, 0),
             _shares(total, np.where(per_cpu, asked_cpus, min_nodes)),
             _shares(alloc[:, 1], np.where(per_cpu, columns["procs"], nodes)),
         )
-        types = np.where(req[:, 3:4] > 0, req[:, 4:], alloc[:, 4:])  # those given may be others than was asked for
+        # Without GPUs among a site's TRES only the line names them; those given may be others than was asked for.
+        counted = (req[:, 3] > 0) | (alloc[:, 3] > 0)
+        gpus = _first(_shares(req[:, 3], nodes), np.where(req[:, 0] > 0, 0, _shares(alloc[:, 3], nodes)))
+        gpus = np.where(counted, gpus, np.where(line["gpus_each"] > 0, line["gpus"], _shares(line["gpus"], nodes)))
+        types = np.where(req[:, 3:4] > 0, req[:, 4:], alloc[:, 4:])
+        types = np.where(counted[:, None], types, np.stack([line["gpu_type"], 0 * line["gpu_type"]], 1))
         limit_s, partition = columns["requested_s"], table["Partition"]
         unlimited = np.isin(limit_s, (0, UNLIMITED, PARTITION_LIMIT))
         longest_s = np.array([self.limits.get(name, 0) for name in partition], float)
@@ -137,7 +237,9 @@ class SlurmRecords(Records):
         assumed = {
             "jobs that ran on an unknown number of nodes: one": ran_on == 0,
             "jobs that do not say how many nodes they asked for (ReqTRES does): as many as they ran on": asked == 0,
-            "jobs of unknown memory: they take none": memory == 0,
+            "jobs of unknown memory: they take none": (memory == 0) & ~((line["whole"] > 0) & (line["memory"] == 0)),
+            "jobs that do not say (SubmitLine does) whether their CPUs must be on as many nodes: on so many": silent,
+            "jobs whose list of nodes (-w, -x) is a file, or cannot be read: it is left out": line["odd"] > 0,
             "jobs with GPUs of several types: GPUs of any type": types[:, 1] > 1,
             "jobs without a time limit: their partition's": unlimited & (longest_s > 0),
             "jobs without a time limit, as their partition: 365 days": unlimited & (longest_s == 0),
@@ -148,19 +250,35 @@ class SlurmRecords(Records):
         }
         self.assumed = tuple(assumed)
         return {
-            "nodes": nodes,
+            "asked_cpus": asked_cpus,
+            "nodes": np.where(free, min_nodes, nodes),
+            "max_nodes": np.where(free, 0, nodes),
+            "cpus_per_node": on_each,
+            "cpus_per_task": task,
             "min_nodes": min_nodes,
             "memory_per_cpu_mb": np.where(per_cpu, memory, 0),
             "memory_per_node_mb": np.where(per_cpu, 0, memory),
-            "gpus_per_node": _first(_shares(alloc[:, 3], nodes), _shares(req[:, 3], min_nodes)),
-            "nice": line[:, 1],
-            "exclusive": line[:, 2] > 0,
+            "memory_unsaid": (line["whole"] > 0) & (line["memory"] == 0),
+            "gpus_per_node": gpus,
+            "nice": line["nice"],
+            "exclusive": line["alone"] > 0,
+            "partitions": line["partitions"],
+            "required": line["required"],
+            "excluded": line["excluded"],
             "gpu_type": types[:, 0],
             "constraint": self.names["constraint"].codes(table["Constraints"]),
             "ran_on": self.names["ran_on"].codes(table["NodeList"]),
             "reason": self.names["reason"].codes(table["Reason"]),
             "assumed": sum(rows.astype(np.int16) << bit for bit, rows in enumerate(assumed.values())),
         }
+
+    def _line(self, text: str) -> tuple[int, ...]:
+        """What a SubmitLine says, texts as their codes."""
+        line = line_of(text)
+        return tuple(
+            int(self.names[name].codes([str(value)])[0]) if name in self.names else int(value)
+            for name, value in line._asdict().items()
+        )
 
     def _tres(self, texts: list[str]) -> Ints:
         """The CPUs, MB, nodes and GPUs of each text, the code of its GPUs' type, and how many types, (n, 6)."""
@@ -207,7 +325,8 @@ class SlurmRecords(Records):
             "started_s": column["start_s"].astype(float),
             "run_s": (column["end_s"] - column["start_s"]).astype(float),
             "limit_s": np.maximum(column["limit_s"], 1),
-            "cpus_per_node": _shares(column["cpus"], column["nodes"]),
+            "cpus": column["asked_cpus"],
+            "memory_unsaid": column["memory_unsaid"] > 0,
             "array": np.where((column["key"] >= 0) & (column["key"] % 2**TASKS > 0), column["key"] >> TASKS, -1),
             "exclusive": column["exclusive"] > 0,
             "held": column["assumed"] >> HELD > 0,

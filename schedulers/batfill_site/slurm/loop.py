@@ -9,11 +9,11 @@ import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import leave_next, next_end, next_end_s
-from batfill_site.slurm.backfill import cycle
-from batfill_site.slurm.placement import NOW, choose, slot_of
+from batfill_site.slurm.backfill import cycle, may_wait
+from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_many, slot_of
 from batfill_site.slurm.priority import add_usage, enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
-from batfill_site.slurm.running import end, keep_startable, look, passed_over, start, whole
+from batfill_site.slurm.running import end, keep_startable, look, passed_over, start, whole, would_exceed
 from batfill_site.slurm.site import MAIN
 
 END, CLEAN, QUEUE, TICK, AFTER_END, DUE, FULL, CYCLE = range(8)  # kinds of events, in the order of simultaneous ones
@@ -22,34 +22,61 @@ GIVE_UP_S = 3600.0
 
 
 @outlined
-def main_pass(slurm):
-    """The main pass (M1, M2)."""
+def main_pass(slurm, full):
+    """The main pass, of the whole queue if it is a full one (M1, M2)."""
     nodes, state, options, queue, jobs = slurm.nodes, slurm.state[0], slurm.options[0], slurm.queue, slurm.jobs
     look(slurm)
     for x in range(len(nodes.open)):
-        nodes.open[x] = ~np.uint64(0)
+        nodes.open[x] = ~ZERO
     slurm.partition_counts[:] = 0
-    tried = started = place = 0
-    while place < state.waiting and tried < options.default_queue_depth and started < options.sched_max_job_start:
+    looked_at, closed = slurm.partition_counts[0], slurm.partition_counts[1]
+    seen = started = place = 0
+    while place < state.waiting and (full or seen <= options.default_queue_depth):
         row = queue[place]
         job = jobs[row]
         partition = job.partition
-        if slurm.partition_counts[partition] >= options.partition_job_depth or passed_over(slurm, row):
+        if job.barred or looked_at[partition] >= options.partition_job_depth:
             place += 1
             continue
-        tried += 1
-        slurm.partition_counts[partition] += 1
-        for x in range(len(nodes.open)):
-            nodes.mask[x] = nodes.asked[job.asks, x] & nodes.open[x]
-        keep_startable(slurm, row, nodes.mask)
-        if choose(slurm, job, slot_of(slurm, job), nodes.mask, NOW, True):
-            start(slurm, place, MAIN)
-            started += 1
-        else:
-            slurm.partition_counts[partition] = options.partition_job_depth  # the partition is closed
-            for x in range(len(nodes.open)):
-                nodes.open[x] &= ~nodes.partitions[partition, x]
+        if started >= options.sched_max_job_start:
+            break
+        seen += 1
+        looked_at[partition] += 1
+        if closed[partition] or passed_over(slurm, row):
             place += 1
+            continue
+        slot = slot_of(slurm, job)
+        for x in range(len(nodes.open)):
+            nodes.mask[x] = nodes.asked[job.asks, x] & nodes.open[x] & ~nodes.cleaned[x]
+        keep_startable(slurm, row, nodes.mask)
+        if not choose(slurm, job, slot, nodes.mask, NOW, job.even != 0 and not options.new_rules):
+            if job.required >= 0 and may_wait(slurm, job):
+                for x in range(len(nodes.open)):
+                    nodes.open[x] &= ~nodes.required[job.required, x]
+            elif may_wait(slurm, job) and closes(slurm, job, row, slot):
+                closed[partition] = 1
+                for x in range(len(nodes.open)):
+                    nodes.open[x] &= ~nodes.partitions[partition, x]
+        elif not would_exceed(slurm, row):
+            place -= start(slurm, place, MAIN)
+            started += 1
+            continue
+        place += 1
+
+
+@outlined
+def closes(slurm, job, row, slot):
+    """Whether a job that does not fit closes its partition (M1)."""
+    nodes, less = slurm.nodes, ZERO
+    for x in range(len(nodes.mask)):
+        nodes.mask[x] = nodes.asked[job.asks, x] & ~nodes.shut[x]
+    keep_startable(slurm, row, nodes.mask)
+    if not fits(slurm, job, slot, nodes.mask, NEVER - 1):
+        return False
+    for x in range(len(nodes.mask)):
+        less |= nodes.mask[x] & ~nodes.open[x]
+        nodes.mask[x] &= nodes.open[x]
+    return less == ZERO or not has_many(nodes.mask, job.nodes) or fits(slurm, job, slot, nodes.mask, NEVER - 1)
 
 
 @kernel
@@ -85,6 +112,13 @@ def next_event(slurm):
 
 
 @kernel
+def steps(slurm, step_s, kept, idle):
+    """A step, or as many at once, if nothing goes on, that only `kept` are left before a job is queued or ends."""
+    left_s = min(slurm.dates_s[END], slurm.dates_s[QUEUE]) - slurm.state[0].now_s
+    return step_s * max(np.ceil(left_s / step_s) - kept, 1.0) if idle and left_s < np.inf else step_s
+
+
+@kernel
 def given_up(slurm, next_s):
     """Whether no job is left to start before the next event, or nothing has moved for an hour."""
     state = slurm.state[0]
@@ -97,7 +131,7 @@ def given_up(slurm, next_s):
 @entry(Slurm, gives=int)
 @outlined
 def advance(slurm):
-    """Run to the end, and return OVER, or to a cycle for which `plan` has no room, and return NO_ROOM.
+    """Run to the end, and return OVER, or to a pass for which there is no room, and return NO_ROOM.
 
     The end is also where no job is left that is asked for.
     """
@@ -107,6 +141,8 @@ def advance(slurm):
         now_s = slurm.dates_s[kind]
         if now_s == np.inf or given_up(slurm, now_s):
             return OVER
+        if kind > TICK and not has_room(slurm):
+            return NO_ROOM
         state.now_s, state.now = now_s, whole(now_s)
         if kind == END:
             row = np.int64(slurm.ends.slots[next_end(slurm.ends)].row)
@@ -120,29 +156,37 @@ def advance(slurm):
             state.cleaned += 1
         elif kind == QUEUE:
             enqueue(slurm, slurm.arrivals[state.queued])
-            state.queued += 1
             if not options.defer:
                 set_due(slurm)
         elif kind == TICK:
             tick(slurm)
-            slurm.dates_s[TICK] = now_s + options.calc_period_s
+            idle = state.waiting == 0 and state.running == 0
+            slurm.dates_s[TICK] = now_s + steps(slurm, options.calc_period_s, 2, idle)
+        elif kind == CYCLE:
+            make_cycle(slurm)
         elif kind == AFTER_END:
             state.passed += 1
             if not (options.new_rules or options.main_known):
-                main_pass(slurm)
-        elif kind == CYCLE:
-            if 2 * (min(options.bf_max_job_test, state.waiting) + len(slurm.windows.live)) + 2 > len(slurm.plan.begin):
-                return NO_ROOM
-            make_cycle(slurm)
+                main_pass(slurm, False)
         else:
             slurm.dates_s[DUE], state.turned = np.inf, state.now
-            if kind == FULL:
+            full = kind == FULL
+            if full and options.main_known:
+                full = slurm.full[state.mains] != 0
                 state.mains += 1
-                slurm.dates_s[FULL] = now_s + options.sched_interval_s
-                if options.main_known:
-                    slurm.dates_s[FULL] = slurm.main_s[state.mains] if state.mains < len(slurm.main_s) else np.inf
-            main_pass(slurm)
+                slurm.dates_s[FULL] = slurm.main_s[state.mains] if state.mains < len(slurm.main_s) else np.inf
+            elif full:
+                slurm.dates_s[FULL] = now_s + steps(slurm, options.sched_interval_s, 1, state.waiting == 0)
+            main_pass(slurm, full)
     return OVER
+
+
+@kernel
+def has_room(slurm):
+    """Whether the plan and `at` have room for a pass."""
+    state, options = slurm.state[0], slurm.options[0]
+    most = min(options.bf_max_job_test, state.waiting) + len(slurm.windows.live)
+    return 2 * most + 2 <= len(slurm.plan.begin) and state.placed + options.cpus <= len(slurm.at)
 
 
 @kernel
@@ -150,7 +194,7 @@ def make_cycle(slurm):
     """A backfill cycle, or a look whether one is needed (B1)."""
     state, options = slurm.state[0], slurm.options[0]
     if not (options.cycles_known or state.waiting > 0 or state.changed):
-        slurm.dates_s[CYCLE] += 1.0
+        slurm.dates_s[CYCLE] += steps(slurm, 1.0, 0, True)
         return
     state.changed = 0
     if not (state.steady and state.now < state.until):

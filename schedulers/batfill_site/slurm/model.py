@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from batfill_site.slurm.arrays import NO_LIMIT, new_plan, slurm_arrays
+from batfill_site.slurm.arrays import NO_LIMIT, new_plan, records_of, side_by_side, slurm_arrays
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.loop import CYCLE, FULL, OVER, TICK, advance, turn_s
 from batfill_site.slurm.priority import set_factors
@@ -26,37 +27,44 @@ class Model:
             site: the site.
             jobs: the jobs.
             running: which of them run at the beginning (R0), (n_jobs,); None for none. Those whose nodes are unknown,
-                or have not what they held, hold nothing: see `seated`.
+                or have not what they held, hold nothing.
             begin_s: when the others are queued at the earliest.
 
         Raises:
             WorkloadError: a partition, a constraint or an association makes no sense.
         """
-        self.settings, self.slurm = site.settings, slurm_arrays(site, jobs)
-        self.running = np.zeros(len(jobs), bool) if running is None else running
-        self.rows, self.started_s = self.seated(site, jobs), jobs.started_s
+        self.settings, n = site.settings, len(jobs)
+        self.running = np.zeros(n, bool) if running is None else running
+        # A job that runs is in one partition alone.
+        named = zip(jobs.partitions, self.running.tolist(), strict=True)
+        each, self.of = records_of(
+            site, replace(jobs, partitions=tuple("" if runs else names for names, runs in named))
+        )
+        self.slurm = slurm_arrays(site, each, self.of)
+        self.rows = self.seat(site, each)
+        self.started_s = each.started_s[self.rows]
         table = self.slurm.jobs
         table["queued_s"] = np.maximum(table["queued_s"], begin_s)
-        to_queue = np.flatnonzero(~self.running)
-        arrivals = to_queue[np.argsort(table["queued_s"][to_queue], kind="stable")]
+        first = np.searchsorted(self.of, np.flatnonzero(~self.running))
+        arrivals = first[np.argsort(table["queued_s"][first], kind="stable")]
         self.slurm = self.slurm._replace(arrivals=arrivals)
-        self.first_s = max(float(jobs.submit_s[arrivals].min()) if len(arrivals) else 0.0, begin_s)
+        self.first_s = max(float(each.submit_s[arrivals].min()) if len(arrivals) else 0.0, begin_s)
 
-    def seated(self, site: Site, jobs: SlurmJobs) -> Ints:
-        """The running jobs that have their nodes, which are written into `slurm.at`."""
-        table, found = self.slurm.jobs, list[int]()
-        left = [np.array([node.cpus, node.memory_mb, node.gpus]) for node in site.nodes]
-        for row in np.flatnonzero(self.running).tolist():
-            job, names = table[row], expand(jobs.ran_on[row]) if jobs.ran_on[row] else []
-            at = sorted(site.place[name] for name in names if name in site.place)
-            asked = [(site.nodes[i].cpus if job["exclusive"] else job["cpus"], job["memory"], job["gpus"]) for i in at]
-            after = [left[i] - needs for i, needs in zip(at, asked, strict=True)]
-            if len({*at}) == len(names) == job["nodes"] and all((each >= 0).all() for each in after):
-                for i, each in zip(at, after, strict=True):
-                    left[i] = each
-                self.slurm.at[job["first"] : job["first"] + len(at)] = at
-                found.append(row)
-        return np.array(found, np.int64)
+    def seat(self, site: Site, jobs: SlurmJobs) -> Ints:
+        """The rows of running jobs whose nodes are known, in the order of R0; writes these into `slurm.at`."""
+        found = []
+        for row in np.flatnonzero(self.running[self.of]).tolist():
+            names = expand(jobs.ran_on[row]) if jobs.ran_on[row] else []
+            at = sorted({site.place[name] for name in names if name in site.place})
+            if 0 < len(at) == len(names):
+                found.append((len(at), row, at))
+        found.sort()
+        first, places = side_by_side([each for *_, each in found])
+        rows = np.array([row for _, row, _ in found], np.int64)
+        self.slurm.jobs["first"][rows], self.slurm.jobs["placed"][rows] = first[:-1], np.diff(first)
+        self.slurm.state["placed"] = len(places)
+        self.slurm = self.slurm._replace(at=np.concatenate([places, self.slurm.at]))
+        return rows
 
     def run(self, clock: Clock, *, run_s: Floats | None = None, asked: Bools | None = None) -> Run:
         """The run under a clock. Runs may be made in threads at once.
@@ -68,21 +76,22 @@ class Model:
         """
         slurm = self.begun(clock)
         if run_s is not None:
-            slurm.jobs["run_s"] = run_s
+            slurm.jobs["run_s"] = run_s[self.of]
         slurm.state["wanted"] = -1
         if asked is not None:
-            slurm.jobs["asked"], slurm.state["wanted"] = asked, np.count_nonzero(asked & ~self.running)
+            slurm.jobs["asked"], slurm.state["wanted"] = asked[self.of], np.count_nonzero(asked & ~self.running)
         set_factors(slurm)
-        resume(slurm, self.rows, self.started_s[self.rows])
+        resume(slurm, self.rows, self.started_s)
         while advance(slurm) != OVER:
-            slurm = slurm._replace(plan=new_plan(2 * len(slurm.plan.begin), slurm.plan.free.shape[1]))
-        jobs, state = slurm.jobs, slurm.state[0]
-        started = jobs["by"] > 0
-        started[self.rows] = True
-        first = np.concatenate([[0], np.cumsum(np.where(started, jobs["nodes"], 0))])
-        at = slurm.at[np.repeat(started, jobs["nodes"])]
-        counts = (int(state[name]) for name in ("cycles", "tried", "longest"))
-        return Run(jobs["start_s"].copy(), jobs["by"].astype(np.int8), first, at, *counts)
+            plan = new_plan(2 * len(slurm.plan.begin), slurm.plan.free.shape[1])
+            slurm = slurm._replace(plan=plan, at=np.concatenate([slurm.at, np.zeros_like(slurm.at)]))
+        jobs, state, n = slurm.jobs, slurm.state[0], len(self.running)
+        began = np.flatnonzero(jobs["placed"] > 0)
+        of, placed, start_s, by = self.of[began], jobs["placed"][began], np.full(n, np.nan), np.zeros(n, np.int8)
+        start_s[of], by[of] = jobs["start_s"][began], jobs["by"][began]
+        first = np.concatenate([[0], np.cumsum(np.bincount(of, placed, n).astype(np.int64))])
+        at = slurm.at[np.repeat(jobs["first"][began] - np.cumsum(placed) + placed, placed) + np.arange(first[-1])]
+        return Run(start_s, by, first, at, *(int(state[name]) for name in ("cycles", "tried", "longest")))
 
     def begun(self, clock: Clock) -> Slurm:
         """The arrays at the beginning of a run, all of them its own."""
@@ -102,6 +111,7 @@ class Model:
         slurm.jobs["priority"] = 1
         return slurm._replace(
             main_s=np.array(clock.main_s, np.float64),
+            full=np.isin(clock.main_s, clock.full_s).astype(np.uint8),
             cycles_s=np.array(clock.cycles_s, np.float64),
             draws=np.random.default_rng(clock.seed).random(DRAWS),
         )

@@ -36,7 +36,8 @@ SCONTROL = {
     "Constraints": "Features",
     "State": "JobState",
 }
-ASKED = {"-N": "NumNodes", "-n": "NumTasks", "-w": "ReqNodeList", "-x": "ExcNodeList", "-p": "Partition"}
+# Options of sbatch, and what they are there.
+ASKED = {"-n": "NumTasks", "-c": "CPUs/Task", "-w": "ReqNodeList", "-x": "ExcNodeList"}
 
 
 class Now(NamedTuple):
@@ -87,15 +88,21 @@ class _Live(SlurmRecords):
             row = {ours: fields.get(theirs, "") for ours, theirs in SCONTROL.items()}
             row = {name: "" if value in NONE else value for name, value in row.items()}
             row |= {name: row[name].partition("-")[0] for name in ("AllocCPUS", "ReqCPUS", "NNodes")}
-            row |= {"User": row["User"].partition("(")[0], "Partition": row["Partition"].partition(",")[0]}
+            named = row["Partition"]
+            row |= {"User": row["User"].partition("(")[0], "Partition": named.partition(",")[0]}
             memory = {name: fields.get(f"MinMemory{name}", "0") for name in ("CPU", "Node")}
             row["ReqMem"] = next((text + name[0].lower() for name, text in memory.items() if text != "0"), "")
-            alone = " --exclusive" * (fields.get("OverSubscribe", fields.get("Shared")) == "NO")
-            asked = {option: fields.get(name, "") for option, name in ASKED.items()}
-            if asked["-n"] and "-" not in asked["-N"]:  # Slurm's own number, of a job that did not name one
-                asked["-N"] = ""
-            options = "".join(f" {option} {text}" for option, text in asked.items() if text and text not in NONE)
-            row["SubmitLine"] = f"sbatch{options} --nice={fields.get('Nice', '0')}{alone}"
+            free = fields["JobState"] == "PENDING" and "NumTasks" in fields and "-" not in fields.get("NumNodes", "-")
+            said = {
+                "-N": "" if free else row["NNodes"] or "1",
+                **{option: fields.get(name, "") for option, name in ASKED.items()},
+                "--ntasks-per-node": fields.get("NtasksPerN:B:S:C", "").partition(":")[0],
+                "-p": named * ("," in named),
+                "--mem": row["ReqMem"],
+            }
+            words = [f"{option} {text}" for option, text in said.items() if text not in ("", "0", "N/A", "(null)")]
+            words += ["--exclusive"] * (fields.get("OverSubscribe", fields.get("Shared")) == "NO")
+            row["SubmitLine"] = f"sbatch --nice={fields.get('Nice', '0')} {' '.join(words)} --wrap=x"
             if ran_s := clock_seconds(fields.get("RunTime", ""), bare=1):
                 start_s = float(read_times([row["Start"]], self.clock).seconds[0])
                 self.seen_s = max(self.seen_s, start_s + ran_s if start_s > 0 else 0.0)

@@ -137,6 +137,7 @@ PARTITION_ROWS = rows(
     Option("OverSubscribe Shared", "exclusive", partial(one_of, values=ALONE)),
     Option("QOS", "qos", str.lower),
     Option("TRESBillingWeights", "billing", weights),
+    *(Option(f"DefMemPer{each}", f"memory_per_{each.lower()}_mb", whole) for each in ("CPU", "Node")),
 )
 REFUSED = {
     "preempttype": "preemption is not modelled, only preempt/none is",

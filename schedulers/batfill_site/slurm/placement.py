@@ -6,8 +6,9 @@ running jobs end at their limits and no other starts: 0 if it counts now, NEVER 
 have a slot with the keys of all nodes and the nodes in the order of their keys; a log of the nodes where a job has
 started or ended keeps slots up to date.
 
-A job of n nodes fits if n nodes count. The rest of P5 only says which: every node that counts has what the job takes
-there, so the CPUs that the job needs run out no later than the nodes. Capped or not, it fits at the same dates.
+A job of an even layout on n nodes fits if n nodes count. The rest of P5 only says which: every node that counts has
+what the job takes there, so the CPUs that it needs run out no later than the nodes. Capped or not, it fits at the same
+dates. Another job is placed to see whether it fits.
 Kernels change the scratch space of `slurm.nodes`.
 """
 
@@ -42,19 +43,59 @@ def end_of(key):
 
 @kernel
 def insert(keys, begin, end, key, sign):
-    """Insert a key into keys[begin:end], which are sorted, or take it out if `sign` is -1."""
+    """Insert a key into keys[begin:end], which are sorted, or take it out if `sign` is -1; returns its place."""
     place = end
     if sign < 0:
         place = begin
         while keys[place] != key:
             place += 1
-        for i in range(place, end - 1):
-            keys[i] = keys[i + 1]
-        return
+        take_out(keys, place, end)
+        return place
     while place > begin and keys[place - 1] > key:
-        keys[place] = keys[place - 1]
         place -= 1
-    keys[place] = key
+    insert_at(keys, place, end, key)
+    return place
+
+
+@kernel
+def insert_at(values, place, end, value):
+    """Insert a value at a place of values[:end]."""
+    for i in range(end, place, -1):
+        values[i] = values[i - 1]
+    values[place] = value
+
+
+@kernel
+def take_out(values, place, end):
+    """Take the value at a place out of values[:end], and return it."""
+    value = values[place]
+    for i in range(place, end - 1):
+        values[i] = values[i + 1]
+    return value
+
+
+@kernel
+def memory_on(job, node, cpus):
+    """The memory that a job takes on a node with so many CPUs (P7)."""
+    if job.memory_per_cpu > 0:
+        return job.memory_per_cpu * cpus
+    return job.memory if job.memory >= 0 else node.whole
+
+
+@kernel
+def gpus_on(job, node):
+    """The GPUs that a job takes on a node (P7)."""
+    return node.all_gpus if job.exclusive else job.gpus
+
+
+@kernel
+def counts_on(job, node, cpus, memory):
+    """On how many CPUs a node counts for a job, if so many CPUs and so much memory are free (P1)."""
+    if job.memory_per_cpu > 0:
+        cpus = min(cpus, memory // job.memory_per_cpu)
+    if node.threads > 1:
+        cpus -= cpus % node.threads
+    return cpus - cpus % job.task if job.task > 1 else cpus
 
 
 @kernel
@@ -64,15 +105,16 @@ def node_key(slurm, job, i):
     if job.gpus > 0 and job.gpu_type >= 0 and job.gpu_type != node.gpu_type:
         return NEVER
     cpus, memory, gpus, left, key = node.free, node.memory, node.gpus, node.jobs, NOW
+    needs, simple = memory_on(job, node, job.cpus), node.threads == 1 and job.task <= 1
     for place in range(node.first, node.first + node.jobs + 1):
-        if cpus >= job.cpus and memory >= job.memory and gpus >= job.gpus and not (job.exclusive and left > 0):
+        enough = cpus >= job.cpus and memory >= needs and gpus >= job.gpus and not (job.exclusive and left > 0)
+        if enough and (simple or counts_on(job, node, cpus, memory) >= job.cpus):
             return key
         if left > 0:
             key = slurm.shapes.on_nodes[place]
-            other = slurm.jobs[row_of(key)]
-            cpus += node.cpus if other.exclusive else other.cpus
-            memory += other.memory
-            gpus += other.gpus
+            cpus += slurm.shapes.on_cpus[place]
+            memory += slurm.shapes.on_memory[place]
+            gpus += gpus_on(slurm.jobs[row_of(key)], node)
             left -= 1
     return NEVER
 
@@ -102,7 +144,8 @@ def slot_of(slurm, job):
         sort(keys, order, n)
     else:
         for place in range(shapes.synced[slot], state.logged):
-            change(keys, order, n, shapes.log[place], node_key(slurm, job, shapes.log[place]))
+            i = shapes.log[place % n]
+            change(keys, order, n, i, node_key(slurm, job, i))
     shapes.synced[slot] = state.logged
     return slot
 
@@ -168,24 +211,38 @@ def put(words, i):
 
 
 @kernel
-def size_of(words):
-    """How many nodes are in a set."""
-    n = 0
+def has_many(words, most):
+    """Whether so many nodes are in a set."""
     for x in range(len(words)):
         word = words[x]
-        while word != ZERO:
+        while word != ZERO and most > 0:
             word &= word - ONE
-            n += 1
-    return n
+            most -= 1
+    return most <= 0
+
+
+@kernel
+def fits(slurm, job, slot, asked, until):
+    """Whether the job fits on nodes asked with keys up to `until`."""
+    if job.even == 0 or job.required >= 0:
+        return choose(slurm, job, slot, asked, until, False)
+    keys, order, n, place = slurm.shapes.keys[slot], slurm.shapes.order[slot], 0, 0
+    while n < job.nodes and place < len(order) and keys[order[place]] <= until:
+        n += has(asked, order[place])
+        place += 1
+    return n >= job.nodes
 
 
 @outlined
 def choose(slurm, job, slot, asked, until, capped):
-    """Whether the job fits on nodes asked with keys up to `until`; if so, `nodes.picked` are those that it takes."""
-    nodes, options, counted = slurm.nodes, slurm.options[0], slurm.nodes.counted
+    """Whether the job fits on nodes asked with keys up to `until`; if so, `nodes.picked` are those that it takes.
+
+    With `capped` each counts on as many CPUs as it gives in an even layout (P1).
+    """
+    nodes, counted = slurm.nodes, slurm.nodes.counted
     keys, order, n = slurm.shapes.keys[slot], slurm.shapes.order[slot], 0
     for x in range(len(asked)):
-        counted[x] = nodes.picked[x] = ZERO
+        counted[x] = ZERO
     for place in range(len(order)):
         i = order[place]
         if keys[i] > until:
@@ -193,79 +250,150 @@ def choose(slurm, job, slot, asked, until, capped):
         if has(asked, i):
             put(counted, i)
             n += 1
-            nodes.nodes[i].count = job.cpus if capped else uncapped(job, nodes.nodes[i])
-    if n < job.nodes:
-        return False
-    if len(nodes.weights) > 1:
-        lightest(nodes, job)
-    if options.serial_at_end and job.nodes * job.cpus == 1:
-        pick_last(nodes)
-    elif options.least_loaded:
-        pick_free(slurm, job, until)
-    else:
-        pick_groups(nodes, job, group(nodes, job, options.leaves), options.leaves > 0)
-    return True
+            node = nodes.nodes[i]
+            node.count = job.cpus
+            if not capped:
+                node.count = counts_on(job, node, *free_after(slurm, i, until))
+    while n >= job.nodes and n > 0:
+        if by_weight(slurm, job, until):
+            return True
+        if job.even or job.most >= NEVER:
+            break
+        n = drop_least(nodes)
+    return False
 
 
 @kernel
-def uncapped(job, node):
-    """The free CPUs of a node that counts now, if the free memory serves them (P1)."""
-    return min(node.free, node.memory // job.memory_per_cpu) if job.memory_per_cpu > 0 else node.free
-
-
-@kernel
-def lightest(nodes, job):
-    """Leave only the nodes of the lowest weights that suffice among those that count (P3)."""
-    for weight in range(len(nodes.weights)):
+def drop_least(nodes):
+    """Leave out the nodes that count on the fewest CPUs (P5); returns how many are left."""
+    n, fewest = 0, NEVER
+    for drop in range(2):
         for x in range(len(nodes.counted)):
-            nodes.tested[x] = nodes.counted[x] & nodes.weights[weight, x]
-        if size_of(nodes.tested) >= job.nodes:
-            for x in range(len(nodes.counted)):
-                nodes.counted[x] = nodes.tested[x]
-            return
+            word = nodes.counted[x]
+            while word != ZERO:
+                i = 64 * x + place_of(nodes.places, word)
+                count = nodes.nodes[i].count
+                if drop and count == fewest:
+                    nodes.counted[x] &= ~(word & (~word + ONE))
+                n += drop and count > fewest
+                fewest = min(fewest, count)
+                word &= word - ONE
+    return n
 
 
-@kernel
-def pick_last(nodes):
-    """The last node that counts (P6)."""
-    i = 64 * len(nodes.counted) - 1
-    while not has(nodes.counted, i):
-        i -= 1
-    put(nodes.picked, i)
-
-
-@kernel
-def cpus_after(slurm, i, until):
-    """The free CPUs of a node after the ends of all jobs with keys up to `until`."""
-    node = slurm.nodes.nodes[i]
-    cpus = node.free
-    for place in range(node.first, node.first + node.jobs):
-        if slurm.shapes.on_nodes[place] <= until:
-            other = slurm.jobs[row_of(slurm.shapes.on_nodes[place])]
-            cpus += node.cpus if other.exclusive else other.cpus
-    return cpus
-
-
-@kernel
-def pick_free(slurm, job, until):
-    """The nodes with the most free CPUs (P6)."""
-    nodes = slurm.nodes
-    for _ in range(job.nodes):
-        best, most = -1, 0
-        for x in range(len(nodes.counted)):
-            word = nodes.counted[x] & ~nodes.picked[x]
+@outlined
+def by_weight(slurm, job, until):
+    """Whether the job fits on `nodes.counted` (P3); if so, `nodes.picked` are those that it takes."""
+    nodes, options, counted, needs = slurm.nodes, slurm.options[0], slurm.nodes.counted, needs_of(job)
+    for x in range(len(counted)):
+        nodes.picked[x] = nodes.tested[x] = ZERO
+    if job.required >= 0:
+        for x in range(len(counted)):
+            word = nodes.required[job.required, x]
+            if word & ~counted[x] != ZERO:
+                return False
             while word != ZERO:
                 i = 64 * x + place_of(nodes.places, word)
                 word &= word - ONE
-                cpus = cpus_after(slurm, i, until)
-                if best < 0 or cpus > most:
-                    best, most = i, cpus
-        put(nodes.picked, best)
+                needs = take(nodes, job, i, needs)
+    if satisfied(needs):
+        return True
+    tree, first = options.leaves > 0, needs
+    for weight in range(len(nodes.weights)):
+        n = 0
+        for x in range(len(counted)):
+            if tree and job.required >= 0:
+                nodes.picked[x] = nodes.required[job.required, x]
+            elif tree:
+                nodes.picked[x] = ZERO
+            if not tree:
+                nodes.tested[x] = ZERO
+            nodes.tested[x] |= counted[x] & nodes.weights[weight, x] & ~nodes.picked[x]
+            n += nodes.tested[x] != ZERO
+        if n == 0:
+            continue
+        if tree:
+            needs = first
+        if options.serial_at_end and job.needs == 1 and job.required < 0:
+            needs = pick_last(nodes, job, needs)
+        elif options.least_loaded:
+            needs = pick_free(slurm, job, until, needs)
+        else:
+            needs = pick_groups(nodes, job, group(nodes, options.leaves, needs), tree, needs)
+        if satisfied(needs):
+            return True
+    return False
 
 
 @kernel
-def group(nodes, job, n_leaves):
-    """Sets `nodes.groups` to those of the nodes that count (P4), and gives each its `group`; returns their number.
+def needs_of(job):
+    """How many nodes and CPUs a job needs, and how many nodes it may take (P5)."""
+    return job.nodes, (job.nodes * job.cpus if job.even else job.needs), job.most
+
+
+@kernel
+def satisfied(needs):
+    """Whether a job needs no more nodes and CPUs, and has not too many (P5)."""
+    return needs[0] <= 0 and needs[1] <= 0 and needs[2] >= 0
+
+
+@kernel
+def take(nodes, job, i, needs):
+    """The job takes a node; returns how many nodes and CPUs it still needs, and how many nodes it may still take."""
+    n, cpus, most = needs
+    node = nodes.nodes[i]
+    core = node.threads
+    taken = min(node.count, max(cpus - max(n - 1, 0) * max(job.task, core), job.cpus))
+    held = job.cpus if job.even else max(taken - taken % job.task, job.cpus)
+    node.taken = node.cpus if job.exclusive else held + -held % core
+    put(nodes.picked, i)
+    return n - 1, cpus - taken - -taken % core, most - 1
+
+
+@kernel
+def free_after(slurm, i, until):
+    """The free CPUs and memory of a node after the ends of all jobs with keys up to `until`."""
+    node, shapes = slurm.nodes.nodes[i], slurm.shapes
+    cpus, memory, place = node.free, node.memory, node.first
+    while place < node.first + node.jobs and shapes.on_nodes[place] <= until:
+        cpus += shapes.on_cpus[place]
+        memory += shapes.on_memory[place]
+        place += 1
+    return cpus, memory
+
+
+@kernel
+def pick_last(nodes, job, needs):
+    """The last node that counts (P6)."""
+    i = 64 * len(nodes.tested) - 1
+    while not has(nodes.tested, i):
+        i -= 1
+    return take(nodes, job, i, needs)
+
+
+@kernel
+def pick_free(slurm, job, until, needs):
+    """The nodes with the most free CPUs (P6)."""
+    nodes = slurm.nodes
+    while not satisfied(needs) and needs[2] > 0:
+        best, most = -1, 0
+        for x in range(len(nodes.tested)):
+            word = nodes.tested[x] & ~nodes.picked[x]
+            while word != ZERO:
+                i = 64 * x + place_of(nodes.places, word)
+                word &= word - ONE
+                cpus, _ = free_after(slurm, i, until)
+                if (best < 0 or cpus > most) and (needs[2] > 1 or nodes.nodes[i].count >= needs[1]):
+                    best, most = i, cpus
+        if best < 0:
+            break
+        needs = take(nodes, job, best, needs)
+    return needs
+
+
+@kernel
+def group(nodes, n_leaves, needs):
+    """Sets `nodes.groups` to those of `nodes.tested` (P4), and gives each its `group`; returns their number.
 
     Without a tree they are the runs of neighbours. With one, if single leaves suffice, only the one with the fewest
     nodes is left.
@@ -273,8 +401,8 @@ def group(nodes, job, n_leaves):
     groups, n, last = nodes.groups, n_leaves, -2
     for k in range(n_leaves):
         groups[k].members = groups[k].cpus = groups[k].used = 0
-    for x in range(len(nodes.counted)):
-        word = nodes.counted[x]
+    for x in range(len(nodes.tested)):
+        word = nodes.tested[x]
         while word != ZERO:
             i = 64 * x + place_of(nodes.places, word)
             word &= word - ONE
@@ -292,7 +420,7 @@ def group(nodes, job, n_leaves):
     only = -1
     for k in range(n_leaves):
         fewer = only < 0 or groups[k].members < groups[only].members
-        if fewer and suffices(groups[k], job.nodes, job.nodes * job.cpus):
+        if fewer and suffices(groups[k], needs):
             only = k
     if only >= 0:
         for k in range(n_leaves):
@@ -301,46 +429,50 @@ def group(nodes, job, n_leaves):
 
 
 @kernel
-def suffices(one, n, cpus):
-    """Whether a group has n nodes that count, and so many CPUs."""
-    return one.members >= n and one.cpus >= cpus
+def suffices(one, needs):
+    """Whether a group has as many nodes and CPUs as are needed."""
+    return one.members >= needs[0] and one.cpus >= needs[1]
 
 
 @kernel
-def pick_groups(nodes, job, n_groups, tree):
+def pick_groups(nodes, job, n_groups, tree, needs):
     """Best fit in groups (P5)."""
-    groups, n, cpus = nodes.groups, job.nodes, job.nodes * job.cpus
-    while n > 0:
+    groups = nodes.groups
+    while not satisfied(needs) and needs[2] > 0:
         best, fits = -1, False
         for k in range(n_groups):
             one = groups[k]
             if one.used or one.members == 0:
                 continue
-            enough = suffices(one, n, cpus)
+            enough = suffices(one, needs)
             if (
                 best < 0
                 or (enough and not fits)
                 or (enough == fits and (one.cpus < groups[best].cpus if fits else one.cpus > groups[best].cpus))
             ):
                 best, fits = k, enough
+        if best < 0:
+            break
         groups[best].used = 1
-        single = n == 1
-        for _ in range(min(n, groups[best].members)):
-            i = best_node(nodes, best, cpus, single, tree)
-            put(nodes.picked, i)
-            cpus -= min(nodes.nodes[i].count, max(cpus - n + 1, job.cpus))
-            n -= 1
+        single, left = needs[0] <= 1, groups[best].members
+        while left > 0 and not satisfied(needs) and needs[2] > 0:
+            i = best_node(nodes, best, needs, single, tree)
+            if i < 0:
+                break
+            needs, single = take(nodes, job, i, needs), False
+            left -= 1
+    return needs
 
 
 @kernel
-def best_node(nodes, k, cpus, single, tree):
-    """The node of group k that is taken next."""
+def best_node(nodes, k, needs, single, tree):
+    """The node of group k that is taken next; -1 if none may be, as only one more may."""
     best, fits, i, left = -1, False, nodes.groups[k].first, nodes.groups[k].members
     while left > 0 and (best < 0 or tree or single):
-        if has(nodes.counted, i) and nodes.nodes[i].group == k:
+        if has(nodes.tested, i) and nodes.nodes[i].group == k:
             left -= 1
-            enough = nodes.nodes[i].count >= cpus
-            if has(nodes.picked, i):
+            enough = nodes.nodes[i].count >= needs[1]
+            if has(nodes.picked, i) or (needs[2] == 1 and not enough):
                 pass
             elif best < 0 or (enough and not fits):
                 best, fits = i, enough

@@ -47,13 +47,18 @@ def sift(jobs, queue, place):
 
 @kernel
 def enqueue(slurm, row):
-    """A job is queued."""
-    state = slurm.state[0]
-    set_priority(slurm, row, 0.0)
-    slurm.queue[state.waiting] = row
-    sift(slurm.jobs, slurm.queue, state.waiting)
-    state.waiting += 1
-    state.longest = max(state.longest, state.waiting)
+    """A job, whose first record this is, is queued."""
+    state, first = slurm.state[0], row
+    while True:
+        set_priority(slurm, row, 0.0)
+        slurm.queue[state.waiting] = row
+        sift(slurm.jobs, slurm.queue, state.waiting)
+        state.waiting += 1
+        row = slurm.jobs[row].mate
+        if row == first:
+            break
+    state.queued += 1
+    state.longest = max(state.longest, state.queued - state.begun)
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
 
 
@@ -92,6 +97,7 @@ def tick(slurm):
         set_factors(slurm)
     for place in range(state.waiting):
         row = slurm.queue[place]
+        slurm.jobs[row].fixed = slurm.jobs[row].fixed_later
         set_priority(slurm, row, np.float64(max(state.now - slurm.jobs[row].aged_from, 0)))
         if sift(slurm.jobs, slurm.queue, place) or options.bf_min_prio_reserve > 0:
             state.steady = 0

@@ -1,4 +1,4 @@
-"""The records of the Slurm model: what its kernels read and change.
+"""The records of the Slurm model: what its kernels read and change. A job here is a record of rule Q2.
 
 Sets of nodes are bits in words of uint64, node i in word i // 64. Dates of plans are whole Unix seconds.
 """
@@ -18,7 +18,8 @@ from batfill_site.slurm.site import Clock, Floats, Ints, Limits, Records, Settin
 U8 = np.dtype("u8")
 WORDS, SETS = Array(U8), Array(U8, 2)
 DRAWS = 997  # of the jitter, used in turn
-KINDS = len(Limits._fields)  # of what is limited
+KINDS = len(Limits._fields)  # of what is limited:
+JOBS, CPUS, NODES, MEMORY, GPUS = range(KINDS)
 # What a backfill cycle counts: jobs tried of a user, of a partition, of a user in a partition, and of an association;
 # then reservations of a partition, and of an array.
 TRIED, COUNTED = 4, 6
@@ -40,12 +41,16 @@ JOB = np.dtype(
         ("eligible", "i8"),
         ("aged_from", "i8"),
         ("limit", "i8"),
-        ("fixed", "f8"),  # the part of its priority that does not change
-        ("billing", "f8"),
-        ("nodes", "i8"),
-        ("cpus", "i8"),  # on each node; so are memory and GPUs
-        ("memory", "i8"),  # 0 if memory is no resource
-        ("memory_per_cpu", "i8"),  # likewise, and if it asks for memory per node
+        ("fixed", "f8"),  # the part of its priority without age and usage,
+        ("fixed_later", "f8"),  # and from the first tick on
+        ("nodes", "i8"),  # at least,
+        ("most", "i8"),  # and at most
+        ("needs", "i8"),  # CPUs in all
+        ("cpus", "i8"),  # on each node at least; so are memory and GPUs
+        ("task", "i8"),  # a node counts on whole tasks of so many CPUs
+        ("even", "u1"),  # each node gives `cpus`
+        ("memory", "i8"),  # -1 for all of a node's
+        ("memory_per_cpu", "i8"),  # 0 if it asks for memory per node
         ("gpus", "i8"),
         ("gpu_type", "i8"),  # -1 for any
         ("exclusive", "u1"),
@@ -55,20 +60,28 @@ JOB = np.dtype(
         ("tier", "i8"),
         ("partition", "i8"),
         ("asks", "i8"),  # its row of `Nodes.asked`
+        ("required", "i8"),  # its row of `Nodes.required`, -1 for none
+        ("bills", "i8"),  # its row of `Limited.bills`
+        ("usage_factor", "f8"),
         ("association", "i8"),
         ("form", "i8"),  # its shape, what it asks of each node
         ("limits", "i8"),  # its row of `Limited.first`
-        ("first", "i8"),  # its first place of `Slurm.at`
+        ("looked_at", "u1"),  # whether limits may forbid what it would hold, although not what it requests (Q5)
+        ("mate", "i8"),  # the next record of the same job; of one record its own row
         ("priority", "i8"),
+        ("first", "i8"),  # its first place of `Slurm.at`,
+        ("placed", "i8"),  # and on how many nodes it runs
+        ("billing", "f8"),
         ("start_s", "f8"),
         ("started", "i8"),  # in whole seconds,
         ("ends", "i8"),  # and so much later its limit is over
         ("by", "i8"),
     ]
 )
-# A node; `free` are its free CPUs, `memory` and `gpus` are free, too, and `jobs` run on it.
-OF_NODE = ("cpus", "gpu_type", "group", "first", "count", "free", "memory", "gpus", "jobs")
-NODE = np.dtype([(name, "i8") for name in OF_NODE])
+# A node; `free` are its free CPUs, `memory` (of the `whole`) and `gpus` are free, too, and `jobs` run on it. A job that
+# is placed counts on `count` CPUs of it, and takes `taken`.
+OF_NODE = "cpus threads whole all_gpus gpu_type group first count taken free memory gpus jobs"
+NODE = np.dtype([(name, "i8") for name in OF_NODE.split()])
 GROUP = np.dtype([("members", "i8"), ("cpus", "i8"), ("first", "i8"), ("used", "i8")])
 WINDOW = np.dtype([("begin_s", "f8"), ("end_s", "f8"), ("told_s", "f8"), ("b", "i8"), ("e", "i8")])
 SHARE = np.dtype(
@@ -91,7 +104,9 @@ OPTIONS = np.dtype(
         ("window", "i8"),
         ("decay", "f8"),  # of usage in a second
         ("new_rules", "u1"),
+        ("later_frees", "u1"),  # the new rule of B4, 1
         ("leaves", "i8"),
+        ("cpus", "i8"),  # of all nodes
         ("main_known", "u1"),
         ("cycles_known", "u1"),
         ("last_edge", "f8"),  # the last begin or end of a window
@@ -103,23 +118,24 @@ STATE = np.dtype(
         ("now_s", "f8"),
         ("now", "i8"),  # in whole seconds
         ("moved_s", "f8"),
-        *((name, "i8") for name in ("queued", "waiting", "running", "ended", "cleaned", "passed")),
+        *((name, "i8") for name in ("queued", "begun", "waiting", "running", "ended", "cleaned", "passed")),
         *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
-        *((name, "i8") for name in ("logged", "next_slot", "until", "windows_until", "last_tried")),
+        *((name, "i8") for name in ("logged", "placed", "next_slot", "until", "windows_until", "last_tried")),
         *((name, "i8") for name in ("cycles", "tried", "longest", "wanted")),
         *((name, "u1") for name in ("ticked", "changed", "steady")),
     ]
 )
 
 
-@record(NODE, SETS, SETS, SETS, GROUP, U1, *[WORDS] * 9)
+@record(NODE, SETS, SETS, SETS, SETS, GROUP, U1, *[WORDS] * 9)
 class Nodes(NamedTuple):
     """The nodes, and sets of them."""
 
     nodes: Records  # NODE (N,)
     asked: NDArray[np.uint64]  # (classes, words)  by partition, features and configured memory
+    required: NDArray[np.uint64]  # (classes, words)
     partitions: NDArray[np.uint64]  # (partitions, words)
-    weights: NDArray[np.uint64]  # (weights, words)  the nodes of the lowest weight, of the two lowest, and so on
+    weights: NDArray[np.uint64]  # (weights, words)  the nodes of each weight, the lowest first
     groups: Records  # GROUP (N + leaves,)  scratch space, as all that follow but `places`
     places: NDArray[np.uint8]  # (67,)  of the only bit of a word, by the word modulo 67
     mask: NDArray[np.uint64]  # (words,)
@@ -133,28 +149,39 @@ class Nodes(NamedTuple):
     reached: NDArray[np.uint64]  # of a job that is tried: nodes that count at some date
 
 
-@record(I8, I8, I8, I8, Array(I8, 2), Array(I8, 2), I8)
+@record(I8, I8, I8, I8, I8, I8, Array(I8, 2), Array(I8, 2), I8)
 class Shapes(NamedTuple):
     """When nodes count for jobs; `placement.py` explains it."""
 
-    on_nodes: Ints  # (CPUs,)  the keys of the jobs on each node, from its `first` on
+    on_nodes: Ints  # (CPUs,)  the keys of the jobs on each node, from its `first` on,
+    on_cpus: Ints  # (CPUs,)  and the CPUs
+    on_memory: Ints  # (CPUs,)  and memory that they hold there
     slot_of: Ints  # (shapes,)  -1 for none
     shape_of: Ints  # (slots,)  likewise
     synced: Ints  # (slots,)  up to which place of the log
     keys: Ints  # (slots, N)
     order: Ints  # (slots, N)
-    log: Ints  # (starts and ends of jobs on nodes,)
+    log: Ints  # (N,)  the last nodes where a job has started or ended, in turn
 
 
-@record(I8, I8, Array(I8, 2), Array(I8, 2), Array(I8, 2))
+@record(I8, I8, Array(I8, 2), Array(I8, 2), Array(I8, 2), I8, I8, Array(I8, 2), I8, I8, F8)
 class Limited(NamedTuple):
-    """The limits of what runs; jobs of class k count in counters[first[k] : first[k + 1]]."""
+    """The limits of what runs, and what it adds to usage.
+
+    Jobs of class k count in counters[first[k] : first[k + 1]], with the limits beside, and so for what is billed.
+    """
 
     first: Ints
     counters: Ints
-    most: Ints  # (counters, KINDS)
+    most: Ints  # (counters of classes, KINDS)
     used: Ints  # (counters, KINDS)
-    amounts: Ints  # (n_jobs, KINDS)
+    amounts: Ints  # (n_jobs, KINDS)  what each requests, or holds once it has started
+    held: Ints  # (KINDS,)  what a job would hold on `nodes.picked`
+    rows: Ints  # (counters,)  of `jobs_on`, -1 where nodes are not limited
+    jobs_on: Ints  # (rows, N)  how many jobs that count run on each node: a node counts once
+    bills: Ints
+    kinds: Ints
+    weights: Floats
 
 
 @record(SHARE, I8, I8, Array(I8, 2), F8)
@@ -188,7 +215,7 @@ class Windows(NamedTuple):
 
 @record(
     *(JOB, I8, I8, I8, I8, I8, F8, I8, Ends, Nodes, Shapes, Limited, Shares, Plan, Windows),
-    *(Array(I8, 2), I8, I8, I8, F8, F8, F8, F8, OPTIONS, STATE),
+    *(Array(I8, 2), I8, I8, Array(I8, 2), F8, F8, U1, F8, F8, OPTIONS, STATE),
 )
 class Slurm(NamedTuple):
     """All that a run reads and changes."""
@@ -200,7 +227,7 @@ class Slurm(NamedTuple):
     held: Ints  # (n_jobs,)  and their rows
     ended: Ints  # (n_jobs,)  rows in the order of their ends
     cleaned_s: Floats  # (n_jobs,)  when the nodes of these are clean
-    at: Ints  # the nodes of jobs
+    at: Ints  # the nodes of jobs, side by side in the order of their starts
     ends: Ends  # of running jobs
     nodes: Nodes
     shapes: Shapes
@@ -211,9 +238,10 @@ class Slurm(NamedTuple):
     counts_of: Ints  # (n_jobs, COUNTED)  the places of `counts` where a job counts
     counts: Ints
     most: Ints  # (COUNTED,)
-    partition_counts: Ints  # (partitions,)
+    partition_counts: Ints  # (2, partitions)  jobs looked at in a pass, and whether it is closed
     dates_s: Floats  # (8,)  of the next event of each kind, see `loop.py`
     main_s: Floats
+    full: NDArray[np.uint8]  # of each of `main_s`
     cycles_s: Floats
     draws: Floats  # (DRAWS,)
     options: Records  # OPTIONS (1,)

@@ -9,8 +9,23 @@ import numpy as np
 
 from batfill.base.kernels import F8, I8, Array, entry, kernel, outlined
 from batfill.engine.ends import enter
-from batfill_site.slurm.placement import ONE, ZERO, insert, key_of, place_of, put
-from batfill_site.slurm.records import KINDS, Slurm
+from batfill_site.slurm.placement import (
+    ONE,
+    ZERO,
+    counts_on,
+    gpus_on,
+    has,
+    insert,
+    insert_at,
+    key_of,
+    memory_on,
+    needs_of,
+    place_of,
+    put,
+    take,
+    take_out,
+)
+from batfill_site.slurm.records import CPUS, GPUS, JOBS, KINDS, MEMORY, NODES, Slurm
 
 FAR_S = 2.0**40  # after all dates
 
@@ -26,42 +41,106 @@ def whole(date_s):
 def hold(slurm, row, sign):
     """A job begins to hold its nodes, and to count toward its limits, or ends to if `sign` is -1."""
     job, state, limited = slurm.jobs[row], slurm.state[0], slurm.limited
-    key = key_of(job, row)
-    for place in range(job.first, job.first + job.nodes):
+    key, shapes = key_of(job, row), slurm.shapes
+    for place in range(job.first, job.first + job.placed):
         i = slurm.at[place]
         node = slurm.nodes.nodes[i]
-        node.free -= sign * (node.cpus if job.exclusive else job.cpus)
-        node.memory -= sign * job.memory
-        node.gpus -= sign * job.gpus
-        insert(slurm.shapes.on_nodes, node.first, node.first + node.jobs, key, sign)
+        seat = insert(shapes.on_nodes, node.first, node.first + node.jobs, key, sign)
+        if sign > 0:
+            cpus, memory = node.taken, memory_on(job, node, node.taken)
+            insert_at(shapes.on_cpus, seat, node.first + node.jobs, cpus)
+            insert_at(shapes.on_memory, seat, node.first + node.jobs, memory)
+        else:
+            cpus = take_out(shapes.on_cpus, seat, node.first + node.jobs)
+            memory = take_out(shapes.on_memory, seat, node.first + node.jobs)
+        node.free -= sign * cpus
+        node.memory -= sign * memory
+        node.gpus -= sign * gpus_on(job, node)
         node.jobs += sign
-        slurm.shapes.log[state.logged] = i
+        shapes.log[state.logged % len(shapes.log)] = i
         state.logged += 1
     for place in range(limited.first[job.limits], limited.first[job.limits + 1]):
+        counter = limited.counters[place]
         for kind in range(KINDS):
-            limited.used[limited.counters[place], kind] += sign * limited.amounts[row, kind]
+            if kind != NODES:
+                limited.used[counter, kind] += sign * limited.amounts[row, kind]
+        if limited.rows[counter] >= 0:
+            jobs_on = limited.jobs_on[limited.rows[counter]]
+            for at in range(job.first, job.first + job.placed):
+                i = slurm.at[at]
+                jobs_on[i] += sign
+                limited.used[counter, NODES] += sign * (jobs_on[i] == (sign > 0))
     insert(slurm.running, 0, state.running, key, sign)
     insert(slurm.held, 0, state.running, row, sign)
     state.running += sign
 
 
 @kernel
-def passed_over(slurm, row):
-    """Whether limits or the partition forbid a job to start (Q5, Q6)."""
-    limited = slurm.limited
-    group = slurm.jobs[row].limits
+def exceeds(limited, group, amounts):
+    """Whether so much more is beyond a limit of this class of jobs (Q5)."""
     for place in range(limited.first[group], limited.first[group + 1]):
         counter = limited.counters[place]
         for kind in range(KINDS):
-            if limited.used[counter, kind] + limited.amounts[row, kind] > limited.most[counter, kind]:
+            if limited.used[counter, kind] + amounts[kind] > limited.most[place, kind]:
                 return True
-    return slurm.jobs[row].barred != 0
+    return False
+
+
+@kernel
+def passed_over(slurm, row):
+    """Whether limits or the partition forbid a job to start (Q5, Q6)."""
+    job = slurm.jobs[row]
+    return job.barred != 0 or exceeds(slurm.limited, job.limits, slurm.limited.amounts[row])
+
+
+@outlined
+def would_exceed(slurm, row):
+    """Whether the job would exceed a limit with what it would hold on `nodes.picked` (Q5)."""
+    job, limited, nodes = slurm.jobs[row], slurm.limited, slurm.nodes
+    held, first, n = limited.held, limited.first[job.limits], 0
+    held[:] = 0
+    held[JOBS] = 1
+    for x in range(len(nodes.picked)):
+        word = nodes.picked[x]
+        while word != ZERO:
+            count_held(held, job, nodes.nodes[64 * x + place_of(nodes.places, word)])
+            word &= word - ONE
+    if not job.looked_at:
+        return False
+    n, held[NODES] = held[NODES], 0
+    over = exceeds(limited, job.limits, held)
+    held[NODES] = n
+    for place in range(first, limited.first[job.limits + 1]):
+        counter = limited.counters[place]
+        if limited.rows[counter] >= 0 and not over:
+            more = limited.used[counter, NODES]
+            for i in range(len(nodes.nodes)):
+                more += has(nodes.picked, i) and limited.jobs_on[limited.rows[counter], i] == 0
+            over = more > limited.most[place, NODES]
+    return over
+
+
+@kernel
+def count_held(held, job, node):
+    """Add what a job takes of a node."""
+    held[CPUS] += node.taken
+    held[NODES] += 1
+    held[MEMORY] += memory_on(job, node, node.taken)
+    held[GPUS] += gpus_on(job, node)
 
 
 @kernel
 def run(slurm, row):
-    """A job whose nodes and start are set begins to hold them."""
-    job = slurm.jobs[row]
+    """A job whose nodes and start are set begins to hold them, and `limited.held`."""
+    job, limited, options = slurm.jobs[row], slurm.limited, slurm.options[0]
+    for kind in range(KINDS):
+        limited.amounts[row, kind] = limited.held[kind]
+    first, last = limited.bills[job.bills], limited.bills[job.bills + 1]
+    billing = 0.0 if last > first else np.float64(limited.held[CPUS])
+    for place in range(first, last):
+        part = limited.weights[place] * limited.held[limited.kinds[place]]
+        billing = max(billing, part) if options.max_tres and place > first else billing + part
+    job.billing = billing * job.usage_factor
     hold(slurm, row, 1)
     enter(slurm.ends, job.start_s + job.run_s + slurm.options[0].overhead_s, 0, row)
 
@@ -69,9 +148,26 @@ def run(slurm, row):
 @entry(Slurm, Array(I8, read=True), Array(F8, read=True))
 @outlined
 def resume(slurm, rows, started_s):
-    """These jobs, whose nodes are set, run at the beginning; they were started at these dates (R0)."""
+    """These jobs, whose nodes are in `at`, run at the beginning, if they find there what they ask for (R0).
+
+    They were started at these dates.
+    """
+    held, nodes = slurm.limited.held, slurm.nodes
     for i in range(len(rows)):
         job = slurm.jobs[rows[i]]
+        needs, fits = needs_of(job), True
+        held[:] = 0
+        held[JOBS] = 1
+        for place in range(job.first, job.first + job.placed):
+            node = nodes.nodes[slurm.at[place]]
+            node.count = counts_on(job, node, node.free, node.memory)
+            fits = fits and node.count >= job.cpus and node.memory >= memory_on(job, node, job.cpus)
+            fits = fits and node.gpus >= job.gpus and not (job.exclusive and node.jobs > 0)
+            needs = take(nodes, job, slurm.at[place], needs)
+            count_held(held, job, node)
+        if not fits:
+            job.placed = 0
+            continue
         job.start_s, job.started = started_s[i], whole(started_s[i])
         job.ends = job.started + job.limit
         run(slurm, rows[i])
@@ -80,24 +176,48 @@ def resume(slurm, rows, started_s):
 
 @outlined
 def start(slurm, place, by):
-    """Start the job at this place of the queue on `nodes.picked` (R1)."""
+    """Start the job at this place of the queue on `nodes.picked` (R1); returns how many records before it go, too."""
     state, queue, jobs = slurm.state[0], slurm.queue, slurm.jobs
     row = queue[place]
     job = jobs[row]
-    state.waiting -= 1
-    for i in range(place, state.waiting):
-        queue[i] = queue[i + 1]
-    job.start_s, job.started, job.ends, job.by = state.now_s, state.now, state.now + job.limit, by
-    n = job.first
+    before, n = leave_queue(slurm, place), state.placed
+    job.start_s, job.started, job.ends, job.by, job.first = state.now_s, state.now, state.now + job.limit, by, n
     for x in range(len(slurm.nodes.picked)):
         word = slurm.nodes.picked[x]
         while word != ZERO:
             slurm.at[n] = 64 * x + place_of(slurm.nodes.places, word)
             word &= word - ONE
             n += 1
+    job.placed, state.placed = n - job.first, n
+    state.begun += 1
     run(slurm, row)
     state.wanted -= np.int64(job.asked)
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
+    return before
+
+
+@kernel
+def leave_queue(slurm, place):
+    """Take all records of the job at a place out of the queue; returns how many of them were before it."""
+    state, queue, jobs = slurm.state[0], slurm.queue, slurm.jobs
+    row = queue[place]
+    if jobs[row].mate == row:
+        state.waiting -= 1
+        for i in range(place, state.waiting):
+            queue[i] = queue[i + 1]
+        return 0
+    before = kept = 0
+    for i in range(state.waiting):
+        mate = jobs[row].mate
+        while mate != row and mate != queue[i]:
+            mate = jobs[mate].mate
+        if mate == queue[i]:
+            before += i < place
+        else:
+            queue[kept] = queue[i]
+            kept += 1
+    state.waiting = kept
+    return before
 
 
 @outlined
@@ -132,16 +252,14 @@ def look(slurm):
     state.windows_until = whole(until_s)
     for job in range(state.cleaned, state.ended):
         row = slurm.ended[job]
-        for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].nodes):
+        for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].placed):
             put(nodes.cleaned, slurm.at[place])
 
 
 @kernel
 def keep_startable(slurm, row, asked):
-    """Take the nodes out that may not take a job now, whatever is free there (R1, W1, W2)."""
+    """Take the nodes out that a known window keeps from a job that would start now (W1, W2)."""
     state, windows = slurm.state[0], slurm.windows
-    for x in range(len(asked)):
-        asked[x] &= ~slurm.nodes.cleaned[x]
     for i in range(state.windows):
         window = windows.live[i]
         if state.now + slurm.jobs[row].limit > windows.windows[window].begin_s:

@@ -62,6 +62,8 @@ class Partition(NamedTuple):
     max_nodes: int | None = None
     exclusive: bool = False  # each job has its nodes alone
     qos: str = ""  # whose limits hold for all jobs of the partition
+    memory_per_cpu_mb: int = 0  # DefMemPerCPU, of jobs that name no memory
+    memory_per_node_mb: int = 0  # DefMemPerNode; if both are 0 they take all of their nodes
     billing: Mapping[str, float] = NONE  # TRESBillingWeights, such as {"cpu": 1.0, "gres/gpu": 2.0}; {}: CPUs
 
 
@@ -214,7 +216,7 @@ class Site:
 class SlurmJobs:
     """Jobs as Slurm has them, one row each, by (submit_s, id). Every column has shape (n_jobs,).
 
-    A job takes `cpus_per_node` on each of `nodes` nodes, in the layout in which it ran.
+    What a job asks for; what it holds follows from it. Rule P0 has the layouts.
     """
 
     ids: tuple[str, ...]
@@ -222,16 +224,22 @@ class SlurmJobs:
     eligible_s: Floats  # not before submit_s
     limit_s: Ints  # >= 1
     run_s: Floats  # what it really ran; only the loop reads it
-    cpus: Ints  # in all: what priority and usage count
-    nodes: Ints
-    cpus_per_node: Ints
+    cpus: Ints  # in all
+    nodes: Ints  # the fewest
+    max_nodes: Ints  # the most, 0 for no bound
+    cpus_per_node: Ints  # the fewest on each
+    cpus_per_task: Ints  # a node gives whole tasks
     min_nodes: Ints  # requested: what priority counts; 1 for `sbatch -n` alone
     memory_per_cpu_mb: Ints  # 0 if memory is per node
     memory_per_node_mb: Ints  # 0 if memory is per CPU
+    memory_unsaid: Bools  # it named no memory: it takes its partition's default
     gpus_per_node: Ints
     gpu_type: tuple[str, ...]  # "" for any
     constraint: tuple[str, ...]  # features, such as IB&(CPU-N|CPU-M); "" for none
-    partition: tuple[str, ...]
+    partition: tuple[str, ...]  # in which it ran, or the first
+    partitions: tuple[str, ...]  # all that it names, as a,b; "" for that one
+    required: tuple[str, ...]  # nodes that it must have, as cb[01-06]; "" for none
+    excluded: tuple[str, ...]  # nodes that it must not have
     qos: tuple[str, ...]
     account: tuple[str, ...]
     user: tuple[str, ...]
@@ -249,9 +257,11 @@ class SlurmJobs:
         """Jobs of one CPU and a minute in a partition without a name, but for these columns."""
         n = len(submit_s)
         usual: dict[str, Any] = {"ids": tuple(map(str, range(n))), "submit_s": submit_s, "eligible_s": submit_s}
-        usual |= dict.fromkeys(("cpus", "nodes", "cpus_per_node", "min_nodes"), np.ones(n, np.int64))
+        usual |= dict.fromkeys(("cpus", "nodes", "cpus_per_node", "cpus_per_task", "min_nodes"), np.ones(n, np.int64))
+        usual["max_nodes"] = columns.get("nodes", usual["nodes"])
         usual |= {"limit_s": np.full(n, 60), "run_s": np.full(n, 60.0), "array": np.full(n, -1)}
-        usual |= {"started_s": np.full(n, np.nan), "exclusive": np.zeros(n, bool), "held": np.zeros(n, bool)}
+        usual |= dict.fromkeys(("exclusive", "held", "memory_unsaid"), np.zeros(n, bool))
+        usual["started_s"] = np.full(n, np.nan)
         for each in fields(cls):
             usual.setdefault(each.name, ("",) * n if "str" in str(each.type) else np.zeros(n, np.int64))
         return cls(**usual | {"warnings": ()} | columns)
@@ -278,6 +288,7 @@ class Clock(NamedTuple):
     """
 
     main_s: tuple[float, ...] = ()  # the main passes' dates if they are known; then there are no others
+    full_s: tuple[float, ...] = ()  # those of `main_s` that look at the whole queue
     cycles_s: tuple[float, ...] = ()  # the backfill cycles' dates if they are known
     phase_s: float = 0.6  # of the controller's loop, which turns each second
     first_cycle_s: float = math.nan  # nan: 20 s after the first submission
