@@ -242,7 +242,7 @@ def columns(table: Table) -> list[str]:
     lines = []
     for name, *cells in rows:
         lines += [filled(name)] if alone and name else []
-        first = "" if alone else name.ljust(widths[0])
+        first = " " if alone else name.ljust(widths[0])
         cells = [
             cell.rjust(width) if width >= 0 else cell.ljust(-width)
             for cell, width in zip(cells, widths[1:], strict=True)

@@ -219,6 +219,10 @@ class SlurmWhatIf(Keyed):
 
         return answer_of(self)
 
+    def as_json(self) -> str:
+        """One object."""
+        return self.answer().as_json()
+
     def as_text(self, *, details: bool = False) -> str:
         """One screen of a terminal of 80 columns, behind the figures of all groups and all notes with `details`."""
         return self.answer().as_text(details=details)
