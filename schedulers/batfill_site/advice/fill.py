@@ -424,6 +424,9 @@ def notes(found: WhatIf) -> list[str]:
         f"{found.outcomes[k].name} is not offered for {found.settings['system']}: {why}"
         for k, why in found.withheld.items()
     ]
+    said += ["inform users before jobs are killed, and exempt those that must not start twice"] * any(
+        o.effort == KILLS for o in found.outcomes
+    )
     idle = [o.name for o in found.outcomes if o.overdue == 0 and "threshold" in o.options]
     said += [f"{in_a_row(idle)}: no job waits as long as the threshold, which never applies"] * bool(idle)
     return list(dict.fromkeys(said))
