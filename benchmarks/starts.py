@@ -29,13 +29,13 @@ from batfill.live.conversation4 import Conversation4
 from batfill.live.conversation5 import Conversation5
 from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.jobs import DAY_S, HOUR_S, LARGE, SMALL, Workload, job_table
-from batfill.model.options import Options
 from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings, Wire4, Wire5, handshake
 from batfill.workloads import opened
 from batfill.workloads.batsim_json import load_document
+from batfill_lab.studied import studied
 
 ROOT = Path(__file__).parents[1]
 DIVIDER_S = 600.0
@@ -157,7 +157,7 @@ def digest(setting):
     with tempfile.TemporaryDirectory() as folder:
         if host != "replay":
             return live(source, size, host, options, Path(folder))
-        schedule, _ = simulate(source.jobs, source, Options.of(options))
+        schedule, _ = simulate(source.jobs, source, studied(options))
     tries = [schedule.kills[name] for name in ("row", "start_s", "ran_s")]
     columns = (schedule.start_s, schedule.backfilled, schedule.order, *tries)
     return sha256(b"".join(np.ascontiguousarray(column).tobytes() for column in columns)).hexdigest()

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from functools import cache
 from hashlib import sha256
-from operator import getitem
 from typing import Any
 
 import numba
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models, register_default
-from numba.core.imputils import lower_builtin, lower_getattr_generic
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
+from numba.core.imputils import lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.np.arrayobj import populate_array
 
-from batfill.base.kernels import ManyOf, array_type, words_in
+from batfill.base.kernels import array_type, words_in
 
 WORD = ir.IntType(64)
 
@@ -40,25 +39,11 @@ class Record(types.Type):
         return type_of, (self.kind,)
 
 
-class Records(types.Type):
-    """Many records side by side."""
-
-    def __init__(self, one: Record) -> None:
-        self.one = one
-        super().__init__(f"many.{one.name}")
-
-    def __reduce__(self) -> Any:
-        """By the class of one."""
-        return type_of, (ManyOf(self.one.kind),)
-
-
 @cache
 def type_of(kind: Any) -> types.Type:
     """Numba's type of what a kernel takes."""
     if kind is float or kind is int:
         return types.float64 if kind is float else types.int64
-    if isinstance(kind, ManyOf):
-        return Records(type_of(kind.kind))
     if isinstance(kind, type):
         return Record(kind)
     dtype, ndim, _ = array_type(kind)
@@ -66,9 +51,8 @@ def type_of(kind: Any) -> types.Type:
 
 
 @register_default(Record)
-@register_default(Records)
 class PointerModel(models.PrimitiveModel):
-    """Both are pointers to words."""
+    """A pointer to words."""
 
     def __init__(self, manager: Any, kind: types.Type) -> None:
         super().__init__(manager, kind, WORD.as_pointer())
@@ -89,25 +73,6 @@ class Fields(AttributeTemplate):
 def field_of(context: Any, builder: Any, kind: Record, pointer: Any, name: str) -> Any:
     """A field's value."""
     return value_at(context, builder, kind.fields[name], place_in(builder, pointer, kind.places[name]))
-
-
-@infer_global(getitem)
-class OneOfMany(AbstractTemplate):
-    """One of many records."""
-
-    def generic(self, given: Any, _: Any) -> Any:
-        """Its type."""
-        many, index = given
-        if isinstance(many, Records) and isinstance(index, types.Integer):
-            return signature(many.one, many, types.int64)
-        return None
-
-
-@lower_builtin(getitem, Records, types.Integer)
-def one_of_many(_: Any, builder: Any, sig: Any, given: Any) -> Any:
-    """Its words."""
-    pointer, index = given
-    return builder.gep(pointer, [builder.mul(index, WORD(sig.return_type.words))], inbounds=True)
 
 
 def place_in(builder: Any, pointer: Any, place: int) -> Any:
@@ -131,8 +96,6 @@ def value_at(context: Any, builder: Any, kind: types.Type, pointer: Any) -> Any:
         return builder.bitcast(word, ir.DoubleType())
     if isinstance(kind, types.Integer):
         return word
-    if isinstance(kind, Records):
-        return builder.inttoptr(word, WORD.as_pointer())
     made = cgutils.create_struct_proxy(kind)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
     shape = [word_at(builder, pointer, 1 + axis) for axis in range(kind.ndim)]

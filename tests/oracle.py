@@ -168,7 +168,6 @@ class Oracle:
     bound: bool = False  # whether jobs are expected to end at their divider at the latest
     expected_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the requests
     outlived: bool = False  # whether what was expected is corrected; always if jobs may outlive their requests
-    follows: dict = field(default_factory=dict)  # by seq: which job another follows, and after how long
     windows: list = field(default_factory=list)  # (begin, end, procs, known since, whether jobs fail); a plan decides
     gate: list | None = None  # (begin, end) of the periods in which jobs are backfilled; a plan decides
     pools: list = field(default_factory=list)  # further ones; a plan decides
@@ -213,7 +212,7 @@ class Oracle:
             job.turn, job.user = job.seq, int(t.user[i])
             job.wants = tuple(int(amount) for amount in self.wants[i]) if self.pools else ()
             job.watts = int(self.watts[i]) if self.budget else 0
-        self.coming = [job for job in self.jobs if job.seq not in self.follows]
+        self.coming = list(self.jobs)
         self.turns = 0
         planned = self.windows or self.max_running < math.inf or self.pools or self.gate is not None or self.budget
         if planned and self.depth is None:
@@ -251,8 +250,6 @@ class Oracle:
                 self.finish(job)
                 if job.divider < job.duration:
                     self.requeue(job)
-                else:
-                    self.release(t, job)
             self.fail(t)
             due = [job for job in due if job in self.running]
             while self.coming and self.coming[0].r == t:
@@ -260,8 +257,6 @@ class Oracle:
                 job.turn, self.turns = self.turns, self.turns + 1
                 if self.is_possible(job):
                     self.waiting.append(job)
-                else:
-                    self.release(t, job)
             self.easy_pass(t)  # also where the only event was a rejection: a job may have become overdue
             for job in sorted(due, key=lambda job: (job.q * job.divider, job.r, job.turn)):
                 if self.kill_pays(t, job):
@@ -290,14 +285,6 @@ class Oracle:
     def finish(self, job):
         self.running.remove(job)
         self.free += job.q
-
-    def release(self, t, ended):
-        """Let the jobs come that follow this one."""
-        for seq, (which, think) in self.follows.items():
-            if which == ended.seq:
-                job = self.jobs[seq]
-                job.r = t + think
-                self.coming = sorted([*self.coming, job], key=lambda job: (job.r, job.seq))
 
     def requeue(self, job):
         self.kills.append((job.seq, job.start, job.divider, False))

@@ -34,7 +34,6 @@ from batfill_pages.comparison import compare as compare  # paired differences of
 from batfill_pages.write import report as report  # a page about replays, or about the result files of runs
 from batfill_site.advice.what_if import what_if as what_if  # what other schedulers would have done on a cluster's log
 from batfill_site.slurm.what_if import slurm as slurm  # what changes of its slurm.conf would have done on a site's log
-from batfill_lab.certificate import certificate as certificate  # the mean wait that no scheduler can beat
 from batfill_lab.campaigns import campaign as campaign  # a grid of replays from a file, resumed where it stopped
 
 # Search and learning

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from batfill.engine import blocks, easy, ends, loop, running, waiting
-from batfill.engine.loop import DONE, TO_KEY, Events, Given
+from batfill.engine.loop import DONE, Events, Given
 from batfill.engine.records import (
     AWAY,
     CANDIDATE,
     CHANGE,
-    DATED,
     EVERY_JOB,
     FAR,
     GATE,
@@ -209,21 +208,7 @@ class Queue:
 
     def advance(self, until_s: float, events: Events) -> bool:
         """Process every event up to and including `until_s`; returns whether none is left."""
-        while (why := loop.advance(until_s, self.size, self.arrays, events)) == TO_KEY:
-            self.set_key(events)
-        return bool(why == DONE)
-
-    def next_following(self, events: Events) -> tuple[int, float]:
-        """The row that a closed replay submits next, as far as is known, and when; inf without any."""
-        row, submit_s = loop.next_following(self.arrays, events)
-        return int(row), float(submit_s)
-
-    def set_key(self, events: Events) -> None:
-        """Compute the keys of the job that a closed replay submits next, which may depend on when that is."""
-        row, submit_s = self.next_following(events)
-        job = self.arrays.jobs[row]
-        job["key"], job["rise"] = self.keys(row, submit_s, float(self.whole_expected_s[row]), int(job["procs"]))
-        events.follows["keyed"][row] = 1
+        return bool(loop.advance(until_s, self.size, self.arrays, events) == DONE)
 
     def advance_each(
         self,
@@ -238,9 +223,10 @@ class Queue:
         """Replay all jobs under each policy, as `engine.loop.advance_each`; returns whether every replay is sound."""
         return bool(loop.advance_each(moves, weights, lines, start_s, given, self.size, self.arrays, events, scratch))
 
-    def repeated(self, n: int) -> QueueArrays:
-        """Arrays of n such queues along a new first axis."""
-        return repeated(self.arrays, n)
+    def ask(self, step: Callable[..., None], action: int, *, acts: bool, seen: Any) -> None:
+        """Let an agent decide: `step` carries out its action if `acts`, and replays on to its next decision."""
+        self.arrays.rules["agent"] = 1
+        step(self.size, acts, action, self.arrays, *seen)
 
     @property
     def alive_rows(self) -> NDArray[np.intp]:
@@ -560,7 +546,6 @@ class Queue:
         one = (self.rules.depth, self.rules.tested) == (1, EVERY_JOB) and not self.rules.dated
         walks = backfill is None and not policy.moves and not self.rules.spares
         stated["planned"] = not one or not (walks or all(pool.reserves for pool in self.rules.all_pools))
-        stated["dated"] = DATED if backfill is not None and backfill.dated else policy.dated
         self.arrays = self.arrays._replace(backfill_lines=lines)
 
     def resort(self) -> None:
@@ -658,11 +643,6 @@ def changed(part: Part, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Part:
 def copied(part: Part) -> Part:
     """Copies of these arrays, as for `changed`."""
     return changed(part, copy_of)
-
-
-def repeated(part: Part, n: int) -> Part:
-    """These arrays, as for `changed`, n times along a new first axis."""
-    return changed(part, lambda array: as_records(np.repeat(array[None], n, axis=0)))
 
 
 def copy_of(array: NDArray[Any]) -> NDArray[Any]:

@@ -24,6 +24,7 @@ from batfill.workloads.formats import load_log
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import COMPLETED
 from batfill_lab.campaigns.sections import Count, Section, Seed, Text
+from batfill_lab.studied import studied
 from studies.papers.classification import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
 from studies.papers.core import (
     Array,
@@ -180,7 +181,7 @@ def study_of(context: Context, label: str, choice: ClassifierVariant, how: Studi
         return None
     path = context.logs[label]
     regime, rule = rules_of(choice)
-    settings = Options.of({"small": "forest", "regime": regime, "divider-rule": rule, "seed": how.seed})
+    settings = studied({"small": "forest", "regime": regime, "divider-rule": rule, "seed": how.seed})
 
     def make() -> dict[str, Any]:
         jobs = first(read_jobs(path), weeks_studied(label, how))

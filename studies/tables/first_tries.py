@@ -15,13 +15,14 @@ preset with its neighbours on the same variants, and prints no other table.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-import batfill as bf
 from batfill.model.jobs import HOUR_S
-from batfill.model.options import Options, of_arguments
+from batfill.model.options import Options, Study, of_arguments
+from batfill.replays.replay import simulate
 from studies.papers.page import markdown
 from studies.papers.run import places
 from studies.tables.common import LOGS, by_name, made_by, parser_of, replay_all, write_replays
@@ -51,7 +52,7 @@ LONGER = 1.02  # a longest wait that is this many times another counts as no lon
 AGED = {"the same without tries": {"policy": "aged:20000,0.1,0", **HALF}}
 GUARDED = {f"saf, threshold {hours}h": {"policy": "saf", "threshold_s": f"{hours}h"}
            for hours in (2, 4, 8, 12, 16, 24, 36, 48, 72, 96, 144)}  # fmt: skip
-PAPER = {"small": "forest", "regime": "decoupled", "kill": "always", "bound": False}
+PAPER = {"small": "forest", "kill": "always", "study": Study(bound=False, regime="decoupled")}
 LEARNING = {
     "first tries, perfect classes": {**FIRST_TRIES, "small": "perfect"},
     "EASY++": {"predict": "easy++", "predict_for": "all", "backfill": "spf"},
@@ -77,12 +78,17 @@ class Task(NamedTuple):
         return f"{self.variant.log}, {self.variant.name}, seed {self.seed}"
 
 
+def schedule_under(workload, *, study=Study(), **setting):  # noqa: B008 - it has no state
+    """The schedule of a workload under these options, and what studies vary beside them."""
+    options = replace(Options.of(of_arguments(setting)), study=study)
+    return simulate(workload.jobs, workload, options)[0]
+
+
 def replayed(task):
     """The replica's number of jobs, and the figures by setting."""
     workload = task.variant.replica(task.seed)
     return len(workload.jobs), {
-        name: figures_of(bf.replay(workload, advance=lambda _: None, **setting).schedule)
-        for name, setting in task.settings.items()
+        name: figures_of(schedule_under(workload, **setting)) for name, setting in task.settings.items()
     }
 
 

@@ -79,15 +79,6 @@ def rows_named(page, names):
     return head[1:], {shown: [dot_of(cell) for cell in by_name[name]] for name, shown in names.items()}
 
 
-def feedback(page):
-    """SAF with a threshold, without and with users who react."""
-    head, rows = table_with(page, "open", "SAF, 72,000 s")
-    guarded = [row for row in rows if row[1] == "SAF, 72,000 s"]
-    names = {"open": "open replay", "after:20min": "users react (after:20min)"}
-    series = {shown: [dot_of(row[head.index(name)]) for row in guarded] for name, shown in names.items()}
-    return Picture("slowdown of SAF with a threshold of 20 h over FCFS's", [row[0] for row in guarded], series)
-
-
 def fidelity(page):
     """Simulated over logged mean waits, without and with the log's outages."""
     head, rows = table_with(page, "replay", "simulated / logged")
@@ -157,7 +148,6 @@ def what_we_found(page):
 
 # By page, and the file's name if that is another.
 PICTURES = {
-    "feedback": feedback,
     "fidelity": fidelity,
     "power": power,
     "power budgets": power_budgets,

@@ -13,7 +13,7 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.engine import running
-from batfill.model.policy import POLICIES, policy_named
+from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay
@@ -124,15 +124,6 @@ def test_predictions_that_running_jobs_outlive_are_raised_step_by_step_to_their_
         assert queue.jobs["expected_s"][:12].tolist() == ends_s
         assert [ends_s[row] for row in queue.running_rows] == sorted(ends_s)
         assert reservation(40, queue.arrays) == (max(ends_s), 0)
-
-
-def test_repeated_queues_hold_what_one_holds():
-    queue = Queue(8, Rules(POLICIES["fcfs"]), capacity=4000)
-    n_bytes = queue.nbytes
-    copies = queue.repeated(3)
-    assert len(copies.blocks.nodes) == 3
-    assert copies.blocks.nodes.shape[1] == len(queue.arrays.blocks.nodes)
-    assert queue.nbytes == n_bytes > queue.jobs.nbytes > 4000 * queue.jobs.dtype.itemsize - 1
 
 
 def test_a_replay_that_restarts_while_jobs_wait_is_a_new_one():

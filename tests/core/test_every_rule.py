@@ -5,8 +5,7 @@ have to be packed again and again. No kernel leaves within an instant because it
 its jobs, and a live queue grows when a job is submitted. A kernel leaves in order to come back
 
 - between two instants (`loop.advance`: REACHED): stepped, forked and pickled at each of them;
-- for the keys of a job that a closed replay submits, within an instant (TO_KEY): the orders f1 to f4 with followers;
-- for an agent's decision (TO_DECIDE): in `tests/lab/test_copies.py`;
+- for an agent's decision (TO_DECIDE): in `tests/lab/test_deciding.py`;
 - after each event, pass and kill of a live queue: a queue driven event by event, and the agent under Batsim.
 """
 
@@ -31,7 +30,6 @@ from batfill.live.agent import Agent
 from batfill.live.conversation4 import Conversation4
 from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
 from batfill.model.energy import Budget
-from batfill.model.feedback import NONE, Follows
 from batfill.model.gate import Gate
 from batfill.model.jobs import LARGE, SMALL, job_table
 from batfill.model.policy import POLICIES, policy_named
@@ -218,12 +216,6 @@ def cases(draw, at_the_edge=False):
     if draw(st.sampled_from([False, False, True])):  # predictions, which are corrected
         chosen["outlived"] = True
         more["expected_s"] = np.minimum(unit_s * rng.integers(1, 25, len(jobs)), jobs.request_s)
-    if draw(st.sampled_from([False, False, True])):
-        preceding = np.where(rng.random(len(jobs)) < 0.6, rng.integers(-1, np.arange(len(jobs)).clip(1)), NONE)
-        preceding[0] = NONE
-        more["follows"] = Follows(
-            preceding, np.where(preceding >= 0, 2.0 * unit_s * rng.integers(0, 9, len(jobs)), 0.0)
-        )
     return jobs, size, policy, chosen, calendar, more
 
 
@@ -241,8 +233,6 @@ def oracle_of(jobs, size, policy, chosen, calendar, more):
     pools, gate = more.get("pools", ()), more.get("gate")
     budget = more.get("budget")
     planned = rules_of(policy, chosen, calendar, pools, gate, budget).planned
-    follows = more.get("follows")
-    told = {} if follows is None else dict(enumerate(zip(follows.preceding.tolist(), follows.think_s, strict=True)))
     slow = Oracle(
         jobs, size, policy,
         **chosen | {"depth": chosen["depth"] if planned else None},
@@ -253,7 +243,6 @@ def oracle_of(jobs, size, policy, chosen, calendar, more):
         budget=None if budget is None else budget_for_oracle(budget),
         watts=None if budget is None else budget.pool.amounts(jobs),
         expected_s=more.get("expected_s"),
-        follows={row: of for row, of in told.items() if of[0] != NONE},
     )  # fmt: skip
     for job, killable in zip(slow.jobs, jobs.killable.tolist(), strict=True):
         job.exempt = not killable

@@ -21,7 +21,7 @@ from batfill.learn.forest import NODE, flattened, walk
 from batfill.learn.habits import FEATURE_NAMES, NONE_YET, History, matrix
 from batfill.learn.predictor import make
 from batfill.model.jobs import WEEK_S, Clock
-from batfill.model.options import Options, of_arguments
+from batfill.model.options import Options, Study
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
@@ -32,8 +32,8 @@ REGIMES = ("decoupled", "fresh")
 SIZE = 16
 
 
-def forest(**options):
-    return Options.of({"small": "forest", **of_arguments(options)})
+def forest(*, seed=0, **study):
+    return replace(Options.of({"small": "forest", "seed": seed}), study=Study(**study))
 
 
 def drive(jobs, classifier, **options):

@@ -102,7 +102,7 @@ def test_the_hosts_agree_on_what_is_known_also_of_jobs_that_outlive_their_reques
 @pytest.mark.parametrize(
     ("jobs", "policy", "more"),
     [
-        *(({"protected": 0.2}, "saf", more) for more in ({}, {"bound": False}, {"regime": "decoupled"})),
+        ({"protected": 0.2}, "saf", {}),
         ({"protected": 0.2}, "saf", {"small": "all"}),
         *(({"outliving": 0.6}, policy, {}) for policy in ("fcfs", "saf")),
         *(({"outliving": 0.6}, policy, {"small": "all", "divider": 60}) for policy in ("fcfs", "saf")),
@@ -118,7 +118,6 @@ def test_the_hosts_agree_on_kills(tmp_path, jobs, policy, more):
     *sweep(
         more=[
             {},
-            {"bound": False},
             {"divider": 200},
             {"threshold": 36_000, "small-width": 0.25},
             {"small-width": "50%", "overdue": "half", "threshold": 36_000},

@@ -100,9 +100,9 @@ def test_every_default_of_the_table_is_accepted_and_stated():
 @pytest.mark.parametrize(
     ("given", "stated"),
     [
-        ({"small": "class", "divider": 600}, {"kill": "needed", "bound": None, "divider": 600.0}),
-        ({"small": "all"}, {"kill": "needed", "bound": True, "divider": "median", "seed": None}),
-        ({"small": "perfect", "kill": "never", "divider": "median/1"}, {"bound": None, "divider": "median"}),
+        ({"small": "class", "divider": 600}, {"kill": "needed", "divider": 600.0}),
+        ({"small": "all"}, {"kill": "needed", "divider": "median", "seed": None}),
+        ({"small": "perfect", "kill": "never", "divider": "median/1"}, {"kill": "never", "divider": "median"}),
         ({"predict": "easy++"}, {"predict-for": "order", "kill": None}),
         ({"predict": "easy++", "policy": "wfp3"}, {"predict-for": "all"}),
         ({"predict": "easy++", "backfill": "sexp"}, {"predict-for": "all"}),

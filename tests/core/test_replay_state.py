@@ -88,7 +88,7 @@ HOSTILE = [None, -1, math.nan, math.inf, 10**30, "", "x", [], {}, True, 0, 2**63
 
 @pytest.fixture(scope="module")
 def states(request, tmp_path_factory):
-    """The arrays of saved replays: with changes of rules, tries, a calendar, feedback, a limit per user."""
+    """The arrays of saved replays: with changes of rules, tries, a calendar, a limit per user."""
     log, path = bf.read(request.config.rootpath / "workloads" / "sample.json"), tmp_path_factory.mktemp("saved") / "x"
     windows = [{"kind": "announced", "begin": 3600, "end": 7200, "processors": 16}]
     windows += [{"kind": "failure", "begin": 9000, "end": 9700, "processors": 8}]
@@ -97,7 +97,7 @@ def states(request, tmp_path_factory):
         bf.Replay(log, preset="first-tries", threshold_s=7200).run("12h"),
         bf.Replay(log, "wfp3", backfill="spf").run("6h").fork(policy="spf").run("12h"),
         bf.Replay(log, calendar=bf.Calendar.of(windows), depth="all").run("12h"),
-        bf.Replay(log, feedback="sessions:fcfs", max_running=2).run("12h"),
+        bf.Replay(log, max_running=2).run("12h"),
     ]
     found = []
     for run in runs:
@@ -175,10 +175,10 @@ def window(*values):
     [
         {"policy": "wfp3", "backfill": "spf", "threshold_s": 7200, "overdue": "half"},
         {"preset": "first-tries", "stand_back": 2},
-        {"small": "all", "divider": 600, "kill": "always", "bound": False},
+        {"small": "all", "divider": 600, "kill": "always"},
         {"depth": "all", "tested": 20, "calendar": window("announced", 1 / 3 + 2e4, 3e4, 60, 1e4)},
         {"depth": 2, "calendar": window("failure", 9e5, None, 8)},
-        {"max_running": 2, "feedback": "sessions:fcfs"},
+        {"max_running": 2},
     ],
     ids=str,
 )

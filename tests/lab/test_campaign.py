@@ -90,7 +90,7 @@ def test_results_are_those_of_single_replays_and_say_how_they_came_about(campaig
     file = campaign_file("policies: [fcfs, saf]\nthresholds: [null, 7200]\n")
     ended = run(file, "--out", tmp_path / "out", "--workers", 2)
     assert ended.status == 0
-    assert re.fullmatch(r"batfill: 4 runs; about \d+ s on 2 workers, estimated from a few runs\n", ended.err)
+    assert ended.err == "batfill: 4 runs, on 2 workers\n"
     assert ended.out.endswith(f"4 runs in {tmp_path / 'out' / 'runs.parquet'}\n")
     table = rows(tmp_path / "out")
     for row in table.itertuples():
@@ -129,7 +129,7 @@ def at_once(tmp_path_factory):
 def test_two_campaigns_at_once_know_nothing_of_each_other(at_once):
     for folder, said in zip(*at_once, strict=True):
         (line,) = [line for line in said if not line.startswith(COMPILING)]
-        assert line.startswith("batfill: 10 runs; about ")
+        assert line.startswith("batfill: 10 runs, on ")
         assert rows(folder)["run"].nunique() == 10
 
 
@@ -161,7 +161,7 @@ def test_per_job_tables_are_written_on_request_also_later(at_once, campaign_file
 def test_a_dry_run_says_what_there_is_to_do_and_leaves_nothing(campaign_file, tmp_path):
     outlook = json.loads(result("campaign", campaign_file(SMALL), "--out", tmp_path / "out", "--dry-run", "--json"))
     assert (outlook["runs"], outlook["finished"]) == (10, 0)
-    assert 0 < outlook["estimated_s"] < 60
+    assert 1 <= outlook["tasks"] <= 10
     assert not (tmp_path / "out").exists()
 
 

@@ -11,8 +11,7 @@ pytest.importorskip("pydantic")
 
 from batfill_lab.campaigns import traces
 from batfill_lab.campaigns.config import CampaignError, read_campaign
-from batfill_lab.campaigns.costs import Costs, Curve, kind_of
-from batfill_lab.campaigns.plan import Readings, plan
+from batfill_lab.campaigns.plan import LEARNING, TASK_SIZE, plan
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 
@@ -29,11 +28,6 @@ def planned(tmp_path):
         return plan(read_campaign(path))
 
     return planned
-
-
-def costs(of, job_s):
-    """Every job takes this long."""
-    return Costs({kind_of(p.run.given): Curve((1,), (job_s,)) for p in of.runs}, Readings({}, {}))
 
 
 def ids(of):
@@ -84,3 +78,23 @@ def test_a_file_that_changed_since_the_plan_is_refused(tmp_path, planned):
     traces.piece_of.cache_clear()
     with pytest.raises(CampaignError, match="when the campaign was planned; give every machine the same file"):
         traces.piece_of(first.trace, None)
+
+
+def test_tasks_hold_every_run_once_one_trace_each_and_about_as_much_work(planned, monkeypatch):
+    grid = planned("policies: [fcfs, saf]\nwindows: {days: 1}\nresamplings: {samples: 3, weeks: 1}\n")
+    tasks = grid.in_tasks(grid.runs, 2)
+    assert [run.id for task in tasks for run in task.runs] == ids(grid)
+    trace_of = {planned.run.id: planned.trace for planned in grid.runs}
+    assert all({trace_of[run.id] for run in task.runs} == {task.trace} for task in tasks)
+    whole = sum(planned.size for planned in grid.runs)
+    assert len(tasks) >= 8
+    monkeypatch.setattr("batfill_lab.campaigns.plan.TASK_SIZE", whole // 40)
+    assert len(grid.in_tasks(grid.runs, 2)) > len(tasks)
+    assert [len(task.runs) for task in grid.in_tasks(grid.runs[:1], 2)] == [1]
+
+
+def test_a_replay_that_learns_counts_as_many(planned):
+    (plain,) = planned("policies: [fcfs]\n").runs
+    (learning,) = planned("policies: [fcfs]\nknowledge: [easy++]\n").runs
+    assert (plain.size, learning.size) == (800, 800 * LEARNING)
+    assert plain.size < TASK_SIZE

@@ -20,7 +20,6 @@ from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.formats import log_of, save_log
-from batfill_lab.env import SchedulingEnv
 from batfill_lab.online.choosers import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser
 from batfill_lab.online.feedback import Site, period_costs, replay_from
 from batfill_lab.online.selection import TEN, Selection, past_of, select_online
@@ -383,6 +382,6 @@ def test_batfill_select_compares_the_waits_of_every_period_with_those_under_fcfs
 def test_what_compares_orders_without_pools_gates_and_budgets_refuses_them_by_name(option):
     sample = Path(__file__).parents[2] / "workloads" / "sample.json"
     given = {option: {"pool": "a=9@1", "backfill_while": [(0, 9)], "energy_budget": "9kWh@0..9,watts=1W"}[option]}
-    for refuse in (bf.tune, bf.select, bf.fit, SchedulingEnv, bf.fidelity, partial(bf.when, at=86_400.0)):
+    for refuse in (bf.tune, bf.select, bf.fit, bf.fidelity, partial(bf.when, at=86_400.0)):
         with pytest.raises(BatfillError, match=rf"\b{option}\b"):
             refuse(sample, **given)

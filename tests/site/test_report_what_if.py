@@ -296,16 +296,15 @@ def test_every_page_and_table_decides_a_comparison_by_the_same_rule(log, answer)
 
 def test_options_hold_for_every_choice_that_can_take_them(log):
     found = json_result("what-if", log, "--no-small-first", "--threshold", "6h", "--backfill", "spf")
-    assert (found["backfill"], found["stand_back"], found["bound"]) == ("spf", None, None)
+    assert (found["backfill"], found["stand_back"]) == ("spf", None)
     for outcome in found["outcomes"]:
         assert outcome["options"]["backfill"] == "spf"
         policy, *more = outcome["name"].split(" + ")
         threshold = ["--threshold", "6h"] if more else []
         alone = json_result("replay", log, "--policy", policy, "--backfill", "spf", *threshold)
         assert outcome["mean_bsld"] == pytest.approx(alone["mean_bsld"])
-    tried = {one.name: one.options for one in choices([6 * HOUR_S], True, {"kill": "always", "bound": False})}
+    tried = {one.name: one.options for one in choices([6 * HOUR_S], True, {"kill": "always"})}
     assert [name for name, options in tried.items() if options.get("kill") == "always"] == ["first tries"]
-    assert [name for name, options in tried.items() if "bound" in options] == ["first tries"]
 
 
 @pytest.fixture

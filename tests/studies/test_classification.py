@@ -12,6 +12,7 @@ pytest.importorskip("sklearn")
 from batfill.learn.habits import FEATURE_NAMES
 from batfill.model.jobs import WEEK_S, Workload
 from batfill.model.options import Options
+from batfill_lab.studied import studied
 from strategies import table, weeks_of_habits
 from studies.papers.classification import autocorrelation, autocorrelations, classify_log, read_jobs
 from swf_text import row
@@ -43,11 +44,11 @@ def test_jobs_are_read_as_their_users_asked_for_them(tmp_path):
 @pytest.mark.parametrize("regime", ["decoupled", "fresh"])
 def test_what_ends_later_changes_no_judgement(logged, regime):
     moment_s, rng = 2.5 * WEEK_S, np.random.default_rng(1)
-    done = classify_log(logged, Options.of({"small": "forest", "regime": regime}))
+    done = classify_log(logged, studied({"small": "forest", "regime": regime}))
     later = logged.end_s >= moment_s
     logged.runtime_s[later] = rng.permutation(logged.runtime_s[later])
     logged.end_s[later] += 1
-    other = classify_log(logged, Options.of({"small": "forest", "regime": regime}))
+    other = classify_log(logged, studied({"small": "forest", "regime": regime}))
     past = logged.submit_s < moment_s
     np.testing.assert_array_equal(done.probability[past], other.probability[past])
     assert done.judged[past].sum() > 100
@@ -93,6 +94,6 @@ def test_only_categories_with_enough_jobs_have_an_autocorrelation():
 def test_kth_is_classified_as_well_as_an_independent_try(archive_log):
     """Accuracy 0.83 decoupled, as an independent program found on this log; the first 15 weeks are harder."""
     done = classify_log(
-        read_jobs(archive_log("KTH-SP2-1996-2.1-cln.swf.gz")), Options.of({"small": "forest", "regime": "decoupled"})
+        read_jobs(archive_log("KTH-SP2-1996-2.1-cln.swf.gz")), studied({"small": "forest", "regime": "decoupled"})
     )
     assert 0.82 < done.total().rates()["accuracy"] < 0.86

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from command import batfill, refusal
 from studies.papers.core import PACKAGES, ROOTS, Chart, Outcome, Table, Verdict, code_of
 from studies.papers.page import MOST_OWN, Cell, brief_tables, rank_agreement
 from studies.papers.protocol import COMPUTATIONS, PROTOCOLS, read_protocol
-from studies.tables.pictures import table_with
 from swf_text import row
 
 ROOT = Path(__file__).parents[2]
@@ -125,29 +123,6 @@ def test_a_protocol_that_comes_with_batfill_is_sound(path):
 )  # fmt: skip
 def test_a_mistake_in_a_protocol_is_named_with_its_line(papers, log, tmp_path, old, new, said):
     assert said in refusal("reproduce", "all", *places(log, papers(old, new), tmp_path / "out"))
-
-
-def closed_figures(path):
-    """(log, policy, open, closed) of each pair of figures in a paper's remarks on users who react."""
-    for remark in next(read_protocol(path)).paper.open:
-        if "--feedback after:20min" not in (text := remark.text):
-            continue
-        policy = re.search(r"(S[AP]F) with", text)[1] + (", 72,000 s" if "threshold of 72,000 s" in text else "")
-        for closed, opened, log in re.findall(r"(0\.\d\d) instead of (0\.\d\d)[^0]*? on ([\w-]+\w)", text):
-            yield log, policy, opened, closed
-
-
-def test_the_closed_figures_on_papers_pages_are_those_of_the_page_on_feedback():
-    head, rows = table_with((ROOT / "docs/results/feedback.md").read_text(), "open", "after:20min")
-    named, log = {}, ""
-    for cells in rows:
-        log = cells[0] or log
-        named[log, cells[1]] = dict(zip(head, cells, strict=True))
-    said = [figures for path in sorted(PROTOCOLS.glob("*.yaml")) for figures in closed_figures(path)]
-    assert len(said) == 9
-    for log, policy, opened, closed in said:
-        assert named[log, policy]["open"] == opened
-        assert named[log, policy]["after:20min"].startswith(f"{closed} (")
 
 
 # Results

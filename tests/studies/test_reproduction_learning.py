@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from batfill.model.options import Options
 from batfill.model.policy import policy_named
 from batfill.replays.found import ReadingOptions
 from batfill.replays.replay import simulate
@@ -21,6 +20,7 @@ from batfill_lab.learning.fit import FUNCTIONS
 from batfill_lab.online.selection import selection_and_site
 from batfill_lab.search.periods import read_periods
 from batfill_lab.search.select import Samples, course
+from batfill_lab.studied import studied
 from strategies import outliving, random_table
 from studies.papers import core
 from studies.papers.classes import SCENARIOS, Replays, means_of, runs_of
@@ -74,7 +74,7 @@ def context(log, tmp_path_factory):
 def figures(log):
     """A function that replays the log with these options, and gives its figures."""
     workload = read_workload(log)
-    return lambda **given: simulate(workload.jobs, workload, Options.of(given))[0].summary(60)
+    return lambda **given: simulate(workload.jobs, workload, studied(given))[0].summary(60)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_campaign_holds_each_scenario_under_its_name(log, runs):
     options = ({}, learned, {**learned, "kill": "always", "bound": False}, perfect, known)
     for policy in REPLAYS["policies"]:
         for scenario, given in zip(SCENARIOS, options, strict=True):
-            schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, **given}))
+            schedule, _ = simulate(workload.jobs, workload, studied({"policy": policy, **given}))
             assert runs.mean(policy, scenario) == schedule.summary(60).mean_bsld
             assert runs.jobs(policy, scenario).end_s.max() == schedule.end_s.max()
 

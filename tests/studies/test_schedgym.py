@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 import gym_oracle
 import swf_text
 from batfill.base.errors import WorkloadError
-from features_oracle import features
-from studies.rlscheduler.features import see_gym
 from studies.rlscheduler.schedgym import (
     HEURISTICS,
     NOT_STARTED,
@@ -209,51 +207,3 @@ def test_a_sequence_with_a_job_that_can_never_start_is_refused_and_others_are_no
     assert play(log, "fcfs", [3], n=1).tolist() == [[4]]
     with pytest.raises(WorkloadError, match="it has 4 jobs, and no 2 from row 3 on"):
         play(log, "fcfs", [3], n=2)
-
-
-# Keys and draws
-
-
-# What an agent sees
-
-
-def seen_plainly(simulator, seen, visible):
-    """The features of the first `seen` jobs of the queue and of the cluster."""
-    now_s, each = simulator.now_s, simulator.procs_per_node
-    simulator.queue.sort(key=simulator.submit_s)
-    head, free = simulator.queue[0], simulator.free_nodes * each
-    ends = [(simulator.expected_end_s(row), simulator.nodes(row) * each) for row in simulator.running]
-    size, shadow_s, extra = free + sum(procs for _, procs in ends), now_s, free - simulator.nodes(head) * each
-    if not simulator.fits(head):
-        running = list(simulator.running)
-        shadow_s = simulator.shadow_s(head)
-        simulator.running = running  # which that has sorted, and whose order says which of two equal ends is first
-        extra += sum(procs for end_s, procs in ends if end_s <= shadow_s)
-    jobs = []
-    for row in simulator.queue[:seen]:
-        submit_s, _, request_s, procs = simulator.jobs[row]
-        safe = simulator.fits(row) and (row == head or now_s + request_s < shadow_s)
-        jobs.append((submit_s, request_s, max(procs, 1), safe))
-    waiting, shadow_s = len(simulator.queue), max(shadow_s, now_s)
-    return features(now_s, size, free, ends, jobs, waiting, visible, shadow_s, extra)
-
-
-@settings(max_examples=60, deadline=None)
-@given(seeded, st.booleans(), st.integers(1, 6), st.sampled_from([1, 900]))
-def test_features_are_those_of_the_formulas(random, backfill, visible, unit_s):
-    rows, machine, _ = busy_log(random)
-    rows = [(submit * unit_s, runtime * unit_s, request * unit_s, procs) for submit, runtime, request, procs in rows]
-    log, state = log_of(rows, **machine), new_state(1, len(rows))
-    plain = gym_oracle.Simulator(rows, start=0, n=len(rows), **machine)
-    begin(log.jobs, log.machine, state, 0, 0)
-    while waiting := int(state.at[0]["waiting"]):
-        seen = min(waiting, visible)
-        of_jobs, of_cluster = np.full((visible, 9), -9, np.float32), np.zeros(7, np.float32)
-        see_gym(log.jobs, log.machine, state, 0, seen, of_jobs, of_cluster)
-        jobs, cluster = seen_plainly(plain, seen, visible)
-        np.testing.assert_allclose(of_jobs[:seen], jobs, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(of_cluster, cluster, rtol=1e-5, atol=1e-6)
-        assert (of_jobs[seen:] == -9).all()
-        place = random.randrange(waiting)
-        plain.pick(plain.queue[place], backfill)
-        pick(log.jobs, log.machine, state, 0, place, backfill)

@@ -472,7 +472,7 @@ ON_SAMPLE = {
     "write": lambda log: (bf.write, {"log": log, "path": "o.swf"}),
     "job_table": lambda log: (
         bf.job_table,
-        {**TWO_JOBS, **dict.fromkeys(("ids", "killable", "think_s"))},
+        {**TWO_JOBS, **dict.fromkeys(("ids", "killable", "waited_s"))},
     ),
     "Calendar": lambda log: (bf.Calendar.of, {"rows": []}),
     "key": lambda log: (lambda v: bf.replay(log, bf.Policy("mine", lambda r, p, q: v)), {"v": 1}),
@@ -493,7 +493,6 @@ ON_SAMPLE = {
         lambda one, seed: bf.compare(bf.replay(log), one, seed=seed),
         {"one": bf.replay(log), "seed": 0},
     ),
-    "certificate": lambda log: (bf.certificate, {"run": bf.replay(log), "rounds": 1}),
     "fit": lambda log: (bf.fit, {"log": log, **FITTED}),
 }
 GENERATED = {"jobs": 20, "procs": 8, "seed": 0, "kind": "all", "users": 4, "requests": "tsafrir"}
@@ -507,7 +506,7 @@ TWO_JOBS = {
 }
 FITTED = {"tuples": 2, "permutations": 64, "days": 0.5, "training": None, "count": None, "seed": 0, "weights": "pq"}
 OF_REPLAY = ("policy", "procs", "overrun", "unrequested", "backfill", "depth", "tested", "threshold_s", "small", "kill")
-OF_REPLAY += ("stand_back", "divider", "small_width", "calendar", "feedback", "max_running", "predict", "preset", "say")
+OF_REPLAY += ("stand_back", "divider", "small_width", "calendar", "max_running", "predict", "preset", "say")
 
 
 @pytest.mark.needs("pandas", "matplotlib")

@@ -46,7 +46,6 @@ BESIDE = {
         for name in (*SITE, "runs", *more)
         if name != "slurm_conf"
     },
-    ("conformance", "*"): ["{port}"],
     **{("batsched", name): ["--variant", "conservative_bf"] for name in ("queue_order", "rjms_delay")},
 }
 ARGUMENTS = {
@@ -77,7 +76,7 @@ TYPED = {
     "backfill_while": GATES,
     "energy_budget": BUDGETS,
 }
-TYPED |= {"feedback": ("log", "after:600:fcfs"), "variant": ("filler", "easy_bf"), "queue_order": ("fcfs", "lcfs")}
+TYPED |= {"variant": ("filler", "easy_bf"), "queue_order": ("fcfs", "lcfs")}
 
 
 def commands(group=app, path=()):
@@ -249,7 +248,6 @@ def reaches_the_library(name, param, monkeypatch):
                 "calendar",
                 "backfill_while",
                 "energy_budget",
-                "feedback",
                 "pool",
             )
             meant = value if as_given else param.type.convert(value, param, None)
@@ -290,7 +288,6 @@ BESIDE_IN_TABLE = {
     "divider": {"small": "class"},
     "predict": {},
     "predict-for": {"predict": "easy++"},
-    "divider-rule": {"small": "forest", "regime": "decoupled"},
 }
 VALUES = {
     "policy": ("fcfs", "saf"),
@@ -302,14 +299,12 @@ VALUES = {
     "backfill-while": GATES,
     "energy-budget": BUDGETS,
     "pool": ("power=9kW@90W", "nodes=64@1:skip"),
-    "feedback": ("sessions:fcfs", "after:600:fcfs"),
     "preset": ("none", "first-tries", "slurm", "flux", "pbs"),
     "threshold": (0, 7200),
     "small": ("class", "perfect"),
     "divider": (1, 600),
     "small-width": (0.001, 0.5),
     "stand-back": (0.5, 32),
-    "bound": (False, True),
     "seed": (0, 7),
     "reservation": ("processors", "kept"),
 }

@@ -44,7 +44,7 @@ from batfill.base.words import duration, percent
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.live.agent import Agent
-from batfill.model.options import LIVE, NAMES, OPTIONS, SELECTION, Options
+from batfill.model.options import LIVE, NAMES, OPTIONS, Options
 from batfill.model.policy import listing
 from batfill.runner.descriptor import MEANING, read_descriptor
 from batfill.scheduler import Scheduler
@@ -53,6 +53,8 @@ from batfill.workloads.archive import known_log
 from batfill_lab.campaigns.config import Campaign, read_campaign
 from batfill_lab.campaigns.sections import keys_of
 from batfill_lab.env.seeing import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill_lab.online.settings import SELECTION
+from batfill_lab.studied import STUDIED
 from command import COMPILING
 from command import batfill as batfill_command
 from studies.papers.protocol import entries_named, folder_of_protocols, read_protocols
@@ -496,7 +498,7 @@ def test_files_and_targets_that_a_block_names_are_there():
     targets = " ".join(re.findall(r"^([\w -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)).split()
     for place, words in ((block.place, words) for block in NOT_RUN for words in script_of(block)):
         for word in words[1:]:
-            if word.split("/")[0] in ("benchmarks", "docker", "docs", "expe", "platforms", "recipe", "workloads"):
+            if word.split("/")[0] in ("benchmarks", "docker", "docs", "expe", "platforms", "workloads"):
                 assert (ROOT / word).exists() or "results" in word, f"{place}: {word}"
         if words[0] == "make":
             assert words[1] in targets, f"{place}: {words}"
@@ -566,12 +568,11 @@ def word(value):
     return str(value).lower() if isinstance(value, bool) else f"`{value}`"
 
 
-STUDIES = {name: option for name, option in OPTIONS.items() if name not in NAMES}
 COMMANDS = {name: OPTIONS[name] for name in NAMES}
 
 
 @pytest.mark.parametrize(
-    "options", [COMMANDS, STUDIES, LIVE, SELECTION], ids=["scheduler", "studies", "live", "selection"]
+    "options", [COMMANDS, STUDIED, LIVE, SELECTION], ids=["scheduler", "studies", "live", "selection"]
 )
 def test_the_table_of_options_is_the_one_that_every_host_reads(options):
     rows = []

@@ -151,7 +151,6 @@ CASES = [
     ("select log.swf --period 1d", None),
     ("fidelity waits.swf", None),
     ("fidelity site.txt --slurm-conf slurm.conf", None),
-    ("conformance --list", None),
     ("campaign campaign.yaml", "campaign"),
     ("reproduce --list", "all"),
     ("report run", None),
@@ -292,7 +291,6 @@ CALLS = {
     "plot": ("saf.plot()", "report"),
     "help": ("import_module('pydoc').render_doc(bf)", None),
     "getmembers": ("import_module('inspect').getmembers(bf)", None),
-    "certificate": ("bf.certificate(saf)", None),
     "env": ("import_module('batfill_lab.env').SchedulingEnv", "rl"),
 }
 PROGRAM = """\

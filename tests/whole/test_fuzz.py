@@ -124,7 +124,7 @@ USUAL = {**dict.fromkeys(("source", "workload", "log"), "log.swf"), "file": "cam
 USUAL |= {"out": "made.json", "folder": "made"}
 NEVER = {"--help", "-h", "--version"}
 ALWAYS = {"workload fetch": {"--from"}, "campaign": {"--dry-run"}, "reproduce": {"--list"}}
-ELSEWHERE = {"run", "schedule", "batsim", "conformance"}  # they start processes or serve; their inputs are fuzzed below
+ELSEWHERE = {"run", "schedule", "batsim"}  # they start processes or serve; their inputs are fuzzed below
 
 
 def tree(command, path=()):

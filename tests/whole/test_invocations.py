@@ -97,7 +97,6 @@ nonsense
 platform {0|many|4 --bandwidth fast|4 --latency -1}
 policies saf
 schedule {--select best|--policies fcfs,saf|--select full --policies saf|--policy foo|--protocol 6|--timeout -1}
-conformance{| x --timeout 0| x --keep log.swf| x --workload nothing}
 workload clean log.swf --out x.swf --rule nothing
 workload split week.swf --out windows {--days 1 --months|--suffix .csv|--skip 99}
 workload resample week.swf --out x.swf --method weeks --profile-weeks span
@@ -156,7 +155,6 @@ workload scale log.swf --out x.swf --load 0.5 --interarrival 2 -> workload scale
 workload convert log.swf --out x.json --bandwidth 1GBps -> workload convert log.swf --out x.json --platform [p.xml]
 workload convert log.swf --out x.json --jobs 3 -> workload convert log.swf --out x.json --jobs 0:1000
 platform 4 --bandwidth fast -> platform 4 --bandwidth 1.25GBps
-conformance x --workload nothing -> conformance --list
 report run --figures gif -> report run --figures pdf
 campaign c.yaml --worker-limit 2h -> campaign c.yaml [--dry-run]
 """

@@ -19,15 +19,15 @@ import numpy as np
 import pytest
 
 import batfill
-from batfill.base import kernels
+from batfill.base import kernels, sums
 from batfill.base.errors import BatfillError
 from batfill.engine import blocks, ends, records, running
 from batfill.engine.sources import SOURCES
+from batfill.learn import estimates
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from batfill_lab import bound
 from strategies import random_table
 
 PACKAGE = Path(batfill.__file__).parent
@@ -77,18 +77,14 @@ def test_the_digest_of_the_engine_is_that_of_its_files():
     ],
 )
 def test_an_array_that_is_not_what_a_kernel_takes_is_refused(wrong, says):
-    ones, rows = np.ones(8), np.zeros(8, np.int64)
-    good = [ones, ones, ones.copy(), 0, rows, ones.copy(), ones.copy(), ones.copy(), rows.copy(), ones.copy(), rows]
-    good[2] = wrong(ones.copy())
-    with pytest.raises((TypeError, Exception), match=f"serve: left_s.*{says}"):
-        bound.serve(*good)
+    weights, scale, gradient, state = (np.ones(8) for _ in range(4))
+    with pytest.raises((TypeError, Exception), match=f"descend: weights.*{says}"):
+        estimates.descend(np.ones(8), 1.0, 1.0, 0.1, wrong(weights), scale, gradient, state)
 
 
 @compiled
 def test_a_kernel_reads_what_it_does_not_change_from_an_array_that_cannot_be_written():
-    submit_s, work_s = np.frombuffer(np.zeros(1).tobytes()), np.frombuffer(np.ones(1).tobytes())
-    out = [np.zeros(1, np.int64), np.zeros(1), np.zeros(2), np.zeros(2), np.zeros(2, np.int64), np.zeros(1)]
-    assert bound.serve(submit_s, work_s, np.ones(1), 0, *out, np.zeros(1, np.int64)) == 1
+    assert sums.add(np.frombuffer(np.ones(3).tobytes())) == 3
 
 
 @compiled

@@ -125,6 +125,7 @@ LIGHT = (
     "batfill.base.words",
     "batfill.base.doors",
     "batfill_site.cli",
+    "batfill_lab.online.settings",
 )  # which load nothing that is slow
 
 
@@ -146,6 +147,7 @@ def test_commands_import_nothing_heavy_before_they_are_called():
         "time",
         "click",
         "batfill",
+        "batfill_lab",
         "batfill_site",
     }
     for path in (ROOT / "schedulers").glob("batfill*/cli/*.py"):
@@ -239,7 +241,9 @@ def test_programs_of_the_user_keep_their_threads(tmp_path):
     script = tmp_path / "scheduler"
     script.write_text(f"#!/bin/sh\n{program}\n")
     script.chmod(0o755)
-    words = [sys.executable, "-m", "batfill", "conformance", str(script)]
+    text = re.sub(r"schedcmd: >-\n.*\n.*\n", f"schedcmd: {script}\n", (ROOT / "expe/sample_saf.yaml").read_text())
+    (tmp_path / "one.yaml").write_text(re.sub(r" (platforms|workloads)/", rf" {ROOT}/\1/", text))
+    words = [sys.executable, "-m", "batfill", "run", "--simulator", "embedded", "one.yaml"]
     subprocess.run(words, env=env, capture_output=True, timeout=60, cwd=tmp_path)
     assert shown.read_text() == "unset\n"
 

@@ -94,7 +94,7 @@ def test_a_preset_is_its_options():
             {"small": "none", "predict": "easy++"},
             ["small", "small-width", "divider", "kill", "stand-back"],
         ),
-        ({"small": "class"}, {"small": "class", "divider": 120.0, "bound": None}, []),
+        ({"small": "class"}, {"small": "class", "divider": 120.0}, []),
         ({"small": "forest", "seed": 1}, {"small": "forest", "seed": 1, "divider": 120.0}, []),
     ],
     ids=str,

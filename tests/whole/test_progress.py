@@ -153,7 +153,7 @@ LONG = {
 }
 # Those that take a second at most, or as long as the disk.
 SHORT = {
-    *("certificate", "compare", "generate", "job_table", "when", "write"),
+    *("compare", "generate", "job_table", "when", "write"),
 }
 
 

@@ -134,7 +134,7 @@ def test_pages_fit_every_width_and_axe_finds_nothing(site, tmp_path, scheme):
         browser.visit(site / "index.html")  # the theme remembers its first visit, but follows the system
         for width in WIDTHS:
             browser.sized(width, 800, scheme)
-            for name in ("index", "results/feedback", "results/reproduction", "reference/python"):
+            for name in ("index", "results/power", "results/reproduction", "reference/python"):
                 browser.visit(site / f"{name}.html")
                 browser.waited("return document.readyState === 'complete'")
                 assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), (name, width)

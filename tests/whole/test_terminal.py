@@ -75,7 +75,6 @@ COMMAND_LINES = [
     "when LOG --at 20d",
     "campaign CAMPAIGN --workers 1 --out OUT",
     "policies",
-    "conformance --list",
     "workload describe LOG",
     "workload clean LOG --out OUT.swf",
     "workload split LOG --out OUT",

@@ -24,7 +24,6 @@ from batfill.base.errors import BatfillError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 Class = TypeVar("Class", bound=type)
@@ -47,27 +46,6 @@ class Array(NamedTuple):
     dtype: np.dtype[Any]
     ndim: int = 1
     read: bool = False
-
-
-class Many(NamedTuple):
-    """Records of one class side by side, whose arrays have one more axis in front; a kernel takes one by its index."""
-
-    all: Any
-
-    def __getitem__(self, i: Any) -> Any:
-        """The record at this index."""
-        return one_of(self.all, i)
-
-
-class ManyOf(NamedTuple):
-    """The type of a `Many`."""
-
-    kind: Any
-
-
-def one_of(record: Any, i: Any) -> Any:
-    """The record of the arrays at this index of their first axis."""
-    return type(record)._make(one_of(part, i) if isinstance(part, tuple) else part[i] for part in record)
 
 
 def kernel(function: Function) -> Function:
@@ -124,40 +102,34 @@ def own_name(cls: Any) -> str:
 
 def table_in(given: Any) -> Any:
     """The words of a record."""
-    kept: list[Any] = []
-    table = given.table(*words_of(given, type(given), kept, type(given).__name__))
-    table.kept = kept
-    return table
+    return given.table(*words_of(given, type(given), type(given).__name__))
 
 
 def words_in(kind: Any) -> int:
     """The number of words of a value."""
     if hasattr(kind, "columns"):
         return sum(map(words_in, kind.columns.values()))
-    return 1 if isinstance(kind, type | ManyOf) else 1 + array_type(kind).ndim
+    return 1 if isinstance(kind, type) else 1 + array_type(kind).ndim
 
 
 # The words of an array are its address and its shape; those of a record are the words of its fields.
 
 
-def words_of(value: Any, kind: Any, kept: list[Any], name: str) -> list[int]:
-    """The words of a value, after a check; what must live as long as they are used is appended to `kept`.
+def words_of(value: Any, kind: Any, name: str) -> list[int]:
+    """The words of a value, after a check.
 
     Raises:
         TypeError: the value is not what a kernel takes.
     """
     if kind is float or kind is int:
         return [int(np.array(value, np.float64 if kind is float else np.int64).view(np.int64))]
-    if isinstance(kind, ManyOf):
-        kept.append(table_of(value.all, kind.kind, name))
-        return [kept[-1].ctypes.data]
     if hasattr(kind, "columns"):
         if type(value) is not kind:
             raise TypeError(f"{name}: {type(value).__name__} where {kind.__name__} is needed")
         words = []
         columns: dict[str, Any] = kind.columns
         for (field, column), part in zip(columns.items(), value, strict=True):
-            words += words_of(part, column, kept, f"{name}.{field}")
+            words += words_of(part, column, f"{name}.{field}")
         return words
     return words_of_array(value, array_type(kind), name)
 
@@ -179,24 +151,6 @@ def words_of_array(array: Any, kind: Array, name: str) -> list[int]:
             f"{'a' if kind.read else 'a writable'} contiguous one of {kind.dtype}, {kind.ndim} axes, is needed"
         )
     return [array.ctypes.data, *array.shape]
-
-
-def table_of(every: Any, kind: Any, name: str) -> NDArray[np.int64]:
-    """The words of each of many records side by side, int64 (records, words)."""
-    columns: list[Any] = []
-
-    def walk(arrays: Any, kind: Any, name: str) -> None:
-        for (field, column), array in zip(kind.columns.items(), arrays, strict=True):
-            if isinstance(array, tuple):
-                walk(array, column, f"{name}.{field}")
-            else:
-                one = array_type(column)
-                words = words_of_array(array, one._replace(ndim=one.ndim + 1), f"{name}.{field}")
-                columns.append(words[0] + array.strides[0] * np.arange(len(array)))
-                columns.extend(np.full(len(array), n) for n in words[2:])
-
-    walk(every, kind, name)
-    return np.ascontiguousarray(np.array(columns, np.int64).T)
 
 
 def array_type(kind: Any) -> Array:
@@ -222,8 +176,6 @@ class ArrayArgument:
 @cache
 def layout(kind: Any) -> str:
     """A text that differs if a kernel reads memory in another way."""
-    if isinstance(kind, ManyOf):
-        return f"many {layout(kind.kind)}"
     if hasattr(kind, "columns"):
         return f"({' '.join(map(layout, kind.columns.values()))})"
     if kind is None or isinstance(kind, type):

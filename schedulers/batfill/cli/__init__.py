@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
     An interrupt exits with 128 plus the signal's number (130 for Ctrl-C), a bug in batfill with 70.
     """
     words = typed() if arguments is None else arguments
-    if arguments is None and words[:1] not in (["run"], ["conformance"]):  # these start programs of the user's
+    if arguments is None and words[:1] != ["run"]:  # which starts programs of the user's
         # With numpy OpenBLAS starts a thread per processor, which costs half of loading it and serves no command.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     hook, streams = sys.unraisablehook, (sys.stdout, sys.stderr)

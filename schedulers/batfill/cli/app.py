@@ -32,7 +32,6 @@ HOUSES = {
         "tune": "Search mixed policies on a log's weeks, and test them.",
         "select": "Select the policy after each period, from the past periods.",
         "campaign": "Run a grid of replays, and resume it where it stopped.",
-        "conformance": "Say which variant of EASY a Batsim scheduler is.",
         "fit": "Learn policies by regression on random schedules.",
         "reproduce": "Reproduce papers' tables and figures, and compare numbers.",
     },

@@ -19,7 +19,7 @@ from batfill.cli.parameters import (
     out_option,
     scheduler_options,
 )
-from batfill.model.options import LIVE, SCHEDULING
+from batfill.model.options import LIVE, NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +70,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
 
 @command(heading="connection")
-@scheduler_options(*SCHEDULING, *LIVE)
+@scheduler_options(*NAMES, *LIVE)
 @click.option(
     "--socket",
     "-s",

@@ -15,7 +15,7 @@ import click
 from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
 from batfill.cli import note
 from batfill.cli.app import named, option_name
-from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, SCHEDULING, SELECTION, lapses, refuse_other
+from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, lapses, refuse_other
 from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import (
@@ -66,10 +66,9 @@ class OfScheduler(click.Option):
 
 def group_of(option: click.Option) -> str:
     """The group of GROUPS in which the help shows an option."""
-    name = option_name(option)
-    if isinstance(option, OfScheduler) and name not in SELECTION.keys() - OPTIONS.keys():
+    if isinstance(option, OfScheduler) and option.group:
         return option.group
-    return GROUP_OF.get(name, "")
+    return GROUP_OF.get(option_name(option), "")
 
 
 def files_in(value: Any) -> Iterator[str]:
@@ -383,11 +382,13 @@ def joined(_context: click.Context, _parameter: click.Parameter, given: Sequence
     return ",".join(one.name for one in given) or None
 
 
-def scheduler_options(*names: str, hidden: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def scheduler_options(
+    *names: str, hidden: Collection[str] = (), more: Mapping[str, Option] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add these options of the table (all by default), passed to the command as one mapping `options`.
 
     The mapping holds the given values, falsy or not, by the table's names, and nothing else. Those of `hidden`, which
-    the command refuses with its reason, are not in its help.
+    the command refuses with its reason, are not in its help. `more`: rows that are not of the table.
     """
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -402,13 +403,12 @@ def scheduler_options(*names: str, hidden: Collection[str] = ()) -> Callable[[Ca
                 note(f"{preset}: {PRESETS[preset].words}")
             return command(**values, options=options)
 
-        other = LIVE.keys() | OPTIONS.keys() - set(SCHEDULING)
-        for name in other - set(names or NAMES):
+        for name in LIVE.keys() - set(names or NAMES):
             collected = click.option(
                 f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option
             )(collected)
         for name in reversed(names or NAMES):
-            option = (SELECTION | OPTIONS | LIVE)[name]
+            option = {**(more or {}), **OPTIONS, **LIVE}[name]
             collected = scheduler_option(option, hidden=name in hidden)(collected)
         return collected
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from batfill.base.kernels import kernel, outlined
 from batfill.engine.blocks import BLOCK, first_slot, precedes
-from batfill.engine.motion import BY_SECOND, UNLIMITED_S, aged_size, mixed_key
+from batfill.engine.motion import BY_SECOND, UNLIMITED_S, mixed_key
 from batfill.engine.records import LARGE, OVERDUE, TRIES
 
 
@@ -31,13 +31,6 @@ def set_mixed_key(weights, job):
     job.key = weights[4] + mixed_key(
         weights[0], weights[1], weights[2], weights[3], weights[5], job.submit_s, expected_s, job.procs
     )
-
-
-@kernel
-def set_aged_key(weights, job):
-    """Set a job's key and rise in the aged order of c, alpha, beta, which moves; see `policy.aged`."""
-    size = aged_size(finite_s(job.expected_s), job.procs, weights[1], weights[2])
-    job.key, job.rise = -weights[0] / size, -1 / size
 
 
 @kernel

@@ -17,12 +17,9 @@ from batfill.engine.keys import set_mixed_key
 from batfill.engine.records import (
     AWAY,
     BACKFILLS,
-    DATED,
-    FOLLOW,
     GATE,
     GOES_ON,
     LINE,
-    NOBODY,
     QUEUE,
     STARTED,
     STARTS,
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
 
 
 # Why `advance` returned.
-DONE, REACHED, TO_DECIDE, TO_KEY = range(4)
+DONE, REACHED, TO_DECIDE = range(3)
 # What an instant still lacks: nothing, so that the next one begins; its submissions; its passes and kills.
 OVER, SUBMITS, DECIDES = range(3)
 
@@ -54,7 +51,6 @@ CLOCK = np.dtype(
         ("due", "u4"),  # tries that have reached their dividers: entries of `due` in use
         ("over", "u4"),  # tries that have ended: entries of `over` in use
         ("rejected", "u4"),  # jobs wider than the machine
-        ("opened", "u4"),  # rows of a closed replay that are submitted or follow others, up to here
         ("kills", "i8"),  # tries killed: entries of `kills` in use
         ("stage", "u1"),  # what the instant `now_s` still lacks: OVER, SUBMITS or DECIDES
         ("lacks_pass", "u1"),  # 1 while it needs a pass
@@ -62,7 +58,7 @@ CLOCK = np.dtype(
 )
 
 
-@record(F8, Ends, U4, STARTED, KILL, U4, U4, STEP, FOLLOW, Ends, CLOCK)
+@record(F8, Ends, U4, STARTED, KILL, U4, U4, STEP, CLOCK)
 class Events(NamedTuple):
     """Future and past events; no scheduler may read them."""
 
@@ -74,8 +70,6 @@ class Events(NamedTuple):
     ended: NDArray[np.uint32]  # (capacity,)  how many tries had ended before each entry of `starts`
     over: NDArray[np.uint32]  # (capacity,)  rows of the tries that have ended, in time order
     available: NDArray[np.void]  # STEP (n_changes + 1,)  from a date on, the first being -inf, so many processors are
-    follows: NDArray[np.void]  # FOLLOW (n_jobs,) of a closed replay, else (0,)
-    coming: Ends  # of a closed replay: jobs whose predecessors have ended, by submission. The processors are 0
     clock: NDArray[np.void]  # CLOCK (1,)
 
 
@@ -117,62 +111,6 @@ def reset(size, given, queue, events):
     free_all(queue)
     clear_ends(queue.running)
     clear_ends(events.ends)
-    clear_ends(events.coming)
-    for row in range(len(events.follows)):
-        jobs[row].submit_s = given.submit_s[row]
-        events.follows[row].keyed = 0
-
-
-@entry(QueueArrays, Events, gives=(int, float), brief=True)
-@outlined
-def next_following(queue, events):
-    """The row that a closed replay submits next, as far as is known, and when; inf without any."""
-    clock, n_jobs = events.clock[0], len(events.follows)
-    while clock.opened < n_jobs and events.follows[clock.opened].preceding != NOBODY:
-        clock.opened += 1
-    coming_s = next_end_s(events.coming)
-    row = np.uint32(0) if coming_s == np.inf else events.coming.slots[next_end(events.coming)].row
-    if clock.opened < n_jobs:
-        open_s = queue.jobs[clock.opened].submit_s
-        if open_s < coming_s or (open_s == coming_s and clock.opened < row):
-            return np.uint32(clock.opened), open_s
-    return row, coming_s
-
-
-@kernel
-def next_submission(queue, events):
-    """The row submitted next, and when; jobs must be left. In an open replay rows are in order."""
-    if len(events.follows) > 0:
-        return next_following(queue, events)
-    row = np.uint32(queue.state[0].submitted)
-    return row, queue.jobs[row].submit_s
-
-
-@outlined
-def take(now_s, row, queue, events):
-    """Let a closed replay's next job be submitted now, as the youngest; False if its keys are to be set before."""
-    job, state, follow = queue.jobs[row], queue.state[0], events.follows[row]
-    if follow.preceding == NOBODY:
-        events.clock[0].opened += 1
-    else:
-        if queue.rules[0].dated == DATED and not follow.keyed:
-            return False
-        leave_next(events.coming)
-        job.submit_s = now_s
-        if abs(queue.rules[0].dated) == 1:
-            job.key = queue.rules[0].dated * now_s
-    job.seq = state.submitted
-    queue.ages[state.submitted] = row
-    return True
-
-
-@outlined
-def release(now_s, row, events):
-    """Let the jobs that follow one that has ended, or was rejected, come after their think times."""
-    other = events.follows[row].first
-    while other != NOBODY:
-        enter(events.coming, now_s + events.follows[other].think_s, 0, other)
-        other = events.follows[other].next
 
 
 @kernel
@@ -321,7 +259,7 @@ def next_instant_s(queue, events):
     """When something happens next; inf if nothing does."""
     now_s = next_end_s(events.ends)
     if queue.state[0].submitted < len(queue.jobs):
-        now_s = min(now_s, next_submission(queue, events)[1])
+        now_s = min(now_s, queue.jobs[np.uint32(queue.state[0].submitted)].submit_s)
     if len(queue.changes) > 0:
         now_s = next_change_s(now_s, queue)
     return now_s
@@ -330,7 +268,7 @@ def next_instant_s(queue, events):
 @kernel
 def begin_instant(now_s, queue, events):
     """Handle what happens at an instant before jobs are submitted: ends, and dates of the calendar."""
-    ends, clock, closed = events.ends, events.clock[0], len(events.follows) > 0
+    ends, clock = events.ends, events.clock[0]
     if queue.rules[0].energy > 0:
         pay(now_s, queue)
     while next_end_s(ends) == now_s:
@@ -345,8 +283,6 @@ def begin_instant(now_s, queue, events):
         record_end(row, events)
         if killed:
             kill(now_s, row, queue.tries[row].kill_after_s, 0, queue, events)
-        elif closed:
-            release(now_s, row, events)
     # Before jobs arrive: one that is decided alone relies on a reservation that this may change.
     if queue.rules[0].outlived:
         correct(now_s, queue)
@@ -357,22 +293,18 @@ def begin_instant(now_s, queue, events):
 
 @kernel
 def submit_all(size, queue, events):
-    """Submit the jobs of the instant; returns TO_KEY, or DONE once `clock.lacks_pass` says whether a pass is needed."""
+    """Submit the jobs of the instant; `clock.lacks_pass` says whether a pass is needed."""
     jobs, state, clock = queue.jobs, queue.state[0], events.clock[0]
-    n_jobs, closed, now_s, decided = len(jobs), len(events.follows) > 0, clock.now_s, False
+    n_jobs, now_s, decided = len(jobs), clock.now_s, False
     while state.submitted < n_jobs:
-        row, submit_s = next_submission(queue, events)
-        if submit_s > now_s:
+        row = np.uint32(state.submitted)
+        if jobs[row].submit_s > now_s:
             break
-        if closed and not take(now_s, row, queue, events):
-            return TO_KEY
         state.submitted += 1
         if jobs[row].procs > size:
             clock.rejected += 1
-            if closed:
-                release(now_s, row, events)
             continue
-        alone = state.submitted == n_jobs or next_submission(queue, events)[1] > now_s
+        alone = state.submitted == n_jobs or jobs[np.uint32(state.submitted)].submit_s > now_s
         what = arrives(now_s, queue, row, alone)
         decided = what != UNDECIDED
         if what in (STARTS, BACKFILLS):
@@ -381,7 +313,6 @@ def submit_all(size, queue, events):
     # Where only dividers are reached, a settled queue with the same head needs no pass; see `arrivals.py`.
     same = not queue.rules[0].moves or now_s < state.head_until_s
     clock.lacks_pass = not (decided or (clock.due > 0 and state.settled and same))
-    return DONE
 
 
 @entry(float, int, QueueArrays, Events, gives=int)
@@ -389,8 +320,7 @@ def submit_all(size, queue, events):
 def advance(until_s, size, queue, events):
     """Handle every instant up to and including `until_s` on a machine of `size` processors.
 
-    Returns DONE or REACHED (the next instant is later than until_s) between two instants. Within one it returns TO_KEY
-    (set the keys of the job that `next_following` names by its date, mark it in FOLLOW.keyed and call again) and, if
+    Returns DONE or REACHED (the next instant is later than until_s) between two instants. Within one it returns, if
     RULES.agent, TO_DECIDE (the instant lacks its pass: make it and call again); `clock.stage` says where it goes on.
     """
     clock = events.clock[0]
@@ -405,8 +335,7 @@ def advance(until_s, size, queue, events):
             begin_instant(now_s, queue, events)
             clock.stage = SUBMITS
         if clock.stage == SUBMITS:
-            if submit_all(size, queue, events) == TO_KEY:
-                return TO_KEY
+            submit_all(size, queue, events)
             clock.stage = DECIDES
             if queue.rules[0].agent and clock.lacks_pass:
                 clock.lacks_pass = 0

@@ -57,16 +57,6 @@ TRY = np.dtype(
     ]
 )
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
-# A job of a closed replay, in which jobs are submitted some time after others have ended; rows are NOBODY for none.
-FOLLOW = np.dtype(
-    [
-        ("preceding", "u4"),  # the job that this one follows,
-        ("think_s", "f8"),  # and how long after its end this one is submitted
-        ("first", "u4"),  # the first of the jobs that follow this one
-        ("next", "u4"),  # the next of those that follow the same job as this one
-        ("keyed", "u1"),  # 1 if its keys are those of its date
-    ]
-)
 NOBODY = np.uint32(2**32 - 1)
 CANDIDATE = np.dtype([("key", "f8"), ("row", "u4"), ("rank", "i4")])  # a job that may be backfilled; lowest rank first
 FAR = np.dtype([("span_s", "f8"), ("at_s", "f8")])  # no job so wide and so long can begin before a date
@@ -149,7 +139,6 @@ RULES = np.dtype(
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
         ("bound_s", "f8"),  # cap on the expected run time of a killable job: the divider, or inf for no cap
         ("planned", "u1"),  # 1 if `plan.py` makes the pass: see `Queue.adopt`
-        ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
         ("procs", "i8"),  # m
         ("reserving", "u8"),  # of the columns of QueueArrays.wants, the first are pools that a plan reserves,
         ("shared", "u8"),  # and up to here they are the machine's; behind them each user has some
@@ -163,7 +152,6 @@ RULES = np.dtype(
     ],
     align=True,
 )
-DATED = 2
 WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)  # what becomes of a job submitted alone, see `arrivals.py`
 TICK_S = 600.0  # while jobs wait, a decision is made so often in the period of a budget
 SPARE_STEPS = 2  # a plan's steps beside those of jobs and calendar: the present, the return of unavailable machines

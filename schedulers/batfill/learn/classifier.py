@@ -35,7 +35,7 @@ class Classifier(Knowledge):
     def __init__(self, settings: Options, clock: Clock | None = None) -> None:
         """Start without data; `clock` gives the log's hours and days."""
         self.settings = settings
-        self.name = f"classifier-{self.settings.regime}"
+        self.name = f"classifier-{self.settings.study.regime}"
         self.history = History(clock or NO_CLOCK)
         self.divided = Divided(settings.divider)
         self.divider_s = self.divided.value
@@ -67,7 +67,7 @@ class Classifier(Knowledge):
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
         """Track the try: once it has run longer than the divider, the job is known to be large."""
-        if self.settings.regime != "decoupled":
+        if self.settings.study.regime != "decoupled":
             self.starts[job.row] += 1
             heappush(self.running, (start_s, job.row, self.starts[job.row], job))
 
@@ -76,21 +76,21 @@ class Classifier(Knowledge):
         record = self.judged.pop(job.row)
         del self.starts[job.row], self.kills[job.row]
         self.ended_since.append((job, runtime_s, record))
-        if self.settings.regime != "decoupled":
+        if self.settings.study.regime != "decoupled":
             self.history.add(job, runtime_s)
         self.divided.add(runtime_s)
 
     def killed(self, job: SubmittedJob, ran_s: float) -> None:
         """The job is not small; its run time is unknown until it ends."""
         self.kills[job.row] += 1
-        if self.settings.regime != "decoupled":
+        if self.settings.study.regime != "decoupled":
             self.history.outlasted(job)
 
     def renew(self, now_s: float) -> None:
         """Retrain at a week's end; with fresh information also update the divider."""
         if now_s >= self.next_s:
             self.learn(now_s)
-        if self.settings.regime == "fresh":
+        if self.settings.study.regime == "fresh":
             self.divider_s = self.divided.value
         while self.running and self.running[0][0] + self.divider_s <= now_s:
             _, row, number, job = heappop(self.running)
@@ -108,10 +108,10 @@ class Classifier(Knowledge):
             return
         jobs, runtime_s, records = zip(*self.ended_since, strict=True)
         self.ended_since.clear()
-        if self.settings.regime == "decoupled":
+        if self.settings.study.regime == "decoupled":
             for job, ran_s in zip(jobs, runtime_s, strict=True):
                 self.history.add(job, ran_s)
-        known = self.settings.divider_rule == "known"
+        known = self.settings.study.divider_rule == "known"
         self.divider_s = self.divided.value if known else float(np.median(runtime_s))
         self.runtime_s = np.concatenate([self.runtime_s, runtime_s])
         self.records = np.concatenate([self.records, records])

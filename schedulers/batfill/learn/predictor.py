@@ -59,7 +59,7 @@ def everywhere(options: Options, jobs: JobTable | None, clock: Clock | None) -> 
             return RuntimeClairvoyant(np.maximum(runtime_s, 1e-9))
         return ClassClairvoyant(runtime_s, options.divider)
     if options.small == EVERY:
-        return EveryJob(options.divider, weekly=options.regime == "decoupled")
+        return EveryJob(options.divider, weekly=options.study.regime == "decoupled")
     if options.small == FOREST:
         return Classifier(options, clock)
     plain: dict[str, Callable[[], Knowledge]] = {

@@ -44,7 +44,6 @@ from batfill.model.options import (
     Options,
     lapses,
     plans_machines,
-    refuse_replayed,
 )
 from batfill.model.pools import amount_text
 from batfill.model.rows import margin_of
@@ -134,7 +133,6 @@ class Agent:
             BatfillError: some of these are given.
         """
         chosen, calendar = self.chosen, self.chosen.calendar
-        refuse_replayed(chosen)
         if calendar is not None and calendar.most_kills(1) > 0:
             raise BatfillError(
                 f"option calendar: {calendar.name} has failures, and under Batsim machine events say what fails; leave "

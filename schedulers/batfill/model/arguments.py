@@ -9,7 +9,6 @@ if TYPE_CHECKING:
 
     from batfill.model.calendar import Calendar
     from batfill.model.energy import Budget
-    from batfill.model.feedback import Feedback
     from batfill.model.gate import Gate
     from batfill.model.policy import Policy
     from batfill.model.pools import Pools
@@ -28,7 +27,6 @@ class Arguments(TypedDict, total=False):
     backfill_while: Gate | str | Path | list[tuple[float, float]] | None
     pool: Pools | str | list[str] | None
     energy_budget: Budget | str | None
-    feedback: Feedback | str | None
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None
     small: Literal["none", "class", "all", "forest", "perfect"] | Any | None
@@ -39,6 +37,3 @@ class Arguments(TypedDict, total=False):
     seed: int | None
     predict: Literal["request", "easy++", "regression", "runtime"] | Any | None
     predict_for: Literal["order", "all"] | None
-    bound: bool | None
-    regime: Literal["decoupled", "fresh"] | None
-    divider_rule: Literal["known", "week"] | None

@@ -85,10 +85,7 @@ class JobTable(ReadOnly, KeptRows):
     outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `request_s`
     killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
     assumed_s: NDArray[np.float64] | None = None  # what stands in for an unknown request; nan or None: p~
-    # What the log says of the site's own run, for `feedback`; no scheduler reads it.
-    waited_s: NDArray[np.float64] | None = None  # the wait; nan or None if unknown
-    preceding: NDArray[np.int64] | None = None  # the number of the job that this one followed; -1 or None if unknown,
-    think_s: NDArray[np.float64] | None = None  # and how long after its end; unknown if below 0
+    waited_s: NDArray[np.float64] | None = None  # the wait at the site; nan or None if unknown; no scheduler reads it
     amounts: NDArray[np.void] | None = None  # float64 fields by name: what jobs state that they take; nan for nothing
     computing: NDArray[np.bool_] | None = None  # whether hosts compute in the part that ends the job; None: in none
     fails: NDArray[np.bool_] | None = None  # whether the job returns another code than 0; None: no job does
@@ -218,7 +215,7 @@ class JobTable(ReadOnly, KeptRows):
         """Whether the other table has equal jobs."""
         if not isinstance(other, JobTable):
             return NotImplemented
-        left_out = ("killable", "assumed_s", "waited_s", "preceding", "think_s", "amounts")  # None stands for two
+        left_out = ("killable", "assumed_s", "waited_s", "amounts")  # None stands for two
         plain = [f.name for f in fields(self) if f.name not in left_out]
         return (
             len(self) == len(other)
@@ -628,8 +625,6 @@ def job_table(
     killable: ArrayLike | None = None,
     assumed_s: ArrayLike | None = None,
     waited_s: ArrayLike | None = None,
-    preceding: ArrayLike | None = None,
-    think_s: ArrayLike | None = None,
     amounts: Mapping[str, ArrayLike] | NDArray[np.void] | None = None,
     computing: ArrayLike | None = None,
     fails: ArrayLike | None = None,
@@ -656,9 +651,7 @@ def job_table(
             (`overrun="extend"`).
         killable: whether a job may be killed and restarted; None: all may.
         assumed_s: what stands in for an unknown request, before p~ was raised; nan or None for p~.
-        waited_s: the wait at the site, >= 0; nan if unknown. This and the next two are for `feedback`.
-        preceding: the id, a whole number, of the job that this one followed; -1 if unknown.
-        think_s: how long after that job's end this one was submitted; below 0 if unknown.
+        waited_s: the wait at the site, >= 0; nan if unknown.
         amounts: by name, what the jobs take beside processors, >= 0; watts, GB or pieces; nan for nothing.
         computing: whether hosts compute in the part that ends a job, which then ends by itself at p = p~; None: none.
         fails: whether a job returns another code than 0; None: none does.
@@ -709,8 +702,6 @@ def job_table(
         killable=None if killable is None else np.array(killable, bool),
         assumed_s=None if assumed_s is None else seconds("assumed_s", assumed_s),
         waited_s=None if waited_s is None else seconds("waited_s", waited_s),
-        preceding=None if preceding is None else whole("preceding", preceding),
-        think_s=None if think_s is None else seconds("think_s", think_s),
         amounts=None if amounts is None else records_of(source, n, amounts),
         computing=None if computing is None else np.array(computing, bool),
         fails=None if fails is None else np.array(fails, bool),

@@ -17,7 +17,6 @@ from batfill.model.rows import (
     LIVE_ONLY,
     PREDICTIONS,
     SMALL_JOBS,
-    STUDY,
     WHAT,
     Divider,
     Needs,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     from batfill.model.calendar import Calendar
     from batfill.model.energy import Budget
-    from batfill.model.feedback import Feedback
     from batfill.model.gate import Gate
     from batfill.model.jobs import Clock, JobTable, Workload
     from batfill.model.policy import Policy
@@ -55,11 +53,8 @@ WARNINGS = "warnings"  # in that file, at the end: what the scheduler found odd,
 
 OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
 OF_DIVIDED = Needs("small", SMALLS[1:], "no divider decides which jobs are small", EVERY)
-OF_KILLS = Needs("kill", (NEEDED, ALWAYS), "nothing is killed")
 OF_SPARED = Needs("kill", (NEEDED,), "tries are not killed only where that helps")
-OF_TRIES = Needs("small", (EVERY, FOREST, PERFECT), "jobs of a class keep their requests", own=True)
 OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
-OF_LEARNED = Needs("small", (EVERY, FOREST), "nothing is learned")
 OF_THRESHOLD = Needs("threshold", (), "no job is overdue without a threshold", "24h")
 OF_REQUESTS = Needs("small", (NO_SMALL,), "small jobs take their requests")
 OF_PREDICTIONS = Needs("predict", (*LEARNED, RUNTIME), "nothing is predicted", own=True)
@@ -123,11 +118,19 @@ PRESETS = {
 }
 
 
+class Study(NamedTuple):
+    """What papers' studies vary beside the table; no command takes it, and `as_dict` does not state it."""
+
+    bound: bool = True  # whether a job that may be killed at the divider is expected to end there at the latest
+    regime: str = "fresh"  # the learner knows all that has ended; "decoupled": what had ended by the last week's end
+    divider_rule: str = "known"  # the median of all known run times; "week": of the last week's
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a scheduler orders, backfills, kills and learns, with a row of the table for each field.
 
-    None is the queue's own order, any number of running jobs, or no calendar or feedback; `threshold_s` is Theta. What
+    None is the queue's own order, any number of running jobs, or no calendar; `threshold_s` is Theta. What
     the preset stands for is in the other fields.
     """
 
@@ -147,8 +150,6 @@ class Options:
     pool: Pools | None = option(WHAT, rows.POOLS, None, "What jobs take besides, as licences=40.", quiet=True)
     energy_budget: Budget | None = option(WHAT, rows.BUDGET, None, "Energy in a period, as 2MWh@0..3d,watts=100W.",
         quiet=True)
-    feedback: Feedback | None = option(WHAT, rows.FEEDBACK, None, "Jobs that follow others: log, after:20min, "
-        "sessions.", quiet=True)
     threshold_s: float = option(WHAT, rows.LIMIT_S, None, "Jobs that waited longer come first, oldest first.",
         off=math.inf)
     overdue: str = option(WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.", OF_THRESHOLD)
@@ -169,16 +170,11 @@ class Options:
         "expected to run: its request, easy++, regression, or the true runtime.", OF_REQUESTS)
     predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where that replaces the request: in the order "
         "alone, or in backfilling, too; all if the order changes.", OF_PREDICTIONS, off=ALL)
-    bound: bool = option(STUDY, rows.SWITCH, True, "Expect a small job that may be killed to end at the divider at the "
-        "latest.", OF_TRIES, OF_KILLS, off=False)
-    regime: str = option(STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: what had ended by the "
-        "last week's end, or all that has ended.", OF_LEARNED)
-    divider_rule: str = option(STUDY, words("known", "week"), "known", "The median of all known run times, or of the "
-        "last week's.", OF_FOREST)
     # fmt: on
+    study: Study = Study()
 
     def __post_init__(self) -> None:
-        """Refuse a calendar or feedback from which nothing can be learned, if something is.
+        """Refuse a calendar from which nothing can be learned, if something is.
 
         Raises:
             BatfillError: there is one.
@@ -187,11 +183,6 @@ class Options:
             raise BatfillError(
                 f"option calendar: {self.calendar.name} has failures, which kill jobs, and nothing can be learned "
                 "of those; leave the lines of kind failure out, or what is learned"
-            )
-        if self.feedback is not None and self.learns:
-            raise BatfillError(
-                f"option feedback: {self.feedback.name} moves submissions, and nothing can be learned from jobs "
-                "whose order is not known before; leave it out, or what is learned"
             )
 
     @classmethod
@@ -326,6 +317,12 @@ class Options:
         return self.kill == NEEDED
 
     @property
+    def bound(self) -> bool:
+        """Whether a small job that may be killed is expected to end at the divider at the latest."""
+        tries = self.small in (EVERY, FOREST, PERFECT) or isinstance(self.small, Own)
+        return self.study.bound and self.kills and tries  # jobs of a class keep their requests
+
+    @property
     def keeps(self) -> bool:
         """Whether the head keeps the reservation that it got when it became the head."""
         return self.reservation == KEPT
@@ -428,12 +425,11 @@ class Options:
 OPTIONS = {
     name: Option(name, *each.metadata["row"])
     for each in fields(Options)
+    if each.metadata
     for name in [each.name.removesuffix("_s").replace("_", "-")]
 }
-NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
+NAMES = tuple(OPTIONS)
 DATED = ("calendar", "backfill_while", "energy_budget")  # arguments with dates
-REPLAYED = ("feedback",)  # which live schedulers do not take,
-SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those that they do
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
@@ -441,7 +437,7 @@ ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items()) 
 SHARED_BY_CHOICES = tuple(
     name for name, each in OPTIONS.items() if each.group == WHAT and name not in ("preset", "policy", "threshold")
 )
-SHARED_BY_TRIES = tuple(name for name, each in OPTIONS.items() if {OF_SMALL, OF_DIVIDED, OF_TRIES} & set(each.needs))
+SHARED_BY_TRIES = tuple(name for name, each in OPTIONS.items() if {OF_SMALL, OF_DIVIDED} & set(each.needs))
 
 # Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
 LIVE = rows.options_table(
@@ -452,24 +448,6 @@ LIVE = rows.options_table(
      "does; kept:5, batsched's own default, plans each job for 5 s longer than its request."),
     ("select", LIVE_ONLY, rows.CHOOSER, None, "Choose the policy "
      "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
-)  # fmt: skip
-
-METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
-OF_HINDSIGHT = Needs("select", METHODS[:2], "")
-# The settings of the online choice of policies, which `select` has after its method, which says which of them it has.
-SELECTION = rows.options_table(
-    ("policies", LIVE_ONLY, rows.NAMES_OF, "ten", "The policies to choose from."),
-    ("period", LIVE_ONLY, rows.PERIOD_S, "7d", "Delta: the time between choices."),
-    ("lambda", LIVE_ONLY, rows.PROBABILITY, 0.9, "full, noisy: the weight of a period relative to the next.",
-     OF_HINDSIGHT),
-    ("alpha", LIVE_ONLY, rows.PROBABILITY, 1, "full, noisy: 1 weighs periods by their jobs, 0 equally.", OF_HINDSIGHT),
-    ("epsilon", LIVE_ONLY, rows.PROBABILITY, 0.1, "epsilon-greedy: the share of random choices.",
-     Needs("select", ("epsilon-greedy",), "")),
-    ("gamma", LIVE_ONLY, rows.PROBABILITY, 0.1, "exp3: the share of random choices.", Needs("select", ("exp3",), "")),
-    ("noise", LIVE_ONLY, rows.NOISE, "walltime", "noisy: requested times, or run times spread by this number.",
-     Needs("select", ("noisy",), "")),
-    ("budget", LIVE_ONLY, rows.DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
-    ("seed", LIVE_ONLY, rows.SEED, 0, "Seed of the choices and the noise."),
 )  # fmt: skip
 
 
@@ -641,12 +619,6 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
             "option kill: if every job is small and none is killed, nothing changes; choose kill needed, or add "
             "small-width 1/16"
         )
-    if chosen["divider-rule"] == "week" and chosen["regime"] != "decoupled":
-        raise BatfillError("option divider-rule: week moves the divider weekly; add regime decoupled")
-    if small == EVERY and divider.fixed_s < math.inf and chosen["regime"] == "decoupled":
-        raise BatfillError(f"option regime: nothing is learned with a divider of {divider} s; leave one of them out")
-    if chosen["divider-rule"] == "week" and divider != Divider():
-        raise BatfillError("option divider-rule: week is the median of the last week; leave the divider out")
 
 
 def usual(option: Option) -> Any:
@@ -694,27 +666,10 @@ def refuse_live(what: str) -> None:
 
 
 def refuse_other(name: str) -> None:
-    """Refuse an option of LIVE where jobs are replayed without machines, and one that only studies need.
+    """Refuse an option of LIVE where jobs are replayed without machines.
 
     Raises:
         BatfillError: it is one.
     """
     if name in LIVE:
         refuse_live(name)
-    if name in REPLAYED:
-        raise BatfillError(
-            f"option {name}: jobs come here at their dates; only replay, what-if and campaigns take it; leave it out"
-        )
-    if name in OPTIONS and OPTIONS[name].group == STUDY:
-        raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")
-
-
-def refuse_replayed(chosen: Options) -> None:
-    """Refuse options that only replays take.
-
-    Raises:
-        BatfillError: one is given.
-    """
-    for name in REPLAYED:
-        if getattr(chosen, name) is not None:
-            refuse_other(name)

@@ -24,7 +24,6 @@ from batfill.base.errors import BatfillError, PolicyError
 from batfill.base.files import readable
 from batfill.base.tables import in_columns, label_html
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
-from batfill.engine.records import DATED
 from batfill.model.values import AGED, MIXED, has_policy_name, is_finite, number_or_text
 
 if TYPE_CHECKING:
@@ -140,14 +139,6 @@ class Policy:
     def motion(self) -> int:
         """How keys move: FIXED, BY_EXPECTED or BY_SECOND."""
         return BY_EXPECTED if self.per_expansion is not None else BY_SECOND if self.per_wait is not None else FIXED
-
-    @property
-    def dated(self) -> int:
-        """How the key depends on r: not (0), as r (1) or -r (-1), or perhaps (DATED), as any function of one's own."""
-        if not self.moves and self.key in (submission, negative(submission)):
-            return 1 if self.key is submission else -1
-        functions = (self.key, self.per_wait, self.per_expansion)
-        return DATED if any(key is not None and reads_submission(key) for key in functions) else 0
 
     def lines(
         self, submit_s: NDArray[np.float64], request_s: NDArray[np.float64], procs: NDArray[np.int64]

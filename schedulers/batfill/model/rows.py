@@ -40,8 +40,8 @@ SAME = "same"
 OFF = "none"  # the word for an option's None
 SCRATCH, KEPT = "scratch", "kept"
 MEDIAN = re.compile(r"median(?:/([1-9]\d{0,5}))?", re.ASCII)
-# Headings in the help. The options of STUDY are for Python and protocols, not for the command line.
-WHAT, SMALL_JOBS, PREDICTIONS, STUDY, LIVE_ONLY = "what", "small jobs", "predictions", "study", "live"
+# Headings in the help.
+WHAT, SMALL_JOBS, PREDICTIONS, LIVE_ONLY = "what", "small jobs", "predictions", "live"
 
 
 # Rows
@@ -127,10 +127,10 @@ def option(
 ) -> Any:
     """A field of `Options`, with its row of the table but for the name.
 
-    If the option is idle, the field is `off`, or without that the default. Options of studies are quiet, too.
+    If the option is idle, the field is `off`, or without that the default.
     """
     idle = off if off is not None or default in (None, SAME) else kind.check("", default)
-    return field(default=idle, metadata={"row": (group, kind, default, help, needs, quiet or group == STUDY)})
+    return field(default=idle, metadata={"row": (group, kind, default, help, needs, quiet)})
 
 
 def options_table(*rows: tuple[Any, ...]) -> dict[str, Option]:
@@ -296,12 +296,6 @@ POOLS = Kind(
     "`NAME=AMOUNT`, or a share, with `@` and a field, or what a processor takes; several with commas",
     "pool",
     "Pools | str | list[str]",
-)
-FEEDBACK = Kind(
-    lazily("feedback", "feedback_of"),
-    "`none`, `log`, `after:` and a duration, or `sessions`; the last two also with `:fcfs`",
-    "which",
-    "Feedback | str",
 )
 DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", TIME, " s")
 LIMIT_S = Kind(seconds_of, "a duration, >= 0, or `none`", "duration", TIME, " s")

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.tables import AsDict, ReadOnly, same_values
-from batfill.base.words import duration, instant, things
+from batfill.base.words import duration, things
 from batfill.model.calendar import NO_WINDOWS, Calendar
 from batfill.model.dates import unreached
 from batfill.model.energy import Budget
 from batfill.model.gate import GATE, Gate
 from batfill.model.invariants import require_at_most, require_once
-from batfill.model.jobs import DAY_S, JobTable
+from batfill.model.jobs import JobTable
 from batfill.model.metrics import TAU_S, Summary, summarize
 from batfill.model.pools import Pool, rejected, rounded_text
 
@@ -122,23 +122,6 @@ class Open(AsDict):
         return f"open for {self.open_s / self.span_s if self.span_s else 0:.2%} of {duration(self.span_s)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Closed(AsDict):
-    """How a scheduler has moved a log whose users react."""
-
-    moved: int  # jobs submitted at another date than in the log
-    last_submit_s: float  # the last submission,
-    last_end_s: float  # and the last end, in seconds since the workload's origin
-    jobs_a_day: float  # jobs that ran, over the makespan
-
-    def as_text(self) -> str:
-        """One line."""
-        return (
-            f"{self.moved:,} jobs submitted at other dates than in the log; last submission "
-            f"{instant(self.last_submit_s)}, last end {instant(self.last_end_s)}, {self.jobs_a_day:,.2f} jobs a day"
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule(ReadOnly):
     """When and how every job of a workload ran; columns of shape (n_jobs,) in the job table's order, read-only."""
@@ -150,7 +133,6 @@ class Schedule(ReadOnly):
     kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed by the scheduler or a failure, in order of time
     order: NDArray[np.int64]  # (n_tries,)  rows in order of their starts
     until_s: float = np.inf  # the last instant processed, if the replay has not ended
-    closed_submit_s: NDArray[np.float64] | None = None  # of a closed replay; inf if still to come
     calendar: Calendar | None = None  # in seconds; None if all processors are always available
     pools: tuple[Pool, ...] = ()  # what jobs take beside processors,
     wants: NDArray[np.int64] | None = None  # (n_jobs, n_pools)  and how much; None without pools
@@ -168,8 +150,8 @@ class Schedule(ReadOnly):
 
     @property
     def submit_s(self) -> NDArray[np.float64]:
-        """When each job is submitted: at its date in the table, or, in a closed replay, when it was its turn."""
-        return self.jobs.submit_s if self.closed_submit_s is None else self.closed_submit_s
+        """When each job is submitted."""
+        return self.jobs.submit_s
 
     @property
     def wait_s(self) -> NDArray[np.float64]:
@@ -183,7 +165,6 @@ class Schedule(ReadOnly):
             *(("pool", use) for use in self.uses()),
             ("energy", self.drawn()),
             ("gate", self.opened()),
-            ("feedback", self.closed()),
         ]
         return [(name, one) for name, one in found if one is not None]
 
@@ -216,19 +197,6 @@ class Schedule(ReadOnly):
         """The first submission and the last end of the jobs that have ended; zeros without any."""
         ran = self.ended
         return (float(self.submit_s[ran].min()), float(self.end_s[ran].max())) if ran.any() else (0.0, 0.0)
-
-    def closed(self) -> Closed | None:
-        """What a closed replay should be compared in beside the waits; None for an open one."""
-        if self.closed_submit_s is None:
-            return None
-        ran, came = self.ended, np.isfinite(self.submit_s)
-        if not ran.any():
-            return Closed(0, 0.0, 0.0, 0.0)
-        from_s, until_s = self.span()
-        span_s = until_s - from_s
-        moved = int((self.submit_s != self.jobs.submit_s)[came].sum())
-        a_day = float(ran.sum()) / (span_s / DAY_S) if span_s > 0 else 0.0
-        return Closed(moved, float(self.submit_s[came].max()), until_s, a_day)
 
     @property
     def ended(self) -> NDArray[np.bool_]:
@@ -294,7 +262,7 @@ class Schedule(ReadOnly):
     def summary(self, tau_s: float = TAU_S) -> Summary:
         """The figures over the jobs that have ended, and the rejected and killed jobs so far."""
         ran = self.ended
-        submitted = (self.submit_s <= self.until_s) & (self.submit_s < np.inf)
+        submitted = self.submit_s <= self.until_s
         figures = summarize(
             size=self.size,
             submit_s=self.submit_s[ran],

@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from batfill.base.errors import BatfillError
 from batfill.engine import ends, loop
 from batfill.engine.loop import CLOCK, KILL, Events, Given
-from batfill.engine.records import FOLLOW, LINE, NOBODY, STARTED, STEP, as_records, new_records
+from batfill.engine.records import LINE, STARTED, STEP, as_records, new_records
 from batfill.engine.violations import Marks, marks_for
 from batfill.model.calendar import NO_WINDOWS, never_runs
-from batfill.model.invariants import InternalError, require_sound
+from batfill.model.invariants import require_sound
 from batfill.model.jobs import SMALL, JobTable, checked_size
-from batfill.model.policy import POLICIES
 from batfill.model.pools import RUNNING, may_run_short, rejected, wanted
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from batfill.model.calendar import Calendar
-    from batfill.model.feedback import Feedback, Follows
     from batfill.model.policy import Policy
 
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
@@ -58,7 +56,6 @@ class EngineReplay:
         expected_s: NDArray[np.float64] | None = None,
         learns: bool = False,
         small: NDArray[np.bool_] | None = None,
-        follows: Follows | None = None,
     ) -> None:
         """Set up a replay on an empty machine.
 
@@ -69,7 +66,6 @@ class EngineReplay:
             expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.request_s`.
             learns: whether `Queue.classify` sets the jobs' classes during the replay, instead of the workload.
             small: whether each job goes before the others, with a divider, shape (n_jobs,); by default class SMALL.
-            follows: the jobs that are submitted after the ends of others; None for dates as in the table.
 
         Raises:
             BatfillError: a policy returns an unsortable key, or another argument is invalid.
@@ -109,8 +105,6 @@ class EngineReplay:
             ended=np.zeros(n_jobs + n_kills, np.uint32),
             over=np.zeros(n_jobs + n_kills, np.uint32),
             available=available(size, rules.calendar or NO_WINDOWS),
-            follows=new_records(0, FOLLOW) if follows is None else follow_records(follows),
-            coming=ends.new_ends(0 if follows is None else int((follows.preceding >= 0).sum())),
             clock=new_records(1, CLOCK),
         )
         self.given = Given(
@@ -140,10 +134,7 @@ class EngineReplay:
     def next_s(self) -> float:
         """The next instant with an event; inf if there is none."""
         end_s = ends.next_end_s(self.events.ends)
-        if self.closed:
-            _, coming_s = self.queue.next_following(self.events)
-        else:
-            coming_s = self.table.submit_s[self.queue.submitted : self.queue.submitted + 1].min(initial=np.inf)
+        coming_s = self.table.submit_s[self.queue.submitted : self.queue.submitted + 1].min(initial=np.inf)
         return float(self.queue.next_change_s(min(end_s, coming_s)))
 
     def advance(self, until_s: float = np.inf) -> bool:
@@ -212,21 +203,6 @@ class EngineReplay:
         return self.queue.start_s
 
     @property
-    def closed(self) -> bool:
-        """Whether jobs may follow others."""
-        return len(self.events.follows) > 0
-
-    @property
-    def submit_s(self) -> NDArray[np.float64]:
-        """When each job is submitted, shape (n_jobs,); in a closed replay inf for one that is still to come."""
-        if not self.closed:
-            return self.table.submit_s
-        submit_s: NDArray[np.float64] = np.full(len(self.table), np.inf)
-        rows = self.queue.submitted_rows
-        submit_s[rows] = self.queue.jobs["submit_s"][rows]
-        return submit_s
-
-    @property
     def tries(self) -> NDArray[np.void]:
         """Every try so far, engine STARTED (n_tries,), in order of start."""
         starts: NDArray[np.void] = self.events.starts
@@ -252,8 +228,7 @@ class EngineReplay:
         until_s = np.inf if self.next_s == np.inf else self.now_s
         if until_s == np.inf and (stuck := self.queue.waiting_rows.tolist()) and self.queue.rules.calendar:
             raise BatfillError(never_runs("the replay", self.queue.rules.calendar.name, self.table, stuck))
-        submit_s = self.submit_s
-        given = self.given._replace(submit_s=submit_s) if self.closed else self.given
+        given = self.given
         owner, users = np.zeros(0, np.uint32), users_by_number(self.table.user)
         found = loop.violation(until_s, self.size, given, owner, start_s, self.events, self.scratch())
         require_sound(found, lambda row: self.table.ids[row])
@@ -266,22 +241,6 @@ class EngineReplay:
             owners = users if pool.of_user else owner
             found = loop.violation(until_s, pool.capacity, given, owners, start_s, events, self.scratch())
             require_sound(found, lambda row: self.table.ids[row])
-        if self.closed:
-            self.check_follows(submit_s, start_s)
-
-    def check_follows(self, submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> None:
-        """Check that each job was submitted once: at its date, or its think time after another's last end."""
-        follows, rows = self.events.follows, self.queue.submitted_rows
-        preceding = follows["preceding"][rows].astype(np.int64)
-        free = preceding == NOBODY
-        preceding[free] = 0
-        ends_s = np.where(self.rejected, submit_s, start_s + self.events.duration_s)
-        due_s = np.where(free, self.table.submit_s[rows], ends_s[preceding] + follows["think_s"][rows])
-        wrong = (submit_s[rows] != due_s) | (np.bincount(rows, minlength=1)[rows] != 1)
-        if wrong.any() or (np.diff(submit_s[rows]) < 0).any():
-            raise InternalError(
-                f"job {self.table.ids[rows[np.argmax(wrong)]]} is not submitted when the one it follows is over"
-            )
 
     def scratch(self) -> Marks:
         """Memory for `check`."""
@@ -299,7 +258,6 @@ class EngineReplay:
         backfilled[self.tries["row"]] = self.tries["backfilled"]  # for a job started twice the last one counts
         return Schedule(
             jobs=self.table,
-            closed_submit_s=self.submit_s if self.closed else None,
             size=self.size,
             start_s=start_s,
             backfilled=backfilled,
@@ -320,11 +278,10 @@ def replay_jobs(
     rules: Rules,
     *,
     small: NDArray[np.bool_] | None = None,
-    follows: Follows | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> Schedule:
     """Replay the whole workload; `advance` is called with the jobs submitted, the rest is as for `EngineReplay`."""
-    run = EngineReplay(jobs, size, rules, small=small, follows=follows)
+    run = EngineReplay(jobs, size, rules, small=small)
     done = 0
     while advance is not None and done + AT_ONCE < len(jobs):
         run.advance(jobs.submit_s[done + AT_ONCE - 1])
@@ -334,35 +291,6 @@ def replay_jobs(
     if advance is not None:
         advance(len(jobs) - done)
     return run.schedule()
-
-
-def follow_records(follows: Follows) -> NDArray[np.void]:
-    """The jobs that follow others as engine FOLLOW (n_jobs,)."""
-    records = new_records(len(follows.preceding), FOLLOW)
-    records["first"] = records["next"] = records["preceding"] = NOBODY
-    rows = np.flatnonzero(follows.preceding >= 0)
-    rows = rows[np.argsort(follows.preceding[rows], kind="stable")]
-    before = follows.preceding[rows]
-    records["preceding"][rows], records["think_s"] = before, follows.think_s
-    begins = np.diff(before, prepend=-1) != 0  # of each job's followers
-    records["first"][before[begins]] = rows[begins]
-    records["next"][rows[:-1][~begins[1:]]] = rows[1:][~begins[1:]]
-    made: NDArray[np.void] = records
-    return made
-
-
-def follows_of(feedback: Feedback | None, jobs: JobTable, size: int, source: str = "the job table") -> Follows | None:
-    """What the jobs of a workload follow, on a machine of `size` processors; None without feedback.
-
-    Raises:
-        BatfillError: the workload does not say what is needed.
-    """
-
-    def fcfs_end_s() -> NDArray[np.float64]:
-        schedule = replay_jobs(jobs, size, Rules(POLICIES["fcfs"]))
-        return np.where(schedule.rejected, jobs.submit_s, schedule.end_s)
-
-    return None if feedback is None else feedback.follows(jobs, source, fcfs_end_s)
 
 
 def bytes_a_job(jobs: JobTable, rules: Rules, *, learns: bool = False) -> tuple[int, int]:

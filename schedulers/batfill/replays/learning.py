@@ -306,8 +306,8 @@ class Learned(ReadOnly):
         learned: dict[str, Any] = {"knowledge": self.knowledge.name}
         if isinstance(self.knowledge, Classifier):
             settings = self.knowledge.settings
-            learned |= {name: getattr(settings, name) for name in ("regime", "divider_rule", "seed")}
-            learned |= {"trained": self.knowledge.trained}
+            learned |= {"regime": settings.study.regime, "divider_rule": settings.study.divider_rule}
+            learned |= {"seed": settings.seed, "trained": self.knowledge.trained}
         if self.knowledge.classifies:
             learned |= {"divider_at_end_s": self.knowledge.divider_s}
             learned |= self.confusion().as_dict()
@@ -322,9 +322,8 @@ class Learned(ReadOnly):
         text = self.knowledge.name
         if isinstance(self.knowledge, Classifier):
             settings = self.knowledge.settings
-            text += (
-                f" (divider rule {settings.divider_rule}, seed {settings.seed}, trained {self.knowledge.trained} times)"
-            )
+            rule, trained = settings.study.divider_rule, self.knowledge.trained
+            text += f" (divider rule {rule}, seed {settings.seed}, trained {trained} times)"
         if self.knowledge.classifies:
             found = self.confusion()
             shown = [f"{name} {rate:.1%}" for name, rate in found.rates().items() if rate is not None]

@@ -53,10 +53,7 @@ def simulate(
         learned = replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
         return learned.schedule, learned
     small = options.calls_small(jobs.job_class, jobs.procs, workload.procs)
-    follows = engine_replay.follows_of(options.feedback, jobs, workload.procs, workload.name)
-    schedule = engine_replay.replay_jobs(
-        jobs, workload.procs, options.rules, small=small, follows=follows, advance=advance
-    )
+    schedule = engine_replay.replay_jobs(jobs, workload.procs, options.rules, small=small, advance=advance)
     return schedule, None
 
 

@@ -302,7 +302,7 @@ class Result(ReadOnly, KeptRows):
         states[schedule.killed] = words[CUT]
         states[schedule.failed] = STATES[FAILED]
         states[~schedule.ended] = COMING
-        submitted = (schedule.submit_s <= schedule.until_s) & (schedule.submit_s < np.inf)
+        submitted = schedule.submit_s <= schedule.until_s
         states[~schedule.ended & submitted] = WAITING
         states[~schedule.ended & np.isfinite(schedule.start_s)] = RUNNING
         states[schedule.rejected & submitted] = words[REFUSED]

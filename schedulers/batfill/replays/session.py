@@ -33,7 +33,7 @@ from batfill.model.metrics import TAU_S, Summary
 from batfill.model.options import REQUEST, Options, arguments_of, of_arguments
 from batfill.model.policy import Policy
 from batfill.model.values import is_finite, one_of, seconds_of, speed_given, tau_of, unrequested_of
-from batfill.replays.engine_replay import EngineReplay, follows_of
+from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.replay import options_of
 from batfill.replays.result import Result, until_of
 from batfill.workloads import opened
@@ -58,8 +58,7 @@ OF_JOBS = {
     **dict.fromkeys(("procs", "user"), "i8"),
     "job_class": "i1",
     **dict.fromkeys(("killable", "computing", "fails"), "b1"),
-    **dict.fromkeys(("assumed_s", "waited_s", "think_s"), "f8"),
-    "preceding": "i8",
+    **dict.fromkeys(("assumed_s", "waited_s"), "f8"),
     "amounts": "V",
 }
 FLAGS = ("own_end", "outlives")
@@ -113,8 +112,7 @@ class Replay(JobRows):
         self.simulate_s = 0.0
         jobs = self.workload.jobs
         small = self.options.calls_small(jobs.job_class, jobs.procs, size)
-        follows = follows_of(self.options.feedback, jobs, size, self.workload.name)
-        self.engine = EngineReplay(jobs, size, self.options.on(self.workload, jobs).rules, small=small, follows=follows)
+        self.engine = EngineReplay(jobs, size, self.options.on(self.workload, jobs).rules, small=small)
 
     # Going on
 

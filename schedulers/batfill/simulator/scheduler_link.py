@@ -14,7 +14,7 @@ from batfill.protocol.sockets import notice_dead_peers, received, received_event
 from batfill.simulator.wire import SimulationStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # Interval between checks of the connection while waiting for a reply.
 WATCH_S = 0.25
@@ -26,13 +26,10 @@ class SchedulerLink:
     A reply in time costs no more than sending and receiving.
     """
 
-    def __init__(
-        self, endpoint: str, socket: zmq.Socket[bytes], timeout_s: float, ended: Callable[[], bool] = lambda: False
-    ) -> None:
+    def __init__(self, endpoint: str, socket: zmq.Socket[bytes], timeout_s: float) -> None:
         self._endpoint = endpoint
         self._socket = socket
         self._timeout_s = timeout_s or inf
-        self._ended = ended
         self._watch_s = min(WATCH_S, self._timeout_s)
         self._socket.setsockopt(zmq.RCVTIMEO, ceil(self._watch_s * 1000))
         self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
@@ -58,7 +55,7 @@ class SchedulerLink:
                 raise SimulationStopped(
                     f"the scheduler at {self._endpoint} went away without an answer; see why it ended in its own output"
                 )
-            gone = self._is_gone() or self._ended()  # its last message may still wait to be received
+            gone = self._is_gone()  # its last message may still wait to be received
             if waited_s >= self._timeout_s and not gone:
                 does_not = "does not answer" if self._met else "cannot be reached"
                 raise SimulationStopped(
@@ -83,15 +80,12 @@ class SchedulerLink:
 
 
 @contextmanager
-def scheduler_link(
-    endpoint: str, timeout_s: float, ended: Callable[[], bool] = lambda: False
-) -> Iterator[SchedulerLink]:
+def scheduler_link(endpoint: str, timeout_s: float) -> Iterator[SchedulerLink]:
     """A link to the scheduler that binds this endpoint.
 
     Args:
         endpoint: such as tcp://localhost:28000.
         timeout_s: time to wait for it to connect, and for each reply; 0 for ever.
-        ended: whether its process has ended, if that is known: then another process may listen in its place.
 
     Raises:
         SimulationStopped: the endpoint cannot be used.
@@ -99,7 +93,7 @@ def scheduler_link(
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:
         socket.setsockopt(zmq.LINGER, 0)
         notice_dead_peers(socket)
-        link = SchedulerLink(endpoint, socket, timeout_s, ended)
+        link = SchedulerLink(endpoint, socket, timeout_s)
         try:
             try:
                 socket.connect(endpoint)

@@ -144,11 +144,6 @@ class Simulation:
         """The number of jobs that are submitted and neither started nor rejected."""
         return self.jobs_submitted - self.jobs_running - self.jobs_done
 
-    @property
-    def only_calls_are_left(self) -> bool:
-        """Whether nothing is to happen any more but calls that the scheduler requested."""
-        return all(kind in (CALL, READY) for _, kind, _, _ in self._queue)
-
     def run(self) -> None:
         """Simulate to the end.
 

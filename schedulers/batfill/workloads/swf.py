@@ -148,8 +148,7 @@ def columns_of(
     if overrun != "kill":
         changed[RAISED if overrun == "keep" else OUTLIVED] += int((walltime_s < runtime_s).sum())
         walltime_s = np.where(walltime_s <= runtime_s, runtime_s + margin_s, walltime_s)
-    waited_s, preceding = log["wait_s"][keep], log["preceding_job"][keep]
-    follows = bool((preceding > 0).any())
+    waited_s = log["wait_s"][keep]
     return {
         "ids": padded_ids(rows.number[here][keep], width=rows.id_width),
         "submit_s": rows.submit_s[here][keep] - rows.first_submit_s,
@@ -163,8 +162,6 @@ def columns_of(
         "outlives": overrun == "extend",
         "assumed_s": assumed_s if no_request.any() and (overrun == "extend" or log.assumed_s is not None) else None,
         "waited_s": np.where(waited_s >= 0, waited_s, np.nan) if (waited_s >= 0).any() else None,
-        "preceding": np.where(preceding > 0, preceding, -1).astype(np.int64) if follows else None,
-        "think_s": log["think_s"][keep] if follows else None,
         "amounts": amounts_in(log, keep),
     }
 

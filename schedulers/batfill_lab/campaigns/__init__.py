@@ -35,7 +35,7 @@ def campaign(
         workers: use this many local workers; by default one per processor.
         worker_limit_s: how long a cluster or scheduler may be without workers.
         bar: makes progress bars; by default one appears after two seconds.
-        say: receives a line from time to time: the estimate first, then the progress.
+        say: receives a line from time to time: the number of runs first, then the progress.
         again: how to resume after a stop, for the message.
 
     Raises:

@@ -11,8 +11,8 @@ from batfill.base.documents import Document, KeyPath, read_document
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import Overrun, Unrequested
 from batfill.model.metrics import TAU_S
-from batfill.model.options import FOREST, LEARNED, OPTIONS, REQUEST, RUNTIME, Options, with_preset
-from batfill.model.rows import OFF, SAME
+from batfill.model.options import FOREST, LEARNED, OPTIONS, REQUEST, RUNTIME, with_preset
+from batfill.model.rows import SAME
 from batfill.model.values import MOST_SAMPLES
 from batfill.workloads.times import MOST_WEEKS, Align, Boundary, ProfileWeeks, ResamplingMethod
 from batfill_lab.campaigns.sections import (
@@ -26,13 +26,14 @@ from batfill_lab.campaigns.sections import (
     keys_of,
     mistake_at,
 )
+from batfill_lab.studied import STUDIED, studied
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-LISTED = ("preset", "policy", "backfill", "depth", "calendar", "feedback", "threshold")  # with a list of their own
-LEARNING = tuple(name for name in OPTIONS if name not in LISTED)
+LISTED = ("preset", "policy", "backfill", "depth", "calendar", "threshold")  # with a list of their own
+LEARNING = (*(name for name in OPTIONS if name not in LISTED), *STUDIED)
 
 
 class CampaignError(BatfillError):
@@ -93,7 +94,6 @@ class Campaign(Section):
     backfills: list[Text] = Field(default=[SAME], min_length=1)
     depths: list[int | Text | None] = Field(default=[None], min_length=1)  # None: the default
     thresholds: list[Seconds | None] = Field(default=[None], min_length=1)
-    feedbacks: list[Text] = Field(default=[OFF], min_length=1)
     knowledge: list[Text | dict[str, Any]] = Field(default=[REQUEST], min_length=1)
     windows: Windows | None = None
     resamplings: Resamplings | None = None
@@ -104,8 +104,8 @@ class Campaign(Section):
 
     @property
     def choices(self) -> list[dict[str, Any]]:
-        """The scheduler's options of every combination, for `Options.of`, without a seed."""
-        found = [
+        """The scheduler's options of every combination, for `studied`, without a seed."""
+        return [
             {"policy": policy, "backfill": backfill, **reserving(depth), "threshold": threshold} | learning(knowledge)
             for policy in self.policies
             for backfill in self.backfills
@@ -113,8 +113,6 @@ class Campaign(Section):
             for threshold in self.thresholds
             for knowledge in self.knowledge
         ] + [whole(preset) for preset in self.presets]
-        of_users = [{} if feedback == OFF else {"feedback": feedback} for feedback in self.feedbacks]
-        return [given | reaction for given in found for reaction in of_users]
 
 
 class ReadCampaign(NamedTuple):
@@ -161,7 +159,6 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
         "backfills": [{"backfill": backfill} for backfill in campaign.backfills],
         "depths": [{"depth": depth} for depth in campaign.depths],
         "thresholds": [{"threshold": threshold} for threshold in campaign.thresholds],
-        "feedbacks": [{"feedback": feedback} for feedback in campaign.feedbacks],
         "knowledge": [learning(knowledge) for knowledge in campaign.knowledge],
         "seeds": [{} for _ in campaign.seeds],
         "workloads": [{} for _ in campaign.workloads],
@@ -172,11 +169,9 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
             at = f"{path}:{document.line((key, i))}"
             try:
                 for threshold in campaign.thresholds if key == "knowledge" else [None]:  # which overdue jobs go first
-                    Options.of({"threshold": threshold, **given}).require_libraries()
-                for other in campaign.choices if key == "feedbacks" and values[i] != OFF else []:
-                    Options.of({**other, **given})
+                    studied({"threshold": threshold, **given}).require_libraries()
                 for order in lists["backfills"] if key == "depths" else []:
-                    Options.of({**order, **given})  # an order of its own begins behind the last reservation
+                    studied({**order, **given})  # an order of its own begins behind the last reservation
             except BatfillError as error:
                 raise CampaignError(f"{at}: {error.on_command_line}") from None
             if values[i] in values[:i]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,16 +14,20 @@ from batfill.base.kernels import digest_of
 from batfill.base.version import __version__
 from batfill.engine.sources import FILES
 from batfill.model import policy
-from batfill.model.options import DATED, OPTIONS, Options
+from batfill.model.options import DATED, OPTIONS
 from batfill_lab.campaigns.config import CampaignError, seeded
-from batfill_lab.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, read_source, warnings_by_log
-from batfill_lab.campaigns.work import Run
+from batfill_lab.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, warnings_by_log
+from batfill_lab.campaigns.work import Run, Task
+from batfill_lab.studied import studied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from batfill_lab.campaigns.config import Campaign, ReadCampaign
 
+TASK_SIZE = 500_000  # about a second: the work lost when a worker dies, long enough to hide the cost of sending it
+MOST_RUNS = 500  # in a task
+LEARNING = 50  # how many times as long as any other a replay takes that learns, roughly
 PROGRAMS = digest_of(*FILES, Path(policy.__file__))  # of what decides when jobs start
 
 
@@ -34,12 +38,10 @@ class Planned(NamedTuple):
     trace: Trace
     jobs: int
 
-
-class Readings(NamedTuple):
-    """Times of reading while the campaign was planned, in seconds."""
-
-    logs: dict[TraceFile, float]  # once per worker
-    traces: dict[Trace, float]  # resampling, cutting, the first jobs: once per task
+    @property
+    def size(self) -> int:
+        """How long it takes, roughly, in replayed jobs."""
+        return self.jobs * (LEARNING if studied(self.run.given).learns else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +51,34 @@ class Plan:
     runs: tuple[Planned, ...]
     tau_s: float
     per_job: bool
-    readings: Readings
 
     def warnings(self) -> dict[str, tuple[str, ...]]:
         """See `warnings_by_log`."""
-        return warnings_by_log((planned.trace, Options.of(planned.run.given).fields) for planned in self.runs)
+        return warnings_by_log((planned.trace, studied(planned.run.given).fields) for planned in self.runs)
 
     def left(self, finished: Iterable[str]) -> list[Planned]:
         """The runs that are not finished."""
         done = set(finished)
         return [planned for planned in self.runs if planned.run.id not in done]
+
+    def in_tasks(self, left: Sequence[Planned], workers: int) -> list[Task]:
+        """These runs grouped into tasks: one trace each, window by window, so that reading and cutting are shared."""
+        by_trace: dict[Trace, list[Planned]] = defaultdict(list)
+        for one in left:
+            by_trace[one.trace].append(one)
+        share = min(TASK_SIZE, sum(one.size for one in left) / (4 * workers))
+        tasks: list[Task] = []
+        for trace, members in by_trace.items():
+            runs: list[Run] = []
+            size = 0
+            for one in members:
+                if runs and (size >= share or len(runs) >= MOST_RUNS):
+                    tasks.append(Task(trace, tuple(runs), self.tau_s, self.per_job))
+                    runs, size = [], 0
+                runs.append(one.run)
+                size += one.size
+            tasks.append(Task(trace, tuple(runs), self.tau_s, self.per_job))
+        return tasks
 
 
 def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) -> Plan:
@@ -69,15 +89,8 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
     """
     campaign = read.campaign
     runs: dict[str, Planned] = {}
-    readings = Readings({}, {})
     for trace in traces_of(read):
-        began = time.perf_counter()
-        if trace.windows is not None or trace.resamplings is not None:
-            read_source(trace.source)
-            readings.logs.setdefault(trace.source, time.perf_counter() - began)  # later ones use the copy in memory
-        began = time.perf_counter()
         piece = piece_of(trace, next(iter(jobs_by_window(trace))))  # raises now what a run would raise later
-        readings.traces[trace] = time.perf_counter() - began
         for number, jobs in jobs_by_window(trace).items():
             for given in choices_of(campaign, trace):
                 identity = run_id(trace, number, given, campaign.tau, piece.workload.procs)
@@ -87,7 +100,7 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
                     )
                 runs[identity] = Planned(Run(identity, number, given), trace, jobs)
         advance(1)
-    return Plan(tuple(runs.values()), campaign.tau, campaign.per_job, readings)
+    return Plan(tuple(runs.values()), campaign.tau, campaign.per_job)
 
 
 def traces_of(read: ReadCampaign) -> Iterator[Trace]:
@@ -95,7 +108,8 @@ def traces_of(read: ReadCampaign) -> Iterator[Trace]:
     campaign = read.campaign
     for section in campaign.workloads:
         dated = [] if section.calendar is None else ["calendar"]
-        dated += [name for choice in campaign.choices for name in choice if OPTIONS[name].argument in DATED]
+        dates = {name for name, row in OPTIONS.items() if row.argument in DATED}
+        dated += [name for choice in campaign.choices for name in choice if name in dates]
         if dated and (campaign.windows or campaign.resamplings):
             raise CampaignError(
                 f"{read.path}: {dated[0]}: its dates are those of a whole log, not of windows or resamplings; drop one"
@@ -131,7 +145,7 @@ def choices_of(campaign: Campaign, trace: Trace) -> Iterator[dict[str, Any]]:
 
 def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float, size: int | None) -> str:
     """The run's content hash: equal for equal jobs, options, machine size and programs; hexadecimal."""
-    options = Options.of(given)
+    options = studied(given)
     content = {
         "trace": trace.key(),
         "window": window,

@@ -1,8 +1,7 @@
-"""A campaign from file to results: plan, estimate, run the rest, store."""
+"""A campaign from file to results: plan, run the rest, store."""
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -11,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
 from batfill.base.files import json_text
-from batfill.base.host import cpu_count
 from batfill.base.tables import Keyed, in_columns, text_html
 from batfill.base.words import duration
 from batfill_lab.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
-from batfill_lab.campaigns.costs import Costs, Remaining, by_kind, in_tasks, kind_of, measured
 from batfill_lab.campaigns.plan import Plan, Planned, number_of_traces, plan
 from batfill_lab.campaigns.provenance import Provenance
 from batfill_lab.campaigns.store import Store, open_store, overview, rows_in_file
@@ -40,13 +37,12 @@ REPORT_S = 30.0  # between two progress lines
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The size of a campaign and an estimate of its time."""
+    """The size of a campaign."""
 
     runs: int
     finished: int  # in earlier sessions
     tasks: int
     workers: int
-    estimated_s: float
 
     def as_text(self) -> str:
         """One line."""
@@ -54,10 +50,7 @@ class Outlook:
             return f"{self.runs:,} runs, all finished earlier"
         before = f", {self.finished:,} of them finished earlier" if self.finished else ""
         plural = "" if self.workers == 1 else "s"
-        return (
-            f"{self.runs:,} runs{before}; about {duration(self.estimated_s, up=True)} on "
-            f"{self.workers} worker{plural}, estimated from a few runs"
-        )
+        return f"{self.runs:,} runs{before}, on {self.workers} worker{plural}"
 
     def as_json(self) -> str:
         """One object."""
@@ -118,7 +111,7 @@ class Done(Keyed):
 
 
 def look(read: ReadCampaign, out: Path, where: Where, *, bar: Bar) -> Outlook:
-    """Estimate the campaign without writing anything; only a few runs are timed.
+    """Plan the campaign without writing anything.
 
     Raises:
         BatfillError: the campaign is unusable as written.
@@ -135,22 +128,17 @@ class Prepared:
     plan: Plan
     left: dict[str, Planned]  # by run
     tasks: list[Task]
-    costs: Costs
 
 
 def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepared:
-    """Plan the campaign, and estimate the rest of it."""
+    """Plan the campaign, and the tasks of the rest of it."""
     workers = worker_count(where)
     with bar("logs planned", number_of_traces(read.campaign)) as advance:
         whole = plan(read, advance)
     left = whole.left(store.finished(per_job=whole.per_job))
-    cores, others = (cpu_count(), os.getloadavg()[0]) if where.here else (workers, 0.0)
-    costs = measured(left, whole.readings, workers, cores, others)
-    tasks = in_tasks(left, costs, whole, workers)
-    by_id = {planned.run.id: planned for planned in left}
-    total_s = costs.total_s(tasks, by_id, min(workers, cores))
-    outlook = Outlook(len(whole.runs), len(whole.runs) - len(left), len(tasks), workers, total_s)
-    return Prepared(outlook, whole, by_id, tasks, costs)
+    tasks = whole.in_tasks(left, workers)
+    outlook = Outlook(len(whole.runs), len(whole.runs) - len(left), len(tasks), workers)
+    return Prepared(outlook, whole, {planned.run.id: planned for planned in left}, tasks)
 
 
 def folder_of(file: Path, out: str | Path | None) -> Path:
@@ -168,7 +156,7 @@ def run_campaign(
         out: its folder; runs finished there are not repeated.
         where: the workers; None for the campaign file's.
         bar: makes progress bars.
-        say: prints a line: the estimate before anything runs, then the progress from time to time.
+        say: prints a line: the number of runs before any, then the progress from time to time.
         again: how to resume after a stop, for the message.
 
     Raises:
@@ -224,9 +212,7 @@ class Session:
         self.ready, self.store, self.advance, self.say = ready, store, advance, say
         self.done = 0  # runs stored
         self.failure = ""  # the first
-        expected = by_kind(list(ready.left.values()), ready.costs)
-        parallel = min(ready.outlook.workers, len(ready.tasks))
-        self.remaining = Remaining(expected, parallel)
+        self.size, self.whole = 0, sum(planned.size for planned in ready.left.values())  # of the runs done, and of all
         self.began_s = self.reported_s = time.monotonic()
 
     def run(self, workers: Workers) -> None:
@@ -262,9 +248,7 @@ class Session:
         for task in finished:
             for run, message in task.failed.items():
                 self.fail(run, message)
-            for run, took_s in task.took_s.items():
-                planned = self.ready.left[run]
-                self.remaining.ended(kind_of(planned.run.given), self.ready.costs.run_s(planned), took_s)
+        self.size += sum(self.ready.left[row["run"]].size for row in rows)
         self.done += len(rows)
         self.advance(len(rows))
 
@@ -280,11 +264,9 @@ class Session:
         now_s = time.monotonic()
         if now_s - self.reported_s < REPORT_S or self.done >= len(self.ready.left):
             return
-        self.reported_s = now_s
-        self.say(
-            f"{self.done:,} of {len(self.ready.left):,} runs after {duration(now_s - self.began_s, up=True)}; "
-            f"about {duration(self.remaining.seconds(), up=True)} left"
-        )
+        self.reported_s, took_s = now_s, now_s - self.began_s
+        left = f"; about {duration(took_s * (self.whole / self.size - 1), up=True)} left" if self.size else ""
+        self.say(f"{self.done:,} of {len(self.ready.left):,} runs after {duration(took_s, up=True)}{left}")
 
     def recount(self) -> None:
         """Count the stored runs: an interrupt may arrive between storing runs and counting them."""

@@ -25,6 +25,7 @@ from batfill.model.option_texts import described
 from batfill.model.options import SMALLS
 from batfill.model.values import number_or_text
 from batfill_lab.campaigns.config import CampaignError
+from batfill_lab.studied import STUDIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +47,6 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("backfill", pa.string()),
     ("depth", pa.string()),  # a number, or all
     ("threshold_s", pa.float64()),
-    ("feedback", pa.string()),  # None if jobs are submitted at their dates
     ("knowledge", pa.string()),
     ("learning", pa.string()),  # options given besides the knowledge's name; None if there are none
     ("options", pa.string()),  # every option in force, default or not, as JSON
@@ -62,7 +62,6 @@ CHOICE_COLUMNS = (
     "backfill",
     "depth",
     "threshold_s",
-    "feedback",
     "knowledge",
     "learning",
 )  # of a choice of options
@@ -169,7 +168,7 @@ def rows_in_file(path: Path) -> pa.Table:
     """The rows in a file of the campaign."""
     try:
         table = pq.read_table(path)
-        for name, was in {"unrequested": None, "depth": "1", "feedback": None}.items():
+        for name, was in {"unrequested": None, "depth": "1"}.items():
             if name not in table.column_names:  # of a former version
                 table = table.append_column(name, pa.array([was] * len(table), pa.string()))
         return table.select(SCHEMA.names).cast(SCHEMA)
@@ -216,7 +215,8 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
 
 def options_text(row: Mapping[str, Any]) -> str:
     """The options of a row as in `described`."""
-    return described(options_of(row))
+    options = options_of(row)
+    return ", ".join([described(options), *(f"{name} {options[name]}" for name in STUDIED if name in options)])
 
 
 def options_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,4 +226,4 @@ def options_of(row: Mapping[str, Any]) -> dict[str, Any]:
         "depth": number_or_text(row["depth"]),
         "threshold": row["threshold_s"],
     }
-    return {name: row[name] for name in ("policy", "backfill", "feedback")} | known
+    return {name: row[name] for name in ("policy", "backfill")} | known

@@ -15,11 +15,13 @@ import pyarrow.parquet as pq
 from batfill.base.errors import BatfillError
 from batfill.base.version import __version__
 from batfill.model.metrics import bounded_slowdown
-from batfill.model.options import NO_SMALL, Options
+from batfill.model.options import NO_SMALL
 from batfill.replays.replay import simulate
 from batfill_lab.campaigns.traces import Piece, Trace, piece_of
+from batfill_lab.studied import stated, studied
 
 if TYPE_CHECKING:
+    from batfill.model.options import Options
     from batfill.model.schedule import Schedule
 
 
@@ -48,7 +50,6 @@ class Finished:
 
     rows: list[dict[str, Any]] = field(default_factory=list)  # as in `store.SCHEMA`
     jobs: dict[str, bytes] = field(default_factory=dict)  # job tables by run, Parquet files' bytes, if `per_job`
-    took_s: dict[str, float] = field(default_factory=dict)  # by run, total time
     failed: dict[str, str] = field(default_factory=dict)  # by run, the error in one line
 
 
@@ -60,7 +61,6 @@ def run_task(task: Task) -> Finished:
     """
     finished = Finished()
     for run in task.runs:
-        began = time.perf_counter()
         piece = piece_of(task.trace, run.window)
         try:
             row, schedule = replay_one(task, run, piece)
@@ -71,13 +71,12 @@ def run_task(task: Task) -> Finished:
             raise
         except Exception as error:  # any error is this run's, and is reported with it
             finished.failed[run.id] = one_line(error)
-        finished.took_s[run.id] = time.perf_counter() - began
     return finished
 
 
 def replay_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedule]:
     """One replay: its row, and its schedule."""
-    options = Options.of(run.given)
+    options = studied(run.given)
     began = time.perf_counter()
     schedule, learned = simulate(piece.workload.jobs, piece.workload, options)
     simulate_s = time.perf_counter() - began
@@ -118,17 +117,16 @@ def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
 
 def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
     """The options as columns, as given; those of learning besides the knowledge's name as JSON, and all in force."""
-    plain = ("policy", "backfill", "depth", "threshold", "feedback", "small", "predict", "seed")
+    plain = ("policy", "backfill", "depth", "threshold", "small", "predict", "seed")
     rest = {name: value for name, value in given.items() if name not in plain}
     return {
         "policy": given["policy"],
         "backfill": given["backfill"],
         "depth": str(options.depth),
         "threshold_s": given["threshold"],
-        "feedback": None if options.feedback is None else options.feedback.name,
         "knowledge": options.predict if options.small == NO_SMALL else options.small,
         "learning": json.dumps(rest, sort_keys=True) if rest else None,
-        "options": json.dumps({**options.as_dict(), **options.digests}),
+        "options": json.dumps({**options.as_dict(), **stated(options), **options.digests}),
     }
 
 

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 @command()
 @click.argument("file", metavar="FILE.yaml", type=FILE)
 @out_option("folder", "The folder of the results [default: expe-out/ and the file's name].")
-@click.option(
-    "--dry-run", is_flag=True, help="Check everything; print the number of runs and an estimate of their time."
-)
+@click.option("--dry-run", is_flag=True, help="Check everything, and print the number of runs.")
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
 @click.option("--workers", type=WHOLE, help="Run on this many local workers [default: one per processor].")
 @click.option("--job-script", is_flag=True, help="Print the job script of the file's `cluster:` and submit nothing.")

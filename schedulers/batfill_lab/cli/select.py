@@ -22,7 +22,8 @@ from batfill.cli.parameters import (
     scheduler_options,
     seed_option,
 )
-from batfill.model.options import METHODS, OPTIONS, SELECTION
+from batfill.model.options import OPTIONS
+from batfill_lab.online.settings import METHODS, SELECTION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     choices=METHODS,
     help="Replay each past period under all policies, exactly or with errors; or learn only from the policy used.",
 )
-@scheduler_options("policies", "period", "lambda", "alpha", "epsilon", "gamma", "noise", "backfill", "threshold")
+@scheduler_options(
+    *("policies", "period", "lambda", "alpha", "epsilon", "gamma", "noise", "backfill", "threshold"), more=SELECTION
+)
 @click.option(
     "--samples",
     type=WHOLE_OR_NONE,

@@ -1,8 +1,7 @@
-"""Environments for reinforcement learning: an agent takes the decisions that the queue's order takes elsewhere.
+"""An environment for reinforcement learning: an agent takes the decisions that the queue's order takes elsewhere.
 
-`SchedulingEnv` is a `gymnasium.Env`, `SchedulingVectorEnv` a `gymnasium.vector.VectorEnv` of many copies, stepped in
-compiled code on all cores; they need gymnasium, the extra `rl`. `gymnasium.make` knows them as batfill/Scheduling-v0
-once this package is imported, or without an import as batfill_lab.env:batfill/Scheduling-v0.
+`SchedulingEnv` is a `gymnasium.Env`, which needs gymnasium, the extra `rl`. `gymnasium.make` knows it as
+batfill/Scheduling-v0 once this package is imported, or without an import as batfill_lab.env:batfill/Scheduling-v0.
 
 >>> from batfill_lab.env import SchedulingEnv
 >>> env = SchedulingEnv("workloads/sample.json", jobs=100, visible=16)
@@ -19,30 +18,23 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import installed
 
 if TYPE_CHECKING:
-    from batfill_lab.env.environments import SchedulingEnv as SchedulingEnv
-    from batfill_lab.env.environments import SchedulingVectorEnv as SchedulingVectorEnv
+    from batfill_lab.env.environment import SchedulingEnv as SchedulingEnv
 
-ID = "batfill/Scheduling-v0"  # for gymnasium.make and make_vec, with `log` and the other arguments as keywords
-__all__ = ["SchedulingEnv", "SchedulingVectorEnv"]
+ID = "batfill/Scheduling-v0"  # for gymnasium.make, with `log` and the other arguments as keywords
+__all__ = ["SchedulingEnv"]
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Load the environments on first use: they need gymnasium, and the rest of this package does not."""
+        """Load the environment on first use: it needs gymnasium, and the rest of this package does not."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from batfill_lab.env import environments
+        from batfill_lab.env import environment
 
-        return getattr(environments, name)
-
-
-def register() -> None:
-    """Enter the environments into gymnasium's registry, if gymnasium is installed; it loads them when they are made."""
-    if installed("gymnasium"):
-        import gymnasium
-
-        place = f"{__name__}.environments"
-        gymnasium.register(ID, f"{place}:SchedulingEnv", vector_entry_point=f"{place}:SchedulingVectorEnv")
+        return getattr(environment, name)
 
 
-register()
+if installed("gymnasium"):  # which loads the environment when it is made
+    import gymnasium
+
+    gymnasium.register(ID, f"{__name__}.environment:SchedulingEnv")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.base.kernels import F4, U4, Array, kernel, record
+from batfill.base.kernels import F4, I1, U4, Array, kernel, record
 from batfill.engine.blocks import BLOCK
 from batfill.engine.ends import ONE
 from batfill.engine.motion import UNLIMITED_S
@@ -43,12 +43,15 @@ FEATURES_OF_CLUSTER = {
 OF_JOB, OF_CLUSTER = len(FEATURES_OF_JOB), len(FEATURES_OF_CLUSTER)
 
 
-@record(U4, Array(F4, 2))
+@record(U4, Array(F4, 2), Array(F4, 2), F4, I1)
 class Sight(NamedTuple):
-    """The jobs that an agent sees of one queue; kernels change it in place."""
+    """What an agent sees of a queue; kernels change it in place."""
 
-    rows: NDArray[np.uint32]  # (visible,)  of which the last observation has the first
+    rows: NDArray[np.uint32]  # (visible,)  the jobs, of which the last observation has the first
     logs: NDArray[np.float32]  # (n_jobs, 2)  the binary logarithms of p~ and q of each job
+    jobs: NDArray[np.float32]  # (visible, OF_JOB)  zeros beyond the visible jobs
+    cluster: NDArray[np.float32]  # (OF_CLUSTER,)
+    mask: NDArray[np.int8]  # (visible,), with one more for "backfill": the last action is to backfill no more
 
 
 @kernel
@@ -94,51 +97,6 @@ def within_limits(expected_s):
 
 
 @kernel
-def see_job(now_s, submit_s, expected_s, procs, log_expected, log_procs, size, free, safe, seen):
-    """Write a visible job's features, FEATURES_OF_JOB, to `seen`, float32 (>= OF_JOB,).
-
-    The arguments are what the features name, and `bits` of p~ within its limits and of q; `size` is m, and `free` the
-    idle processors.
-    """
-    wait_s, expected_s = now_s - submit_s, within_limits(expected_s)
-    share, request = np.float32(procs / size), log_expected / np.float32(20)
-    seen[0] = bits(1 + wait_s / 60) / np.float32(16)
-    seen[1] = bits(1 + wait_s / (10 * HOUR_S)) / np.float32(8)
-    seen[2] = wait_s / (wait_s + expected_s)
-    seen[3] = request
-    seen[4] = log_procs / bits(size) if size > 1 else 0
-    seen[5] = share
-    seen[6] = request * share
-    seen[7] = procs <= free
-    seen[8] = safe
-
-
-@kernel
-def see_cluster(now_s, size, free, free_1h, free_8h, waiting, visible, work_proc_s, shadow_s, extra, seen):
-    """Write the cluster's features, FEATURES_OF_CLUSTER, to `seen`, float32 (>= OF_CLUSTER,).
-
-    The arguments are what the features name; `visible` is the most visible jobs.
-    """
-    seen[0] = free / size
-    seen[1] = free_1h / size
-    seen[2] = free_8h / size
-    seen[3] = waiting / (waiting + visible)
-    seen[4] = work_proc_s / (work_proc_s + size * 24 * HOUR_S)
-    ahead_s = shadow_s - now_s
-    seen[5] = ahead_s / (ahead_s + HOUR_S)
-    seen[6] = extra / size
-
-
-@kernel
-def first_reserves(now_s, queue, row):
-    """The reservation of the queue's first job, `row`: (shadow_s, extra); now and what it leaves idle if it fits."""
-    need, free = queue.jobs[row].procs, queue.state[0].free
-    if need <= free:
-        return now_s, free - need
-    return reservation(need, queue)
-
-
-@kernel
 def released_by(ends, until_s):
     """How many processors are released up to and including `until_s`."""
     directory, slots = ends.directory, ends.slots
@@ -157,33 +115,35 @@ def released_by(ends, until_s):
 
 
 @kernel
-def see_all(now_s, queue, sight, n, of_jobs, of_cluster):
-    """Write the features of the cluster and of the visible jobs, the first n of `sight.rows`.
-
-    `of_jobs`, float32 (>= n, OF_JOB), and `of_cluster`, float32 (OF_CLUSTER,), are outputs.
-    """
-    rows, logs = sight.rows, sight.logs
-    free, size = queue.state[0].free, queue.rules[0].procs
-    shadow_s, extra = see_queue(now_s, queue, rows, n, of_cluster)
+def see_all(now_s, queue, sight, n):
+    """Write FEATURES_OF_CLUSTER, and FEATURES_OF_JOB of the visible jobs, the first n of `sight.rows`, to `sight`."""
+    state, rows, seen = queue.state[0], sight.rows, sight.cluster
+    free, size, work_proc_s = state.free, queue.rules[0].procs, 0.0
+    need = queue.jobs[rows[0]].procs  # the reservation of the first job: now, and what it leaves idle, if it fits
+    shadow_s, extra = (now_s, free - need) if need <= free else reservation(need, queue)
     for i in range(n):
-        row, job = rows[i], queue.jobs[rows[i]]
+        work_proc_s += within_limits(queue.jobs[rows[i]].expected_s) * queue.jobs[rows[i]].procs
+    ahead_s = shadow_s - now_s
+    seen[0] = free / size
+    seen[1] = (free + released_by(queue.running, now_s + HOUR_S)) / size
+    seen[2] = (free + released_by(queue.running, now_s + 8 * HOUR_S)) / size
+    seen[3] = state.waiting / (state.waiting + len(rows))
+    seen[4] = work_proc_s / (work_proc_s + size * 24 * HOUR_S)
+    seen[5] = ahead_s / (ahead_s + HOUR_S)
+    seen[6] = extra / size
+    for i in range(n):
+        job, of_job = queue.jobs[rows[i]], sight.jobs[i]
+        wait_s, expected_s = now_s - job.submit_s, within_limits(job.expected_s)
+        share, request = np.float32(job.procs / size), sight.logs[rows[i], 0] / np.float32(20)
         safe = job.procs <= free
         if i > 0:
             safe = may_backfill(now_s, job.procs, job.expected_s, free, shadow_s, extra)
-        log_p, log_q = logs[row, 0], logs[row, 1]
-        see_job(now_s, job.submit_s, job.expected_s, job.procs, log_p, log_q, size, free, safe, of_jobs[i])
-
-
-@kernel
-def see_queue(now_s, queue, rows, n, seen):
-    """Write the cluster's features to `seen`; returns the reservation of the first job, (shadow_s, extra)."""
-    state, size = queue.state[0], queue.rules[0].procs
-    shadow_s, extra = first_reserves(now_s, queue, rows[0])
-    work_proc_s = 0.0
-    for i in range(n):
-        job = queue.jobs[rows[i]]
-        work_proc_s += within_limits(job.expected_s) * job.procs
-    free_1h = state.free + released_by(queue.running, now_s + HOUR_S)
-    free_8h = state.free + released_by(queue.running, now_s + 8 * HOUR_S)
-    see_cluster(now_s, size, state.free, free_1h, free_8h, state.waiting, len(rows), work_proc_s, shadow_s, extra, seen)
-    return shadow_s, extra
+        of_job[0] = bits(1 + wait_s / 60) / np.float32(16)
+        of_job[1] = bits(1 + wait_s / (10 * HOUR_S)) / np.float32(8)
+        of_job[2] = wait_s / (wait_s + expected_s)
+        of_job[3] = request
+        of_job[4] = sight.logs[rows[i], 1] / bits(size) if size > 1 else 0
+        of_job[5] = share
+        of_job[6] = request * share
+        of_job[7] = job.procs <= free
+        of_job[8] = safe

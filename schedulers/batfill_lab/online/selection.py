@@ -15,13 +15,14 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import JobTable
-from batfill.model.options import METHODS, SELECTION, Options
+from batfill.model.options import Options
 from batfill.model.policy import PURE, Policy, names_in, policy_named
 from batfill.model.schedule import Schedule
 from batfill.model.values import as_word, finite, number_or_text, one_of, text_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill_lab.online.choosers import Method, chooser
 from batfill_lab.online.feedback import Noise, Past, Site, period_costs
+from batfill_lab.online.settings import METHODS, SELECTION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from batfill.model.options import HALF, NO_SMALL, REPLAYED, REQUEST, Options
+from batfill.model.options import HALF, NO_SMALL, REQUEST, Options
 from batfill.model.rules import EVERY_JOB
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ help_starving_jobs: False ALL
 
 def configuration(system: str, options: Mapping[str, Any]) -> tuple[str, str]:
     """The lines that make a choice, and "", or "" and why this system cannot do it."""
-    found = Options.of({name: value for name, value in options.items() if name not in REPLAYED})
+    found = Options.of(options)
     slurm, key, rules = system == "slurm", KEYS.get(found.policy.name), found.rules
     late = bool(key) and not math.isinf(found.threshold_s)  # the oldest job is first under fcfs anyway
     lacks = {

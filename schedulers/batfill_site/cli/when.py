@@ -18,14 +18,14 @@ from batfill.cli.parameters import (
     scheduler_options,
     seed_option,
 )
-from batfill.model.options import OPTIONS, SCHEDULING, arguments_of
+from batfill.model.options import NAMES, OPTIONS, arguments_of
 from batfill.model.rows import PREDICTIONS
 from batfill_site.cli.of_slurm import require_one_kind, site_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PREDICTIONS and name != "seed")
+NEVER_LEARNED = tuple(name for name in NAMES if OPTIONS[name].group != PREDICTIONS and name != "seed")
 REFUSED = ("pool", "energy-budget", "backfill-while")  # an expected start knows none of these
 
 

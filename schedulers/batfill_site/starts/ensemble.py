@@ -14,7 +14,7 @@ import numpy as np
 
 from batfill.engine import ends
 from batfill.engine.loop import CLOCK, KILL, Events
-from batfill.engine.records import AWAY, FOLLOW, JOB, LINE, STARTED, as_records, new_records
+from batfill.engine.records import AWAY, JOB, LINE, STARTED, as_records, new_records
 from batfill.model.calendar import NO_WINDOWS
 from batfill.model.jobs import DAY_S
 from batfill.queue import users_by_number
@@ -169,8 +169,6 @@ def new_events(capacity: int, size: int, calendar: Calendar) -> Events:
         ended=np.zeros(capacity + kills, np.uint32),
         over=np.zeros(capacity + kills, np.uint32),
         available=available(size, NO_WINDOWS),
-        follows=new_records(0, FOLLOW),
-        coming=ends.new_ends(0),
         clock=new_records(1, CLOCK),
     )
 

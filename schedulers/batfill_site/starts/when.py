@@ -13,7 +13,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.files import decompressed, place_of
 from batfill.base.tables import JobRows
-from batfill.model.options import REQUEST, refuse_replayed
+from batfill.model.options import REQUEST
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.replay import options_of
@@ -49,7 +49,6 @@ class ForecastOfReplay(Forecast):
 
     def __init__(self, run: Replay, *, forks: int = FORKS, seed: int = 0) -> None:
         """Follow a replay from where it has stopped, with all that has ended so far as the past."""
-        refuse_replayed(run.options)
         refuse_kept(run.options)
         refuse_pools(run.options)
         self.run, given = run, run.engine.given
@@ -209,7 +208,6 @@ def when(
             f"option {name}: a site's state does not say which jobs are in their first tries, or what was predicted; "
             "leave it out, or replay a log"
         )
-    refuse_replayed(chosen)
     refuse_kept(chosen)
     refuse_pools(chosen)
     if chosen.calendar is not None:
