@@ -30,7 +30,7 @@ PAGE = kernels.ROOT / "schedulers" / "batfill_pages" / "browser"
 HOUSES = ("batfill", "batfill_pages", "batfill_site")
 # What no page needs. A kernel's file that is absent is not compared with the library.
 LEFT_OUT = ("batfill/runner", "batfill/live", "batfill_pages/browser")
-LIBRARIES = ("click",)  # pure Python
+LIBRARIES = ("click", "jinja2", "markupsafe")  # pure Python
 ZONES = "zones.zip"
 PARTS = ("pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 LOG = "half-a-year.swf.gz"

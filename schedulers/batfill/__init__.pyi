@@ -35,9 +35,6 @@ from batfill_pages.write import report as report  # a page about replays, or abo
 from batfill_site.advice.what_if import what_if as what_if  # what other schedulers would have done on a cluster's log
 from batfill_site.slurm.what_if import slurm as slurm  # what changes of its slurm.conf would have done on a site's log
 from batfill_lab.campaigns import campaign as campaign  # a grid of replays from a file, resumed where it stopped
-from batfill_site.config.systems import site_config
-
-export_config = site_config  # a batch system's configuration for a policy
 
 # Search and learning
 from batfill_lab.search.tune import tune as tune  # the best mixed policy of a log's past weeks, tested on the next

@@ -23,7 +23,6 @@ from batfill.model.options import Options, of_arguments
 from batfill.replays.replay import simulate
 from batfill_pages.palette import LIGHT, REST
 from batfill_pages.stats import paired
-from batfill_site.advice.promise import TAU_S, figures_of
 from studies.papers.page import markdown
 from studies.tables.common import (
     by_name,
@@ -39,6 +38,7 @@ from studies.tables.common import (
 )
 from studies.tables.first_tries import Task, logs_at_hand, spread_cell
 from studies.tables.first_tries_figures import DRAWN, save
+from studies.tables.promise import TAU_S, figures_of
 from studies.tables.variants import Variant
 
 DEPTHS = (1, 0, 2, 4, 8, 16, "all")

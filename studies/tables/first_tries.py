@@ -6,7 +6,7 @@ without a LOG, the six logs of `studies.tables.common` in $BATFILL_TRACES or the
 Each log, its halves, other loads, resampled weeks and bursts of one user (`studies.tables.variants`) are replayed
 whole, from an empty machine, with several seeds, which move each submission by up to a minute. A variant's ratio is the
 mean over the seeds of the ratio to FCFS without tries on the same jobs; in brackets are the least and the most. What is
-measured and promised is in `batfill_site.advice.promise`. The last table compares schedulers on the whole logs.
+measured and promised is in `studies.tables.promise`. The last table compares schedulers on the whole logs.
 `--generated` takes the logs of five models instead (`studies.tables.models`), on which no setting was chosen.
 `--load 1.1` takes the whole logs alone, with the times between submissions divided by 1.1. `--family` compares the
 preset with its neighbours on the same variants, and prints no other table.
@@ -23,11 +23,11 @@ import numpy as np
 from batfill.model.jobs import HOUR_S
 from batfill.model.options import Options, Study, of_arguments
 from batfill.replays.replay import simulate
-from batfill_site.advice.promise import BUSY, OTHER_TAU_S, OVERLOADED, QUIET, SHORT, TAU_S, Check, Figures, figures_of
 from studies.papers.page import markdown
 from studies.papers.run import places
 from studies.tables.common import LOGS, by_name, made_by, parser_of, replay_all, write_replays
 from studies.tables.models import DRAWS, MODELS, Generated
+from studies.tables.promise import BUSY, OTHER_TAU_S, OVERLOADED, QUIET, SHORT, TAU_S, Check, Figures, figures_of
 from studies.tables.variants import LOADS, WHOLE, Variant, variants_of
 
 FIRST_TRIES = {"preset": "first-tries"}

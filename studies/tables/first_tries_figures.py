@@ -23,8 +23,8 @@ from batfill.model.options import Options
 from batfill.replays.replay import simulate
 from batfill_pages.figures import STYLE
 from batfill_pages.palette import JOBS, LIGHT, REST
-from batfill_site.advice.promise import SEEDS, figures_of, moved
 from studies.tables.common import by_name, progress
+from studies.tables.promise import SEEDS, figures_of, moved
 
 FIRST_TRIES, FCFS = {"preset": "first-tries"}, {}
 SETTINGS = {"FCFS": FCFS, "first tries": FIRST_TRIES}

@@ -18,7 +18,7 @@ from batfill.workloads.formats import load_log
 from batfill.workloads.swf import machine_size, runs, workload_of
 from batfill.workloads.swf_log import FIELD
 from batfill.workloads.times import resample, stretch
-from batfill_site.advice.promise import moved
+from studies.tables.promise import moved
 
 LOADS = (0.4, 0.8, 0.9, 1.1, 1.2, 1.3)  # the times between submissions are divided by these
 WEEKS = {"weeks": "weeks shuffled", "users": "users' weeks drawn"}  # the methods of `workload resample`

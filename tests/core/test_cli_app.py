@@ -125,7 +125,7 @@ def test_no_line_of_a_list_of_commands_is_cut_at_80_columns(monkeypatch, name):
         ("replay x --polcy saf", "--polcy: no such option; did you mean '--policy'?"),
         ("replay x --preset first-try", "--preset: 'first-try' is not one of none, "),
         ("replay x --overrun kep", "--overrun: 'kep' is not one of keep, kill, extend; did you mean 'keep'?"),
-        ("export-config slurn", "SYSTEM: 'slurn' is not one of slurm, oar, pbs, flux; did you mean 'slurm'?"),
+        ("what-if x --system slurn", "--system: 'slurn' is not one of slurm, pbs; did you mean 'slurm'?"),
         ("replay x --threshold y", "--threshold: 'y' is not a number of seconds >= 0"),
         ("replay x --procs y", "--procs: 'y' is not a whole number from 1 to "),
         ("replay x --policy", "--policy: requires an argument"),

@@ -255,7 +255,8 @@ def test_a_workload_says_the_same_in_the_form_of_either_version(tmp_path):
     convert(old, new, version=5, overrun="kill", unrequested="runtime")
     said, again = workload_jobs([old]), workload_jobs([new])
     assert said.jobs == again.jobs
-    assert said.profile_types == again.profile_types == {"delay", "composed"}
+    assert said.profile_types == {"delay", "composed"}
+    assert again.profile_types == {"delay"}  # a sequence of delays is one
     assert said.warnings == again.warnings
     assert "3 of 40 jobs" in said.warnings[0]
 

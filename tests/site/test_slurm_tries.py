@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
-from batfill_site.config import slurm_tries
 from oracle import Oracle
 from strategies import random_table
 
+FILE = Path(__file__).parents[2] / "docs" / "examples" / "first-tries-on-slurm" / "slurm_tries.py"
+SPEC = spec_from_file_location("slurm_tries", FILE)
+slurm_tries = module_from_spec(SPEC)
+sys.modules["slurm_tries"] = slurm_tries  # for its annotations
+SPEC.loader.exec_module(slurm_tries)
 NOW = 10_000
 
 

@@ -14,15 +14,16 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import DAY_S
 from batfill_pages.words import units_kept
+from batfill_site.answer import MINUS, NB, plain
 from batfill_site.score import Score, Whose
-from batfill_site.slurm.answer import MINUS, NB, Logged, change, headline, table_rows, verdict
 from batfill_site.slurm.conf import read_site, read_windows
 from batfill_site.slurm.ensemble import OTHERS, Difference, clocks, gap, t_quantile, users
 from batfill_site.slurm.ensemble import waits as waits_of
+from batfill_site.slurm.fill import change, screen, verdict
 from batfill_site.slurm.jobs import read_jobs
-from batfill_site.slurm.page import as_page
-from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, changed, compared, grouped, payers_of, slurm
+from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, Logged, changed, compared, grouped, payers_of, slurm
 from command import batfill
+from golden_text import check
 
 DATA = Path(__file__).parents[1] / "data" / "slurm" / "own-b"
 CONF, LOG, ACCOUNTS = DATA / "slurm.conf", DATA / "sacct.txt", DATA / "accounts.txt"  # a real run of 150 jobs
@@ -133,8 +134,13 @@ def test_more_nodes_shorten_waits_and_what_decides_nothing_changes_nothing(answe
     assert (float(same.value), bool(same.beyond)) == (0, False)
     assert not age.beyond
     short = "Cannot tell: 1 day is too few, another day may differ. Simulated, "
-    assert headline(answer).replace(NB, " ").startswith(f"{short}**{NODES}** shortens the mean wait by ")
+    assert head(answer).startswith(f"{short}{NODES} shortens the mean wait by ")
     assert change(same) == f"(0{NB}s ±{NB}0{NB}s)"
+
+
+def head(answer):
+    """The headline, with plain spaces."""
+    return plain(answer.answer().screen.headline)
 
 
 def told(answer, **how):
@@ -147,7 +153,7 @@ def test_changes_are_compared_with_each_other(answer):
     waits = [one.wait_s.mean for one in answer.all]
     assert float(there.value) == -float(back.value) == pytest.approx(waits[2] - waits[1])
     assert [(pair["from"], pair["to"]) for pair in answer["pairs"]] == [(AGE, NODES), (AGE, SAME), (NODES, SAME)]
-    assert f"; {change(there)} against {AGE}.".replace(NB, " ") in told(answer)
+    assert f"; mean wait {change(there)} against {AGE}".replace(NB, " ") in told(answer)
 
 
 def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
@@ -178,10 +184,9 @@ def test_the_real_run_is_one_that_the_model_could_make(answer):
 def test_an_answer_that_does_not_show_the_logs_waits_says_so_first():
     lines = told(slurm(LOG, CONF, [AGE], runs=5))
     begin = "Cannot tell: the simulation does not show this site's waits. Simulated, PriorityWeightAge=4000 "
-    assert f"runs (± 95 %: Slurm's cycles alone) {begin}" in lines
-    assert lines.index("Assumed: each account and each user has one share: give --accounts, what") < lines.index(
-        "mean wait change"
-    )
+    assumed = "Warning: assumed: each account and each user has one share: give --accounts, what sacctmgr dump prints; "
+    assert lines.index(assumed) < lines.index(begin) < lines.index("mean wait change") < lines.index("Real waits: ")
+    assert lines.index("Real waits: ") < lines.index("Longest wait: ")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +215,7 @@ def test_an_answer_from_less_than_12_weeks_is_not_trusted(answer):
         days = np.linspace(0, 7 * weeks - 0.5, len(answer.jobs))
         longer = replace(answer, jobs=replace(answer.jobs, submit_s=1e9 + DAY_S * days))
         assert longer["trusted"] == (few is None)
-        assert headline(longer).startswith(f"Cannot tell: {few}. Simulated, " if few else f"**{NODES}** shortens")
+        assert head(longer).startswith(f"Cannot tell: {few}. Simulated, " if few else f"{NODES} shortens")
 
 
 def test_who_gains_and_loses_most_and_whose_the_longest_logged_wait_is_are_said(answer):
@@ -228,7 +233,7 @@ def test_who_gains_and_loses_most_and_whose_the_longest_logged_wait_is_are_said(
     user = answer.jobs.user[answer.jobs.ids.index(longest)]
     assert f"in the log (longest 8 min 57 s, job {longest}, user {user})" in told(answer)
     assert (answer["logged"]["longest_job"], answer["logged"]["longest_user"]) == (longest, user)
-    page = html.unescape(as_page(answer, "")).replace(NB, " ")
+    page = html.unescape(answer.answer().as_page()).replace(NB, " ")
     assert re.search(rf"gain most: account \w+ \(−.*?\), user {most}", page)
 
 
@@ -240,7 +245,7 @@ def test_a_difference_is_the_same_number_everywhere(answer):
         size = change(answer.all[k].wait_s.more).strip(f"()+{MINUS}")
         words = verdict(answer, k)
         assert f"by {size}" in words or "does not move" in words
-        assert change(answer.all[k].wait_s.more) in table_rows(answer)[k]
+        assert change(answer.all[k].wait_s.more) in screen(answer, k, "").table.rows[k]
 
 
 def test_an_answer_states_what_it_was_made_of(answer):
@@ -258,17 +263,16 @@ def test_an_answer_states_what_it_was_made_of(answer):
 # Text, page and command
 
 
-def test_the_first_screen_fits_a_terminal_and_leads_with_the_mean_wait():
-    done = batfill("what-if", LOG, "--slurm-conf", CONF, "--accounts", ACCOUNTS, "--set", AGE)
-    lines = done.out.splitlines()
+def test_golden_the_first_screen_fits_a_terminal_and_leads_with_the_mean_wait(monkeypatch):
+    monkeypatch.chdir(LOG.parent)
+    words = ("what-if", LOG.name, "--slurm-conf", CONF.name, "--accounts", ACCOUNTS.name, "--set", AGE)
+    done = batfill(*words)
     assert (done.status, done.err) == (0, "")
-    assert len(lines) <= 24
-    assert max(map(len, lines)) <= 80
-    assert "Cannot tell: 1 day is too few, another day may differ." in lines[2]
-    assert f"Simulated, {AGE} lengthens the mean wait by 11 s ± 6 s" in " ".join(done.out.split())
-    assert "within Slurm's own noise" in " ".join(done.out.split())
-    more = batfill("what-if", LOG, "--slurm-conf", CONF, "--accounts", ACCOUNTS, "--set", AGE, "--details").out
-    assert "account biology (56)" in more
+    assert len(done.out.splitlines()) <= 24
+    assert max(map(len, done.out.splitlines())) <= 80
+    more = batfill(*words, "--details").out
+    assert more.endswith(f"\n\n{done.out}")
+    check("what-if-slurm", more)
 
 
 def test_long_names_have_lines_of_their_own():
@@ -279,9 +283,9 @@ def test_long_names_have_lines_of_their_own():
 
 
 def test_the_page_shows_every_group_and_configuration(answer, tmp_path):
-    page = as_page(answer, "batfill what-if x")
-    text = " ".join(html.unescape(re.sub("<[^>]+>", " ", page)).replace(NB, " ").split())
-    assert headline(answer).replace("*", "").replace(NB, " ") in text
+    page = answer.answer().as_page("batfill what-if x")
+    text = " ".join(html.unescape(re.sub("<[^>]+>", " ", page.replace("<wbr>", ""))).replace(NB, " ").split())
+    assert head(answer) in text
     for name in answer.names:
         assert f"under {name}" in text
     for group in answer.groups[1:]:
@@ -290,20 +294,20 @@ def test_the_page_shows_every_group_and_configuration(answer, tmp_path):
     assert [choice["name"] for choice in data["choices"]] == list(answer.names)
     assert data["seen"] == 2
     named = replace(answer, names=("<i>as configured", *answer.names[1:]))
-    assert "<i>as" not in as_page(named, "")
+    assert "<i>as" not in named.answer().as_page()
     out = tmp_path / "page.html"
     assert batfill("what-if", LOG, "--slurm-conf", CONF, "--runs", 5, "--out", out).status == 0
     assert "the mean wait is" in re.sub("<[^>]+>", "", out.read_text())
 
 
 def test_in_a_browser_a_row_shows_who_pays_under_another_change(browser, answer, tmp_path):
-    (tmp_path / "page.html").write_text(as_page(answer, ""))
+    (tmp_path / "page.html").write_text(answer.answer().as_page())
     browser.sized(1280, 800)
     browser.open(tmp_path / "page.html")
     shown = "return [...document.querySelectorAll('[data-choice]:not([hidden])')].map((e) => e.dataset.choice)"
     said = "return document.getElementById('advice').innerText"
     assert (browser.run(shown), f"Simulated, {NODES}" in browser.run(said)) == (["2"], True)
-    browser.run("document.querySelector('#choices [data-pick=\"1\"]').click()")
+    browser.run("document.querySelector('#four [data-pick=\"1\"]').click()")
     assert (browser.run(shown), browser.run(said).startswith(AGE)) == (["1"], True)
     browser.run("document.getElementById('back').click()")
     assert browser.run(shown) == ["2"]
@@ -370,10 +374,7 @@ def test_an_option_of_slurm_needs_its_configuration_and_an_swf_log_is_refused(tm
 
 def test_without_a_configuration_the_answer_says_what_would_model_more():
     said = " ".join(batfill("what-if", LOG, "--no-small-first").out.split())
-    assert (
-        "Not modelled: 2 groups or accounts: jobs are replayed in one queue. With sacct -P as LOG and --slurm-conf"
-        in said
-    )
+    assert "Not modelled: 2 groups or accounts (one queue, one machine); with sacct -P as LOG and --slurm-conf" in said
 
 
 # Jobs that cannot start, and windows
@@ -388,7 +389,7 @@ def test_jobs_that_do_not_start_everywhere_are_left_out_and_counted():
     assert (found.never, len(found.jobs)) == ([0, gone, 0], len(jobs) - gone)
     assert f"Never start: {gone} jobs under {short}; no figure counts them." in told(found)
     assert found.names[found.best] == NODES
-    assert headline(slurm(LOG, CONF, [short], runs=5)) == f"Under **{short}** {gone} jobs would never start"
+    assert head(slurm(LOG, CONF, [short], runs=5)) == f"Under {short} {gone} jobs would never start"
     with pytest.raises(
         BatfillError, match=f"no job starts under every configuration, least under {re.escape(none)}; leave"
     ):

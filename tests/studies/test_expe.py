@@ -17,6 +17,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import batfill
@@ -27,6 +28,7 @@ from batfill.runner.descriptor import read_descriptor
 from batfill.workloads.archive import known_log
 from command import batfill as here
 from command import free_port
+from studies.tables.promise import SEEDS, Check, Figures, moved
 from swf_text import row as swf_row
 
 ROOT = Path(__file__).parents[2]
@@ -308,7 +310,6 @@ def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline(prin
 
 @pytest.mark.needs("pydantic")
 def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_much():
-    from batfill_site.advice.promise import Figures
     from studies.tables.first_tries import BASE, TRIES, Task, checks, counts_line, promise_table
     from studies.tables.variants import Variant
 
@@ -356,7 +357,6 @@ def test_the_promise_of_first_tries_is_checked_at_a_load_on_whole_logs_alone(tmp
 
 @pytest.mark.needs("matplotlib")
 def test_the_figures_of_first_tries_show_every_try_and_the_mean_of_the_replays(sample):
-    from batfill_site.advice.promise import SEEDS, moved
     from studies.tables.first_tries_figures import RUSH_LASTS_S, THRESHOLDS_H, front_figure, rush_figure
 
     log = batfill.read(sample)
@@ -379,9 +379,6 @@ def test_the_figures_of_first_tries_show_every_try_and_the_mean_of_the_replays(s
 
 @pytest.mark.needs("pydantic")
 def test_first_tries_are_compared_with_the_best_saf_that_has_no_longer_a_longest_wait():
-    import numpy as np
-
-    from batfill_site.advice.promise import Check, Figures
     from studies.tables.first_tries import GUARDED, SAF, TRIES, best_as_long
 
     def check(bsld, longest):
@@ -394,3 +391,27 @@ def test_first_tries_are_compared_with_the_best_saf_that_has_no_longer_a_longest
     assert best_as_long(each) == short
     assert best_as_long({**each, fair: check(7, 102), late: check(6, 103)}) == fair
     assert best_as_long({**starving, SAF: check(9, 300), TRIES: check(5, 100)}) == SAF
+
+
+USUAL = Figures(bsld=10.0, bsld_10=20.0, wait=3600.0, large=7200.0, p999=1e5, longest=2e5, waste=0.0, kills=0)
+
+
+SLOWER = "mean bsld, tau 60 0.860 > 0.85"
+
+
+@pytest.mark.parametrize(
+    ("base", "tries", "jobs", "kind", "broken"),
+    [
+        ({}, {"bsld": 8.4, "wait": 3600.0}, 20_000, "busy", []),
+        ({}, {"bsld": 8.6, "longest": 2.7e5}, 20_000, "busy", [SLOWER, "longest wait 1.350 > 1.25"]),
+        ({}, {"bsld": 7, "waste": 0.02}, 20_000, "busy", ["processor time wasted 0.020 > 0.01"]),
+        ({"wait": 0.0, "bsld": 5.0}, {"wait": 0.0, "bsld": 1.0}, 20_000, "busy", []),
+        ({}, {"bsld": 8.6, "longest": 2.7e5}, 19_999, "short", [SLOWER]),
+        ({"bsld": 3.0}, {"bsld": 9.0, "wait": 3610.0}, 20_000, "quiet", []),
+        ({"bsld": 3.0}, {"wait": 3610.5}, 20, "quiet", ["mean wait 10.5 s longer"]),
+        ({"wait": 28_800.0}, {"wait": 99_999.0, "bsld": 99.0}, 20_000, "overloaded", []),
+    ],
+)
+def test_the_promise_is_of_means_over_the_seeds(base, tries, jobs, kind, broken):
+    made = Check(*(np.array([USUAL._replace(**one)] * 3, float) for one in (tries, base)), jobs)
+    assert (made.kind, list(made.broken.values())) == (kind, broken)

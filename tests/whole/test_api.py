@@ -307,7 +307,6 @@ def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_pat
     assert answer["advice"] == answer.advised_name
     with pytest.raises(KeyError, match="'advise' is not in the result; it has workload"):
         answer["advise"]
-    assert bf.export_config("slurm", "saf")["verdict"] == "expressible"
     assert answer.to_pandas().name.tolist() == ["fcfs", "spf", "saf", "saf + 1 h"]
 
 
@@ -493,10 +492,6 @@ ON_SAMPLE = {
     "compare": lambda log: (
         lambda one, seed: bf.compare(bf.replay(log), one, seed=seed),
         {"one": bf.replay(log), "seed": 0},
-    ),
-    "site": lambda log: (
-        bf.export_config,
-        {"system": "slurm", "policy": "fcfs", "calendar": None},
     ),
     "fit": lambda log: (bf.fit, {"log": log, **FITTED}),
 }

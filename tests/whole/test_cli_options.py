@@ -353,7 +353,7 @@ def test_an_option_of_the_table_is_what_it_was_given_in_json_and_in_python(name)
 
 
 def test_every_command_that_replays_logs_takes_both_options_on_requests():
-    hosts = {"replay", "tune", "fit", "select", "what-if", "fidelity", "export-config", "workload convert"}
+    hosts = {"replay", "tune", "fit", "select", "what-if", "fidelity", "workload convert"}
     for option, taking in (("overrun", hosts), ("unrequested", hosts | {"when"})):
         assert {name for name, param in EVERY if param.name == option} == taking
 

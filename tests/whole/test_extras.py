@@ -157,8 +157,7 @@ CASES = [
     ("report grid", "campaign"),
     ("report run --figures pdf", "report"),
     ("what-if log.swf", None),
-    ("what-if site.txt --slurm-conf slurm.conf --set bf_interval=60 --out changes.html", None),
-    ("export-config slurm --policy saf", None),
+    ("what-if site.txt --slurm-conf slurm.conf --set bf_interval=60 --out changes.html", "pages"),
     ("when log.swf --at 1000", None),
     ("when site.txt --slurm-conf slurm.conf", None),
 ]
@@ -287,7 +286,6 @@ CALLS = {
     "slurm": ("bf.slurm('site.txt', 'slurm.conf', ['bf_interval=60'])._repr_html_", None),
     "report": ("bf.report(fcfs, saf, out='both.html'), bf.report('run/out')", None),
     "campaign": ("bf.campaign('campaign.yaml')", "campaign"),
-    "export_config": ("bf.export_config('slurm', 'saf')._repr_html_()", None),
     "write": ("bf.write(log, 'written.swf')", None),
     "to_csv": ("saf.to_csv('saf.csv'), log.to_dict(), saf.describe()._repr_html_(), saf[0], list(log)", None),
     "plot": ("saf.plot()", "report"),

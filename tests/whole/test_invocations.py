@@ -95,7 +95,6 @@ when log.swf --slurm-conf slurm.conf {--policy saf|--procs 4|--at never|--past m
 nonsense
 {help|workload} nonsense
 platform {0|many|4 --bandwidth fast|4 --latency -1}
-export-config {lsf|slurm --policy foo}
 policies saf
 schedule {--select best|--policies fcfs,saf|--select full --policies saf|--policy foo|--protocol 6|--timeout -1}
 workload clean log.swf --out x.swf --rule nothing
@@ -156,7 +155,6 @@ workload scale log.swf --out x.swf --load 0.5 --interarrival 2 -> workload scale
 workload convert log.swf --out x.json --bandwidth 1GBps -> workload convert log.swf --out x.json --platform [p.xml]
 workload convert log.swf --out x.json --jobs 3 -> workload convert log.swf --out x.json --jobs 0:1000
 platform 4 --bandwidth fast -> platform 4 --bandwidth 1.25GBps
-export-config lsf -> export-config slurm
 report run --figures gif -> report run --figures pdf
 campaign c.yaml --worker-limit 2h -> campaign c.yaml [--dry-run]
 """

@@ -24,7 +24,6 @@ from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import log_of, save_log
-from batfill_site.advice import promise
 from command import batfill, json_result, refusal
 from oracle import assert_same, oracle
 from plugin import assert_same_starts, starts_of_plugin
@@ -247,7 +246,7 @@ def with_presets(command):
 
 
 def test_the_commands_that_take_a_preset_are_found():
-    assert {command.name for command in with_presets(app)} == {"replay", "schedule", "when", "export-config"}
+    assert {command.name for command in with_presets(app)} == {"replay", "schedule", "when"}
 
 
 def test_an_option_that_is_null_in_json_leaves_the_presets_value(rush_log):
@@ -275,73 +274,13 @@ def test_a_campaign_replays_presets_beside_its_combinations(tmp_path):
         assert described(given) == name
 
 
-# The promise
-
-
-USUAL = promise.Figures(bsld=10.0, bsld_10=20.0, wait=3600.0, large=7200.0, p999=1e5, longest=2e5, waste=0.0, kills=0)
-
-
-SLOWER = "mean bsld, tau 60 0.860 > 0.85"
-
-
-@pytest.mark.parametrize(
-    ("base", "tries", "jobs", "kind", "broken"),
-    [
-        ({}, {"bsld": 8.4, "wait": 3600.0}, 20_000, "busy", []),
-        ({}, {"bsld": 8.6, "longest": 2.7e5}, 20_000, "busy", [SLOWER, "longest wait 1.350 > 1.25"]),
-        ({}, {"bsld": 7, "waste": 0.02}, 20_000, "busy", ["processor time wasted 0.020 > 0.01"]),
-        ({"wait": 0.0, "bsld": 5.0}, {"wait": 0.0, "bsld": 1.0}, 20_000, "busy", []),
-        ({}, {"bsld": 8.6, "longest": 2.7e5}, 19_999, "short", [SLOWER]),
-        ({"bsld": 3.0}, {"bsld": 9.0, "wait": 3610.0}, 20_000, "quiet", []),
-        ({"bsld": 3.0}, {"wait": 3610.5}, 20, "quiet", ["mean wait 10.5 s longer"]),
-        ({"wait": 28_800.0}, {"wait": 99_999.0, "bsld": 99.0}, 20_000, "overloaded", []),
-    ],
-)
-def test_the_promise_is_of_means_over_the_seeds(base, tries, jobs, kind, broken):
-    made = promise.Check(*(np.array([USUAL._replace(**one)] * 3, float) for one in (tries, base)), jobs)
-    assert (made.kind, list(made.broken.values())) == (kind, broken)
-    assert made.as_dict()["kept"] == (None if kind == "overloaded" else not broken)
-
-
-def test_the_check_is_of_pairs_of_replays_whose_submissions_move():
-    jobs = fitting_rush(1)
-    workload = Workload("rush", jobs, 24, "")
-    made = promise.check(jobs, workload)
-    replicas = [promise.moved(jobs, seed) for seed in promise.SEEDS]
-    for column, options in ((made.figures, {"preset": "first-tries"}), (made.base, {})):
-        for row, replica in zip(column, replicas, strict=True):
-            found = bf.replay(Workload("moved", replica, 24, ""), tau_s=60, **options).figures
-            assert row[[0, 2, 5]].tolist() == [found.mean_bsld, found.mean_wait_s, found.max_wait_s]
-    by_id = dict(zip(jobs.ids, jobs.submit_s, strict=True))
-    for replica in replicas:
-        moved_s = np.array([s - by_id[name] for name, s in zip(replica.ids, replica.submit_s, strict=True)])
-        assert sorted(replica.ids) == sorted(jobs.ids)
-        assert 0 <= moved_s.min() < 20 < 100 < moved_s.max() <= 120
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_no_replay_wastes_more_than_the_bound(seed):
-    jobs, options = fitting_rush(seed), Options.of({"preset": "first-tries", "kill": "always"})
-    schedule, _ = simulate(jobs, Workload("rush", jobs, 24, ""), options)
-    ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-    lost = sum(120.0 * q for p, q in zip(ran_s, jobs.procs, strict=True) if q <= 3 and p > 120)
-    bound = promise.most_wasted(jobs, 24, options)
-    assert bound == pytest.approx(lost / (ran_s * jobs.procs).sum())
-    assert 0 < schedule.summary().wasted <= bound
-
-
-def test_what_if_tries_the_preset_and_says_whether_the_promise_holds(tmp_path):
+def test_what_if_tries_the_preset(tmp_path):
     path = saved_rush(tmp_path, seed=2, n_jobs=600)
-    found = json_result("what-if", path, "--threshold", "24h")
-    tried = found["outcomes"][1]
+    tried = json_result("what-if", path, "--threshold", "24h")["outcomes"][1]
     alone = json_result("replay", path, "--preset", "first-tries")
     assert (tried["name"], tried["options"]) == ("first tries", {"preset": "first-tries"})
     assert (tried["mean_bsld"], tried["kills"]) == (pytest.approx(alone["mean_bsld"]), alone["requeued"])
-    assert tried["wasted"] <= tried["most_wasted"]
-    assert found["promise"]["seeds"] == 5
-    assert "The promise of first tries is " in batfill("what-if", path).out or found["promise"]["log"] == "overloaded"
     changed = json_result("what-if", path, "--divider", "300")
-    assert changed["promise"] is None
     assert changed["outcomes"][1]["options"] == {"preset": "first-tries", "divider": 300.0}
     assert json_result("what-if", path, "--no-small-first")["outcomes"][1]["name"] == "spf"
 

@@ -150,7 +150,6 @@ LONG = {
     "fit": (lambda log: bf.fit(log, tuples=2, permutations=256), "tuples"),
     "select": (lambda log: bf.select(log), "logs"),
     "fidelity": (lambda log: bf.fidelity("log.swf"), "replays"),
-    "export_config": (lambda log: bf.export_config("slurm", on=log), "runs"),
 }
 # Those that take a second at most, or as long as the disk.
 SHORT = {

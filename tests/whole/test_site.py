@@ -106,7 +106,7 @@ FOUND_FIRST = {
     "what-if": "how-to/what-if.html",
     "what if": "how-to/what-if.html",
     "starvation": "semantics.html",
-    "fairshare": "how-to/export-config.html",
+    "fairshare": "how-to/slurm.html",
 }
 # Names in tables that begin on one line and end on the next.
 BROKEN = r"""

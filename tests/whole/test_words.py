@@ -6,7 +6,7 @@ import pytest
 
 from batfill.base.words import duration, percent
 from batfill_pages.words import growth, log_name, signed, slowdown
-from batfill_site.advice.text import percent as percent_of_what_if
+from batfill_site.advice.fill import percent as percent_of_what_if
 from batfill_site.score import percent as percent_of_fidelity
 
 

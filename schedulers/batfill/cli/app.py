@@ -16,7 +16,7 @@ HOUSES = {
         "run": "Run one experiment as robin would, and report on it.",
         "replay": "Run one policy over a whole workload, and print figures.",
         "schedule": "Run the scheduler for the Batsim that connects.",
-        "batsim": "The embedded simulator under the options of Batsim 4 or 5.",
+        "batsim": "The embedded simulator under the options of Batsim 4.",
         "batsched": "Take batsched's command line, and start the same jobs.",
         "policies": "List every policy: name, formula, and source.",
         "platform": "Print the SimGrid platform of a cluster of equal hosts.",
@@ -27,7 +27,6 @@ HOUSES = {
         "what-if": "What other schedulers, or changes of slurm.conf, would have done with a site's log.",
         "when": "When waiting jobs are expected to start, and why not now.",
         "fidelity": "How far simulated waits are from those in a log, and why.",
-        "export-config": "Print the batch system configuration nearest to a policy.",
     },
     "Research": {
         "tune": "Search mixed policies on a log's weeks, and test them.",

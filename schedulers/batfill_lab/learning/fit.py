@@ -116,7 +116,7 @@ class Fit:
 
     @property
     def mixed(self) -> str | None:
-        """The mixed policy with the same order, for `batfill export-config`; None if there is none.
+        """The mixed policy with the same order; None if there is none.
 
         Its keys are rounded differently, so that nearly equal ones may change places.
         """

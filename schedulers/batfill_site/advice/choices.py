@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import BatfillError
@@ -11,26 +10,24 @@ from batfill.model.jobs import HOUR_S
 from batfill.model.option_texts import policy_words
 from batfill.model.options import (
     DATED,
+    FIRST_TRIES,
     OPTIONS,
     SHARED_BY_CHOICES,
     SHARED_BY_TRIES,
     Options,
-    arguments_of,
     of_arguments,
     with_preset,
 )
 from batfill.model.rows import plain_value
 from batfill.model.values import seconds_of
 from batfill.replays.replay import simulate
-from batfill_site.advice import promise
-from batfill_site.config.systems import BESIDE, EXPRESSIBLE, site_config
+from batfill_site.advice.configuration import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
-    from batfill_site.config.systems import SiteConfig
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 # Options that the choices share, if they take them.
@@ -86,7 +83,7 @@ def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[st
         seconds_of("threshold", seconds, least=1e-9)
     tried: list[tuple[dict[str, Any], int]] = [
         ({"policy": "fcfs"}, TODAY),
-        *([(promise.PRESET, KILLS)] if small_first else []),
+        *([({"preset": FIRST_TRIES}, KILLS)] if small_first else []),
         *(({"policy": name}, ORDER) for name in ("spf", "saf")),
         *(({"policy": "saf", "threshold": seconds}, THRESHOLD) for seconds in sorted(set(thresholds_s))),
     ]
@@ -127,26 +124,6 @@ def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> di
 
 
 def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:
-    """The choices that the batch system, if one is given, cannot be configured for in full, and why."""
-    if system is None:
-        return {}
-    found = [configuration(system, choice.options) for choice in tried]
-    return {k: f"{one.verdict}: {'; '.join(one.lacks)}" for k, one in enumerate(found) if one.verdict != EXPRESSIBLE}
-
-
-def configuration(system: str, options: Mapping[str, Any]) -> SiteConfig:
-    """The batch system's configuration of a choice."""
-    return configured(system, *options.items())
-
-
-@cache
-def configured(system: str, *options: tuple[str, Any]) -> SiteConfig:
-    """The same, made once: the advice and the page read those of every choice.
-
-    What the files lack whatever the choice, such as its pools, is among what differs, and no reason against it.
-    """
-    found = site_config(system, **arguments_of(dict(options)))
-    beside = tuple(line for line in found.lacks if line in BESIDE.values())
-    lacks = tuple(line for line in found.lacks if line not in beside)
-    verdict = found.verdict if lacks else EXPRESSIBLE
-    return replace(found, verdict=verdict, lacks=lacks, differs=(*found.differs, *beside))
+    """The choices that the batch system, if one is given, cannot be configured for, and why."""
+    found = {k: configuration(system, choice.options)[1] for k, choice in enumerate(tried)} if system else {}
+    return {k: why for k, why in found.items() if why}

@@ -24,7 +24,6 @@ from batfill.replays.found import ReadingOptions
 from batfill.workloads.formats import read_once, source_of
 from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
-from batfill_site.advice import promise
 from batfill_site.advice.choices import (
     KILLS,
     NEEDS,
@@ -34,12 +33,11 @@ from batfill_site.advice.choices import (
     Choice,
     beyond,
     choices,
-    configuration,
     shared_of,
 )
+from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.payers import LIMITING, Cost, Payers, number_in_log, used_in_log
 from batfill_site.advice.site_log import SiteLog
-from batfill_site.config.systems import SYSTEMS
 from batfill_site.fidelity import fidelity_of
 from batfill_site.score import Whose, score
 
@@ -53,8 +51,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
     from batfill_pages.stats import Paired
-    from batfill_site.advice.promise import Check
-    from batfill_site.config.systems import SiteConfig
+    from batfill_site.answer import Answer
     from batfill_site.fidelity import Fidelity
     from batfill_site.score import Score
 
@@ -63,7 +60,6 @@ MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
-LOADS = (1.0, promise.BUSIER)  # over the log's, at which the promise of first tries is checked
 ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE = (  # rows of the first table
     *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "fcfs without limits"),
 )
@@ -84,7 +80,6 @@ class ChoiceFigures(NamedTuple):
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
-    most_wasted: float | None  # the share of the work that they can waste at most; None without a divider
     small_mean_wait_s: float | None  # of jobs that ran for less than the median; None without any
     large_mean_wait_s: float  # of the others, as are the next ones
     large_p999_wait_s: float
@@ -150,7 +145,6 @@ class WhatIf(Keyed):
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
     fidelity: Fidelity  # how near simulated waits are to those in the log
     site: SiteLog  # what else the log says
-    checks: tuple[Check, ...] = ()  # of the promise of first tries, at each of LOADS; () if not tried as they are
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
     logged_whose: Whose | None = None  # the job with the longest wait in the log
@@ -198,12 +192,7 @@ class WhatIf(Keyed):
         if gain is not None:
             name = self.outcomes[limit.advised].name
             found += [(MEDIUM, why) for why in self.comparison.doubts({name: gain})]
-        return [*found, *((MEDIUM, why) for why in self.promise_doubts(limit.advised))]
-
-    @cached_property
-    def configurations(self) -> list[dict[str, SiteConfig]]:
-        """The configuration of each choice for every batch system, by name."""
-        return [{name: configuration(name, o.options) for name in SYSTEMS} for o in self.outcomes]
+        return [*found, *[(MEDIUM, "it kills jobs")] * (self.outcomes[limit.advised].effort == KILLS)]
 
     @property
     def offered(self) -> list[int]:
@@ -214,20 +203,6 @@ class WhatIf(Keyed):
         """The comparison of a choice, not fcfs, with fcfs."""
         found = self.bsld[0][k]
         assert found is not None
-        return found
-
-    def checks_of(self, k: int) -> tuple[Check, ...]:
-        """The checks of the choice's promise, at the log's load first; none if it promises nothing."""
-        return self.checks if self.outcomes[k].options == promise.PRESET else ()
-
-    def promise_doubts(self, k: int) -> list[str]:
-        """Where a choice breaks the promise of first tries, or promises nothing: at the log's load, and above."""
-        found, name = [], self.outcomes[k].name
-        for check in self.checks_of(k):
-            if check.kind == promise.OVERLOADED:
-                found.append(f"{check.where}the machine is overloaded: no promise")
-            elif check.broken:
-                found.append(f"{check.where}{name} break their promise ({'; '.join(check.broken.values())})")
         return found
 
     def runner_up(self, limit: Limit) -> int | None:
@@ -294,6 +269,12 @@ class WhatIf(Keyed):
         short = [f"the log is too short: {self.too_short}"] if self.too_short else []
         return (*self.invented, *short, *([self.unseen] if self.unseen else []))
 
+    def answer(self, log: str | Path = "LOG") -> Answer:
+        """In a headline, a table, six lines and details; `log` is where commands find it."""
+        from batfill_site.advice.fill import answer_of
+
+        return answer_of(self, str(log))
+
     def __repr__(self) -> str:
         """The advice in a line."""
         if self.undecided:
@@ -331,7 +312,11 @@ class WhatIf(Keyed):
         return {**self.logged._asdict(), "mean_bsld": self.logged_bsld, **whose}
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: times in seconds."""
+        """For JSON: the figures, and what is said."""
+        return self.answer().as_dict()
+
+    def figures(self) -> dict[str, Any]:
+        """By name; times in seconds."""
 
         def group_of(group: JobGroup) -> dict[str, Any]:
             found = [{**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()} for d in group.differences]
@@ -373,8 +358,6 @@ class WhatIf(Keyed):
             "explained": self.fidelity.explained,
             "explained_ratio": self.fidelity.explained_ratio,
             "logged": self.logged_as_dict(),
-            **dict.fromkeys(("promise", "promise_busier")),
-            **{name: one.as_dict() for name, one in zip(("promise", "promise_busier"), self.checks, strict=False)},
             "cost": None if self.cost is None else self.cost.as_dict(),
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
@@ -413,7 +396,7 @@ def what_if(
         small_first: whether to include choices that put small jobs first.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
-        system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
+        system: advise only what this batch system can be configured for: slurm or pbs.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
         **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
@@ -428,6 +411,8 @@ def what_if(
     seed_of("seed", seed)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
+    if system is not None and system not in SYSTEMS:
+        raise BatfillError(f"option system: {system!r} is none of {', '.join(SYSTEMS)}; choose one")
     shared = shared_of(options, SHARED)
     tried = choices(thresholds_s, small_first, shared)
     withheld = beyond(system, tried)
@@ -441,11 +426,9 @@ def what_if(
         if not len(jobs):
             raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
     source = source_of(read, **how.reading)
-    loads = LOADS if promise.PRESET in (choice.options for choice in tried) else ()
-    with patient_progress("choices", len(tried) + bool(limits) + len(loads) + 1) as advance:
+    with patient_progress("choices", len(tried) + bool(limits) + 1) as advance:
         schedules = [choice.replay(jobs, workload, advance) for choice in tried]
         unlimited = tried[0].without(limits).replay(jobs, workload, advance) if limits else schedules[0]
-        checks = tuple(promise.check(jobs, workload, advance, load=load) for load in loads)
         grade = fidelity_of(source)
         advance(1.0)
     comparison = of_jobs(
@@ -495,7 +478,6 @@ def what_if(
         withheld,
         grade,
         SiteLog.of(source, len(workload.jobs) - len(fitting), Options.of(tried[0].options).fields),
-        checks=checks,
         logged=logged,
         logged_bsld=logged_bsld,
         logged_whose=whose,
@@ -555,7 +537,6 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
     jobs, wait_s = schedule.jobs, schedule.wait_s
     waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=first.wait_s)
     options, figures = Options.of(choice.options), schedule.summary()
-    bounded = options.kills and math.isfinite(options.divider_s)
     by_class = {row["class"]: row for row in waits["waits_by_class"]}
     large = by_class["large"]  # there is one: the median is no larger than the longest run
     return ChoiceFigures(
@@ -568,7 +549,6 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
         overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
-        most_wasted=promise.most_wasted(jobs, schedule.size, options) if bounded else None,
         small_mean_wait_s=by_class["small"]["mean_wait_s"] if "small" in by_class else None,
         large_mean_wait_s=large["mean_wait_s"],
         large_p999_wait_s=large["p999_wait_s"],

@@ -66,8 +66,8 @@ OF_BOTH = {"log", "out", "tau_s", "seed", "details", "as_json"}
 )
 @click.option(
     "--system",
-    type=Choice(["slurm", "oar", "pbs", "flux"]),
-    help="Advise only what this batch system can be configured for in full, and say why it cannot do the others.",
+    type=Choice(["slurm", "pbs"]),
+    help="Advise only what this batch system can be configured for, and say why it cannot do the others.",
 )
 @site_options
 @click.option(
@@ -106,41 +106,35 @@ def what_if(
     Prints waits and slowdown under each, and who would lose. LOG is SWF or Batsim JSON; `batfill workload
     import` makes one from a cluster's accounting. With --slurm-conf it is what `sacct -P` prints.
     """
-    from batfill.base.errors import BatfillError
-    from batfill.base.files import json_text, write_text
+    from batfill.base.errors import BatfillError, require
+    from batfill.base.files import write_text
 
+    if out is not None:
+        require("pages", "jinja2")
     if details and as_json:
         raise BatfillError("option details: --json has all of them; leave one of the two out")
     require_one_kind(site, OF_SLURM, OF_BOTH)
     line = command_line()
     if site:
-        from batfill_site.slurm.page import as_page as slurm_page
         from batfill_site.slurm.what_if import ADD_NODES, slurm
 
         changes = (*changes, *(f"{ADD_NODES}={nodes}" for nodes in add_nodes))
         given: dict[str, Any] = {} if runs is None else {"runs": runs}
-        found = slurm(log, **site, changes=changes, **given, tau_s=how["tau_s"], seed=how["seed"])
-        if out is not None:
-            write_text(out, slurm_page(found, line))
-            offer(out)
-        if as_json:  # the text has them
-            warn(found.warnings)
-        more = "" if details else "\nAll groups of jobs and all notes: --details; as a page: --out FILE.html"
-        print(found.as_json() if as_json else f"{found.as_text(details=details)}{more}")
-        return
-    from batfill_site.advice.page import as_page
-    from batfill_site.advice.text import answer_text
-    from batfill_site.advice.what_if import what_if as library
+        result = slurm(log, **site, changes=changes, **given, tau_s=how["tau_s"], seed=how["seed"])
+        answer, warnings, inputs = result.answer(), result.warnings, result.inputs
+    else:
+        from batfill_site.advice.what_if import what_if as library
 
-    short = [seconds for seconds in threshold if seconds < SHORT_S]
-    if short:
-        warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
-    if threshold:
-        how["thresholds_s"] = threshold
-    answer = library(log, **arguments_of(options), **how)
+        short = [seconds for seconds in threshold if seconds < SHORT_S]
+        if short:
+            warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
+        if threshold:
+            how["thresholds_s"] = threshold
+        found = library(log, **arguments_of(options), **how)
+        answer, warnings, inputs = found.answer(log), found.workload.warnings, {str(log): found.workload.digest}
     if out is not None:
-        write_text(out, as_page(answer, log, line))
+        write_text(out, answer.as_page(line, inputs))
         offer(out)
-    if as_json:  # the text shows them with the advice
-        warn(answer.workload.warnings)
-    print(json_text(answer.as_dict()) if as_json else answer_text(answer, details=details))
+    if as_json:  # the text has them
+        warn(warnings)
+    print(answer.as_json() if as_json else answer.as_text(details=details))

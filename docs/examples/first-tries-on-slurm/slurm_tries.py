@@ -3,9 +3,9 @@
 job_submit.lua sends new narrow jobs to the partition of tries, and notes on each job when it was submitted, its limit,
 its place in the order and its partition. This looks at them every few seconds: a try at its divider is queued again in
 its own partition if its processors are needed, and gets its own limit if they are not. Jobs that are due go first, and
-where tries stand back they get none; their priority tells that they are due, so a restart forgets nothing. `batfill
-export-config` writes this file with other numbers. It takes Python 3.9, and only the commands of Slurm; `--once` looks
-once and ends.
+where tries stand back they get none; their priority tells that they are due, so a restart forgets nothing. It takes
+Python 3.9, and only the commands of Slurm; `--once` looks once and ends. The numbers are those of `--preset
+first-tries`; TRY_S and AGE_S stand in job_submit.lua, too.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import NamedTuple
 PARTITION: str = "first-try"
 TRY_S: float = 120
 ALWAYS: bool = False  # whether a try is queued again at its divider although its processors are not needed
-THRESHOLD_S: float = inf  # jobs that have waited longer go first
-HALF: bool = False  # whether only the older half of them does, at least 4
-STAND_BACK: float = inf  # machines that waiting jobs request while tries stand back; inf if they never do
-AGE_S: float = 1  # the place of a job that has waited for w seconds is higher by RISE * log(1 + w / AGE_S)
-RISE: float = 0
+THRESHOLD_S: float = 50_000  # jobs that have waited longer go first
+HALF: bool = True  # whether only the older half of them does, at least 4
+STAND_BACK: float = 32  # machines that waiting jobs request while tries stand back; inf if they never do
+AGE_S: float = 20_000  # the place of a job that has waited for w seconds is higher by RISE * log(1 + w / AGE_S)
+RISE: float = 14_000_000
 EVERY_S: float = 15
 
 TRIES, DUE = 1_000_000_000, 2_050_000_000  # the least site factor of a try, the largest of a job that goes first

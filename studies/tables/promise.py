@@ -9,30 +9,23 @@ promise is for a log at its own load: logs that had no part in it broke it with 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from batfill.base.sums import mean_of
 from batfill.model.jobs import HOUR_S, job_table
 from batfill.model.metrics import bounded_slowdown, long_waits
-from batfill.model.options import FIRST_TRIES, Options
-from batfill.replays.replay import nothing, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.jobs import JobTable
     from batfill.model.schedule import Schedule
 
-PRESET = {"preset": FIRST_TRIES}
 TAU_S, OTHER_TAU_S = 60.0, 10.0
 MOVED_S = 60  # a seed moves each submission by up to this
-BUSIER = 1.1  # the load at which the promise is checked once more
 SEEDS = tuple(range(5))
-STUDENT = 2.776  # quantile of Student's t for a 95 % interval of a mean over five seeds
 
 BUSY_BSLD = 3.0  # the ratios are promised where FCFS's mean bounded slowdown is above this
 OVERLOADED_S = 8.0 * HOUR_S  # nothing is promised where its mean wait is this or longer
@@ -93,7 +86,6 @@ class Check:
     figures: NDArray[np.float64]
     base: NDArray[np.float64]
     jobs: int
-    load: float = 1.0  # over the log's
 
     @property
     def kind(self) -> str:
@@ -123,11 +115,6 @@ class Check:
         return float((self.figures - self.base).mean(axis=0)[Figures._fields.index("wait")])
 
     @property
-    def where(self) -> str:
-        """The load in words, before what is found at it; "" for the log's own."""
-        return "" if self.load == 1 else f"at {100 * (self.load - 1):.3g} % more load "
-
-    @property
     def broken(self) -> dict[str, str]:
         """By figure, what breaks the promise: `99.9 % wait 1.190 > 1.15`; empty if it is kept or there is none."""
         if self.kind == QUIET:
@@ -139,75 +126,10 @@ class Check:
             if getattr(ratios, name) > most
         }
 
-    @property
-    def unsure(self) -> dict[str, str]:
-        """By figure, where other seeds might decide otherwise: the promise is within the mean's 95 % interval."""
-        found, n = {}, len(self.base)
-        for name, most in self.promised.items():
-            column = self.ratios[:, Figures._fields.index(name)]
-            noise = STUDENT * float(column.std(ddof=1)) / n**0.5 if n > 1 else 0.0
-            if noise > abs(column.mean() - most):
-                found[name] = f"{WORDS[name]} {column.mean():.3f} ± {noise:.3f} of at most {most:g}"
-        return found
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: of each figure the mean, the least and the most over the seeds, and what is promised."""
-        names = [f"{name}_ratio" if name in RATIOS else name for name in Figures._fields]
-        return {
-            "log": self.kind,
-            "kept": None if self.kind == OVERLOADED else not self.broken,
-            "broken": list(self.broken.values()),
-            "within_noise": list(self.unsure.values()),
-            "load": self.load,
-            "seeds": len(self.base),
-            "moved_s": MOVED_S,
-            "mean_wait_longer_s": self.longer_s,
-            **{
-                name: {"mean": float(column.mean()), "min": float(column.min()), "max": float(column.max())}
-                | ({"promised": self.promised[field]} if field in self.promised else {})
-                for name, field, column in zip(names, Figures._fields, self.ratios.T, strict=True)
-            },
-        }
-
-
-def moved(jobs: JobTable, seed: int, load: float = 1.0) -> JobTable:
-    """The jobs with every submission moved by up to a minute either way, and all by one more, so that none is < 0.
-
-    Before that, the times between submissions are divided by `load`, to whole seconds.
-    """
+def moved(jobs: JobTable, seed: int) -> JobTable:
+    """The jobs with every submission moved by up to a minute either way, and all by one more, so that none is < 0."""
     by_s = np.random.default_rng([seed, MOVED_S]).integers(0, 2 * MOVED_S + 1, len(jobs))
     columns = {column.name: getattr(jobs, column.name) for column in fields(jobs)}
-    columns["submit_s"] = (jobs.submit_s if load == 1 else np.floor(jobs.submit_s / load + 0.5)) + by_s
+    columns["submit_s"] = jobs.submit_s + by_s
     return job_table("moved jobs", **columns)
-
-
-def check(
-    jobs: JobTable, workload: Workload, advance: Callable[[float], None] = nothing, *, load: float = 1.0
-) -> Check:
-    """Replay these jobs, all of which fit the machine, under the preset and under FCFS with each of SEEDS.
-
-    Args:
-        jobs: the jobs.
-        workload: the log that they are from.
-        advance: called with the share of the replays made since the last call.
-        load: brings the submissions closer.
-    """
-    rows = []
-    for seed in SEEDS:
-        replica = moved(jobs, seed, load)
-        for options in (PRESET, {}):
-            rows.append(figures_of(simulate(replica, workload, Options.of(options))[0]))
-            advance(1 / (2 * len(SEEDS)))
-    return Check(np.array(rows[::2], float), np.array(rows[1::2], float), len(jobs), load)
-
-
-def most_wasted(jobs: JobTable, size: int, options: Options) -> float:
-    """The share of the work that killed tries can waste at most on `size` processors, whatever a replay kills.
-
-    A job is killed once at most, after the divider: so that is sum(divider q) over the jobs that may be tried and run
-    for longer, over sum(p q) over all.
-    """
-    ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-    lost = options.calls_small(jobs.job_class, jobs.procs, size) & (ran_s > options.divider_s)
-    work = float((ran_s * jobs.procs).sum())
-    return options.divider_s * float(jobs.procs[lost].sum()) / work if lost.any() else 0.0

@@ -1,17 +1,18 @@
+-- First tries: new narrow jobs go to the partition first-try, and slurm_tries.py decides on them there.
+-- The numbers are those of `--preset first-tries`; TRY_MIN and AGE_S stand in slurm_tries.py, too.
+local TRY_MIN = 2  -- how long a try is, in whole minutes
+local WIDTH = 0.125  -- of the default partition's CPUs: wider jobs get no try
+-- Aged order: the key is (AGE_S + wait) / (request ^ ALPHA * CPUs ^ BETA).
+local AGE_S, ALPHA, BETA = 20000, 0.1, 0
+
 -- The site factor is the priority: highest first; a tie goes to the job that was submitted first.
 -- Slurm keeps priorities in 32 bits: factors go from 1 to 2000000000.
---<step>
-local STEP = $step  -- the difference of two keys that is one step of the factor
---</step>
---<tries>
 -- The default partition, if that is where the job goes.
 local function home_of(job_desc, part_list)
    for name, part in pairs(part_list or {}) do
       if part.flag_default == 1 and (job_desc.partition == nil or job_desc.partition == name) then return part end
    end
 end
-
---</tries>
 
 local function known(number, unknown)
    if number == nil or number >= unknown then return nil end
@@ -43,30 +44,19 @@ end
 function slurm_job_submit(job_desc, part_list, submit_uid)
    local p = limit_min(job_desc, part_list) * 60.0
    local q = cpus(job_desc)
---<submission>
-   local r = os.time() - $origin
---</submission>
-   local place = $place
---<sections>
-   place = math.max(0, math.min($middle, place))
---</sections>
---<small>
-   if p <= $divider then place = place + $middle end
---</small>
---<tries>
-   place = math.floor(place)
+   local place = (1000000000 + 28000000 * (math.log(AGE_S) - (ALPHA * math.log(p) + BETA * math.log(q)))) / 2
+   place = math.floor(math.max(0, math.min(1000000000, place)))
    if job_desc.partition == "first-try" then job_desc.partition = nil end
    local home = home_of(job_desc, part_list)
    if home then
       job_desc.admin_comment = string.format("batfill %d %d %d %s", os.time(), p, place, home.name)
-      local widest = math.max(1, math.floor(home.total_cpus * $width + 1e-9))
+      local widest = math.max(1, math.floor(home.total_cpus * WIDTH + 1e-9))
       if job_desc.script and job_desc.requeue ~= 0 and q <= widest then
-         place = place + $middle
+         place = place + 1000000000
          job_desc.partition = "first-try"
-         job_desc.time_limit = math.min(p / 60, $minutes)
+         job_desc.time_limit = math.min(p / 60, TRY_MIN)
       end
    end
---</tries>
    job_desc.site_factor = math.floor(math.max(1, math.min(2000000000, place)))
    return slurm.SUCCESS
 end

@@ -1,0 +1,512 @@
+"""The answer about other orders of a pool's queue: what `WhatIf` found, as a table, six lines and details."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from batfill.base.words import in_a_row, things
+from batfill.base.words import percent as in_percent
+from batfill.model.options import Options
+from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
+from batfill_pages.comparison_page import STARVED
+from batfill_pages.stats import BETTER, CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
+from batfill_pages.words import count, growth, interval_text, log_name, slowdown, submission_dates
+from batfill_pages.words import duration_html as duration
+from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, TODAY
+from batfill_site.advice.configuration import SYSTEMS, configuration
+from batfill_site.advice.what_if import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, REFERENCE, UNSURE, stated
+from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table
+from batfill_site.score import FAR, LEAST_RANK, ratio_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from batfill_site.advice.payers import Changed, Cost, Payers
+    from batfill_site.advice.what_if import ChoiceFigures, Limit, Row, WhatIf
+
+HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
+LONGER = f"{CHANGED_S / 60:g}{NB}min"
+CLOSE = 1.1  # a ratio of waits that needs no cause
+MOST_NOTES = 3  # of an import
+MOST_WORDS = 12  # of a headline
+CAPTION = "Shaded: above the limit, or without one above twice fcfs's longest wait."
+TERMS = (
+    "**Slowdown**: wait plus run time, over the run time, of which less than {:g} s count as that many; the mean over "
+    "all jobs, and 1 is the best. **Try**: a first short run of a job; a **kill** ends it, and the job starts again "
+    "from its beginning. fcfs is EASY backfilling in order of arrival, simulated: it is not what the cluster ran."
+)
+RULE = (
+    "The best has the lowest slowdown of the choices within the limit that gain over fcfs: by at least {}, with a p of "
+    "at most 5 %, corrected for all choices compared. Of those that it does not gain over, unless one is better in "
+    "slowdown and longest wait, the advice is the one that asks least of a site (an order, then a threshold, then "
+    "kills); ties go to the shorter longest wait, which decides first without a limit.{}"
+)
+BY_WAITS = (
+    " A choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a longest "
+    "one."
+)
+SURE = (
+    f"Confidence is that slowdown is lower than under fcfs, both simulated on this log. It is high with p below "
+    f"{HIGH_P:g} over at least {HIGH_WEEKS} weeks, medium with p at most 0.05 over at least {FEWEST_BLOCKS}; at most "
+    f"medium if the choice kills jobs, or if correlated weeks leave fewer than {FEWEST_BLOCKS} groups of them; low if "
+    f"requests are invented. With fewer weeks, or if simulated waits are over {FAR:g} times the logged ones, less than "
+    f"that part of them, or those of other jobs (a rank correlation below {LEAST_RANK:g}), it cannot tell. Intervals "
+    "and p swap whole weeks at random. The choice is tested on the log that selected it, and users do not react: "
+    "expect slightly less next year."
+)
+BESIDE = (
+    "No real run checks these figures: try the lines on a test partition first. What holds whatever the order, such as "
+    "pools, calendars, gates and budgets, is set in the batch system itself."
+)
+SLURM_MODEL = "; with `sacct -P` as LOG and `--slurm-conf slurm.conf` they are"
+
+
+def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
+    """The answer; `log` is where commands find the log."""
+    near = found.fidelity
+    known = near.explained is not None and near.explained_ratio is not None
+    stops = [
+        Stop(
+            stop_name(limit),
+            None if limit.growth is None else limit.longest_s,
+            "" if limit.growth is None else f"to {duration(limit.longest_s)}",
+            limit.advised,
+            screen(found, limit),
+        )
+        for limit in found.limits
+    ]
+    picture = Picture(
+        [point(found, k) for k in range(len(found.outcomes))],
+        found.shown(found.limit),
+        *("fcfs's", "simulated", CAPTION),
+        stops=[] if found.undecided else stops,
+        given=found.given,
+        sure=not found.undecided,
+    )
+    workload = found.workload
+    dates = submission_dates(workload.jobs.submit_s, workload.clock).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
+    return Answer(
+        title=f"{log_name(workload.name)}: what another queue order would change",
+        about=f"{count(len(found.comparison.at))} jobs on {count(workload.procs or 0)} processors, {dates}",
+        screen=screen(found, found.limit),
+        picture=picture,
+        details=details(found, log),
+        data=found.figures(),
+        cautions=[*workload.size_warnings, *found.invented],
+        causes={str(near.explained): float(near.explained_ratio or 0)} if known else {},
+        terms=TERMS.format(found.settings["tau_s"]),
+        guide="how-to/what-if",
+    )
+
+
+# The first screen
+
+
+def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
+    """The headline, the table and the lines: of the advice under a limit, or of another choice."""
+    rows, shown = found.rows(limit, k), found.shown(limit) if k is None else k
+    table = Table(HEAD, [cells(found, limit, row) for row in rows], [row.choice for row in rows], left=4)
+    lines = {
+        "Cap": cap(found.cost, ran=found.logged is not None) if found.cost else "",
+        "Why": why(found, limit) if k is None else tested(found, k),
+        "Who pays": who_pays(found.outcomes[shown]) if shown else "",
+        "Confidence": confidence(found, limit) if k is None else "",
+        "Needs": needs(found, shown),
+        "Real waits": real_waits(found),
+        "Not modelled": not_modelled(found),
+    }
+    if k is not None:
+        return Screen(headed("If you took", found.outcomes[k]), table, lines)
+    return Screen(headline(found, limit), table, lines, taken=bool(limit.advised and not found.cautions))
+
+
+def headline(found: WhatIf, limit: Limit) -> str:
+    """The advice under a limit in at most `MOST_WORDS` words; what forbids to trust it, if anything does."""
+    if found.undecided:
+        return fitting(f"Cannot tell: {found.undecided.partition(':')[0]}", "Cannot tell: the log is too short")
+    if found.invented:
+        jobs = found.workload.jobs
+        share = percent(jobs.n_missing(found.workload.unrequested) / len(jobs))
+        return f"Do not trust this advice: {share} of the requests are invented"
+    if limit.advised:
+        return headed("Take", found.outcomes[limit.advised])
+    if not found.offered:
+        return f"Keep **fcfs**: {SYSTEMS[found.settings['system']]} can do none of the other choices"
+    if limit.by_slowdown:
+        return "Keep **fcfs**: less slowdown would cost longer waits"
+    return f"Keep **fcfs**: no choice that was tested is better{' within the limit' * bool(found.limits[-1].advised)}"
+
+
+def fitting(text: str, shorter: str) -> str:
+    """The text, or the shorter one if it has too many words."""
+    return text if len(text.replace(NB, " ").split()) <= MOST_WORDS else shorter
+
+
+def headed(lead: str, o: ChoiceFigures) -> str:
+    """The choice with its words behind this lead, if they fit."""
+    return fitting(f"{lead} **{short(o)}**: {lower(o.words)}", f"{lead} **{short(o)}**")
+
+
+def cells(found: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
+    """A row of the first table."""
+    needs, mark, name = row.needs, "", f"fcfs without {found.cost.name}" if row.role == FREE and found.cost else ""
+    if (k := row.choice) is not None:
+        o = found.outcomes[k]
+        name = short(o) if k else REFERENCE
+        if row.role == GENTLE:
+            kills = found.outcomes[found.shown(limit)].effort == KILLS
+            name = f"{'best' if kills else 'next'}, no kills: {name}"
+        name = f"**{name}**" if row.role in (ADVICE, UNSURE) else name
+        mark = " ▲" * starves(found, k)
+        needs = f"kills {percent(o.payers.killed.share)} of jobs" if o.payers.killed else needs
+    return name, duration(row.mean_wait_s), f"{duration(row.max_wait_s)}{mark}", slowdown(row.mean_bsld), needs
+
+
+def why(found: WhatIf, limit: Limit) -> str:
+    """Why the headline says what it says, in a sentence."""
+    if found.undecided:
+        said = found.undecided.partition(": ")[2] or found.undecided  # the headline has what is before
+        if found.unseen and not found.too_short:
+            return f"{said}; `batfill fidelity` looks for causes."
+        return f"{said}; {short(found.outcomes[found.best_seen])} has the least slowdown seen, perhaps by chance."
+    mine, least = found.outcomes[limit.advised], found.outcomes[limit.by_slowdown]
+    within = "whatever the longest wait"
+    if limit.growth is not None:
+        within = f"waits up to {duration(limit.longest_s)} (fcfs's + {setting(limit.growth)})"
+    said = [f"least slowdown beyond chance, {within}"]
+    if not limit.advised:
+        said = [f"nothing is lower by at least {setting(found.settings['min_gain'])} beyond chance, {within}"]
+        if best := found.limits[-1].advised:
+            o = found.outcomes[best]
+            said.append(f"{short(o)} is, with a longest wait of {duration(o.max_wait_s)}")
+    if limit.by_slowdown != limit.advised:
+        other = found.outcomes[found.outdoing(limit)]
+        least_text = f"{short(least)} has less ({slowdown(least.mean_bsld)})"
+        said.append(f"{least_text}, but {short(other)} asks less of a site, and jobs wait less on average and at most")
+    elif (k := passed_over(found, limit)) is not None:
+        doubt = found.withheld.get(k, "its gain may be chance")
+        said.append(f"{short(found.outcomes[k])} would be lower ({slowdown(found.outcomes[k].mean_bsld)}), but {doubt}")
+    if limit.equals:
+        others = [found.outcomes[k] for k in limit.equals]
+        least_s = limit.growth is None or any(o.effort == mine.effort for o in others)
+        cause = "has the shortest longest wait" if least_s else "asks least"
+        said.append(f"as good as {in_a_row([short(o) for o in others])}, and {cause}")
+    other_k = found.runner_up(limit)
+    if mine.effort == KILLS and other_k is not None and found.outcomes[other_k].mean_wait_s < mine.mean_wait_s:
+        said.append(f"{short(found.outcomes[other_k])} has the shorter mean wait, and kills nothing")
+    return f"{'; '.join(said)}."
+
+
+def passed_over(found: WhatIf, limit: Limit) -> int | None:
+    """The choice within the limit with the least slowdown, if that is less than the advised one's and not taken."""
+    most = found.outcomes[limit.advised].mean_bsld
+    within = [k for k, o in enumerate(found.outcomes) if k and o.mean_bsld < most and limit.allows(o)]
+    chance = [k for k in within if k in found.withheld or found.gain(k).verdict != BETTER]
+    return min(chance, key=lambda k: found.outcomes[k].mean_bsld, default=None)
+
+
+def tested(found: WhatIf, k: int) -> str:
+    """Whether a choice that is not the advice differs from fcfs beyond chance."""
+    if not k:
+        return "all other choices are compared with this one."
+    verdict = found.gain(k).verdict
+    unclear = "its slowdown may differ from that of fcfs by chance."
+    return unclear if verdict == UNCLEAR else f"its slowdown is {verdict} than fcfs's beyond chance."
+
+
+def who_pays(o: ChoiceFigures) -> str:
+    """How many wait longer, the job and the users that lose and gain most, and the killed jobs."""
+    said, killed = [longer_text(o.payers)], o.payers.killed
+    if (job := o.payers.job) is not None:
+        later = f", passed by {things(job.passed, 'later job')}" * (job.passed > job.passed_before)
+        said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)}{later})")
+    for user, does in ((o.payers.user, "loses"), (o.payers.gainer, "gains")):
+        if user is not None:
+            said.append(f"user {user.user} {does} most, {duration(user.after_s)} (fcfs: {duration(user.before_s)})")
+    if killed is not None:
+        after = Options.of(o.options).divider_s
+        when = f" after {duration(after)}" if math.isfinite(after) else ""
+        lost = f"{percent(o.wasted)} of processor time; {percent(killed.longer)} of them wait longer"
+        said.append(f"{count(killed.jobs)} jobs are killed once{when}, {lost}")
+    return f"{'; '.join(said)}."
+
+
+def longer_text(payers: Payers) -> str:
+    """How many jobs and users wait longer."""
+    users = payers.users
+    of = f", {users_text(users)} users with {FEWEST_JOBS} or more," if users else ""
+    unknown = "" if users else f"; the log names no users with {FEWEST_JOBS} jobs"
+    return f"{percent(payers.jobs.share)} of jobs{of} wait over {LONGER} longer{unknown}"
+
+
+def confidence(found: WhatIf, limit: Limit) -> str:
+    """How sure the gain of the advised choice is; "" without one."""
+    sure = found.confidence(limit)
+    if sure is None:
+        return ""
+    said = f"**{sure}** that slowdown is below fcfs's (p {found.gain(limit.advised).corrected_p:.2g})"
+    return f"{'; '.join([said, *(why for _, why in found.doubts(limit))])}."
+
+
+def needs(found: WhatIf, k: int) -> str:
+    """What a choice asks of a batch system, and which has it; where one lacks a threshold, what it does without."""
+    o, said = found.outcomes[k], list[str]()
+    if o.effort == TODAY:
+        return ""
+    for name, title in SYSTEMS.items():
+        if found.settings["system"] in (None, name):
+            lacks = configuration(name, o.options)[1]
+            near = [one for one in found.outcomes if one.effort < THRESHOLD and one.options.get("policy") == "saf"]
+            if lacks and o.effort == THRESHOLD and near:
+                lacks += f"; without one, {short(near[0])} has a longest wait of {duration(near[0].max_wait_s)}"
+            said.append(f"{title}: {lacks or 'a few lines (Configuration)'}")
+    return f"{NEEDS[o.effort]}; {'. '.join(said)}. No real run checks these figures."
+
+
+def real_waits(found: WhatIf) -> str:
+    """How near simulated waits are to those in the log and what explains the rest, or why that is not known."""
+    score, near = found.logged, found.fidelity
+    if score is None or score.ratio is None:
+        return f"all waits are simulated; {lower(str(near))}."
+    whose = f" ({found.logged_whose})" if found.logged_whose else ""
+    said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}{whose} in the log"
+    said += f"; simulated ones are **{ratio_text(score.ratio)}** of them"
+    if 1 / CLOSE <= score.ratio <= CLOSE:
+        return f"{said}."
+    if near.explained is None or near.explained_ratio is None:
+        return f"{said}; `batfill fidelity` finds no cause."
+    most = ": most is unexplained" * (abs(1 - near.explained_ratio) > abs(1 - score.ratio) / 2)
+    return f"{said}; with {near.explained}, {ratio_text(near.explained_ratio)}{most}."
+
+
+def not_modelled(found: WhatIf) -> str:
+    """What jobs of the log have and a replay does not know, and how many rows it has not."""
+    site = found.site
+    more = "" if found.cost or site.system not in (None, "slurm") else SLURM_MODEL
+    said = [f"{'; '.join(site.unmodelled)} (one queue, one machine){more}"] * bool(site.unmodelled)
+    gone = sum(site.left_out.values()) + site.wide
+    said += [f"{count(gone)} of {count(site.rows)} rows are left out"] * bool(gone)
+    return f"{'; '.join(said)}." if said else ""
+
+
+def cap(cost: Cost, *, ran: bool) -> str:
+    """What limits cost fcfs, who pays, how many jobs never fit, and what the log used, if it is of jobs that `ran`."""
+    longer = cost.longer
+    said = [f"{cost.text} leaves fcfs's mean wait as it is"]
+    if longer.value or cost.payers.jobs.longer:
+        ends = interval_text(longer, lambda longer_s: growth(longer_s, 0) if longer_s else "0")
+        between = f"{percent(CONFIDENCE)} interval {ends}"
+        few = f"{longer.blocks} groups of correlated weeks"
+        between += f", which may be too narrow: it rests on {few}" * longer.narrow
+        between = between if longer.bounded else "too few weeks for an interval"
+        said = [f"{cost.text}: fcfs's mean wait **{growth(longer.value, 0)}** ({between})", longer_text(cost.payers)]
+    said += [f"left out: {things(cost.left_out, 'job')} that would never fit"] * bool(cost.left_out)
+    used = in_a_row([most if len(cost.used) == 1 else f"{most} of {name}" for name, most in cost.used.items()])
+    said += [f"the log's own starts {f'used up to {used}' if used else 'are without it'}"] * ran
+    return f"{'; '.join(said)}."
+
+
+# The picture
+
+
+def point(found: WhatIf, k: int) -> Point:
+    """A choice in the picture: what is said of it, and who gains and who pays."""
+    o, bars = found.outcomes[k], []
+    for group in found.groups:
+        change = group.differences[k - 1].wait_s if k else None
+        unclear = change is not None and (found.undecided is not None or change.verdict == UNCLEAR)
+        words = duration(group.mean_wait_s)
+        if change is not None:
+            words = growth(change.value, 0) if abs(change.value) >= 60 else "±0"
+        value = 0.0 if change is None else change.value
+        bars.append(Bar(group.by, group.name, value, unclear, words, duration(group.max_wait_s[k])))
+    return Point(
+        *(o.name, o.mean_bsld, o.max_wait_s, screen(found, found.limit, k)),
+        shares=shares(o.payers.jobs, o.payers.users) if k else [],
+        bars=bars,
+        note="" if k else "All other choices are compared with this one.",
+    )
+
+
+def shares(jobs: Changed, users: Changed | None) -> list[Share]:
+    """How many jobs and users wait less, about as long, and longer."""
+    found = []
+    for what, changed, mean in (("jobs", jobs, ""), (f"users with at least {FEWEST_JOBS} jobs", users, "mean ")):
+        if changed is not None:
+            total = sum(changed)
+            said = [percent(n / total) if changed is jobs else count(n) for n in changed]
+            words = tuple(
+                f"{n} {does}" for n, does in zip(said, ("wait less", "about as long", "wait longer"), strict=True)
+            )
+            of = f"{count(total)} {what}, those whose {mean}wait changes by more than {LONGER}"
+            found.append(Share(of, tuple(changed), words))  # type: ignore[arg-type]
+    return found
+
+
+# Details
+
+
+def details(found: WhatIf, log: str) -> list[Detail]:
+    """All choices, the advice at each limit, configuration, statistics, and what the log has."""
+    order = sorted(range(len(found.outcomes)), key=lambda k: found.outcomes[k].mean_bsld)
+    shown, rows, tests, settings = found.shown(found.limit), [], [], found.settings
+    for k in order:
+        o, users = found.outcomes[k], found.outcomes[k].payers.users
+        longer = (percent(o.payers.jobs.share), users_text(users) if users else "") if k else ("", "")
+        rows.append((o.name, *figures(found, k), *longer, count(o.kills) if o.kills else ""))
+        if k:
+            one = found.gain(k)
+            change = (difference(one.value), interval_text(one, difference), f"{one.corrected_p:.2g}")
+            tests.append((o.name, slowdown(o.mean_bsld), *change))
+    head = ("choice", "mean wait", "longest", "slowdown", "jobs longer", "users longer", "kills")
+    limits = [(stop_name(one), found.outcomes[one.advised].name, *figures(found, one.advised)) for one in found.limits]
+    by_limit = Table(("longest wait may grow by", "take", *head[1:4]), limits, range(len(limits)), "limit", left=1)
+    rule = RULE.format(setting(settings["min_gain"]), BY_WAITS)
+    mine = found.outcomes[shown]
+    longer = (
+        f"Longer: jobs by over {LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much."
+    )
+    return [
+        Detail(
+            "All choices, lowest slowdown first",
+            [f"{longer} ▲: over {STARVED:g} times fcfs's longest wait."],
+            Table(head, rows, order),
+        ),
+        *([] if found.undecided else [Detail("The advice at each limit", [], by_limit)]),
+        Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
+        Detail(
+            "Statistics: intervals, p, what the confidence means",
+            [rule, SURE],
+            Table(("choice", "slowdown", "difference", f"{percent(CONFIDENCE)} interval", "corrected p"), tests),
+        ),
+        Detail(
+            "Groups of jobs",
+            [f"Change of the mean wait under {mine.name}, with its interval."],
+            groups(found, shown),
+        ),
+        Detail("The log and the choices: what is left out, and notes", [f"{first_upper(n)}." for n in notes(found)]),
+        Detail(
+            "Options and the command of each choice",
+            [", ".join(f"{name} {value}" for name, value in stated(settings).items() if value is not None)],
+            code=commands(found, log),
+        ),
+    ]
+
+
+def groups(found: WhatIf, k: int) -> Table | None:
+    """The change of the mean wait in each group of jobs under a choice; None under fcfs."""
+    rows = []
+    for group in found.groups if k else ():
+        one = group.differences[k - 1].wait_s
+        change = (growth(one.value, 0), interval_text(one, lambda s: growth(s, 0)), f"{one.corrected_p:.2g}")
+        rows.append((f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change))
+    return Table(("jobs", "number", "under fcfs", "change", "interval", "corrected p"), rows) if rows else None
+
+
+def notes(found: WhatIf) -> list[str]:
+    """What of the log is left out, what warns of it, and what is known of some choices."""
+    site, grade, plain = found.site, str(found.fidelity), found.fidelity.plain
+    if found.logged is not None and plain is not None and plain.simulated_mean_s != found.logged.simulated_mean_s:
+        grade = f"without the options given, {grade}"
+    said = [f"{count(number)} of {count(site.rows)} rows: {reason}" for reason, number in site.left_out.items()]
+    said += [f"{count(site.cancelled)} of them cancelled"] * bool(site.cancelled)
+    said += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
+    said += [*site.imported[:MOST_NOTES]]
+    said += [f"{len(site.imported) - MOST_NOTES} more kinds of records"] * (len(site.imported) > MOST_NOTES)
+    said += [f"one {place}" if number else f"{place} unknown" for place, number in site.places.items() if number <= 1]
+    said += [*found.workload.notes, *found.workload.warnings, grade]
+    if not found.undecided:
+        compared = zip(found.comparison.names, found.bsld[0], strict=True)
+        said += found.comparison.doubts({name: one for name, one in compared if one is not None})
+    said += [
+        f"{found.outcomes[k].name} is not offered for {found.settings['system']}: {why}"
+        for k, why in found.withheld.items()
+    ]
+    said += ["inform users before jobs are killed, and exempt those that must not start twice"] * any(
+        o.effort == KILLS for o in found.outcomes
+    )
+    idle = [o.name for o in found.outcomes if o.overdue == 0 and "threshold" in o.options]
+    said += [f"{in_a_row(idle)}: no job waits as long as the threshold, which never applies"] * bool(idle)
+    return list(dict.fromkeys(said))
+
+
+def figures(found: WhatIf, k: int) -> tuple[str, str, str]:
+    """Mean wait, longest wait and slowdown of a choice."""
+    o = found.outcomes[k]
+    return duration(o.mean_wait_s), f"{duration(o.max_wait_s)}{' ▲' * starves(found, k)}", slowdown(o.mean_bsld)
+
+
+def configurations(options: Mapping[str, Any]) -> str:
+    """The lines that make a choice, of each batch system."""
+    found = {title: configuration(name, options) for name, title in SYSTEMS.items()}
+    return "\n".join(f"# {title}{f': {lacks}' if lacks else ''}\n{lines}" for title, (lines, lacks) in found.items())
+
+
+def commands(found: WhatIf, log: str) -> str:
+    """The command that repeats each choice."""
+    settings = stated(found.settings)
+    shared = ["--procs", str(found.workload.procs), "--overrun", settings["overrun"]]
+    shared += ["--unrequested", str(settings["unrequested"]), "--tau", f"{settings['tau_s']:.12g}"]
+    return "\n".join(
+        f"batfill replay {shlex.quote(log)} {options_words(o.options)} {shlex.join(shared)}" for o in found.outcomes
+    )
+
+
+def options_words(options: Mapping[str, Any]) -> str:
+    """A choice's options on batfill's command line."""
+    words: list[str] = []
+    for name, value in stated(options).items():
+        words += [f"--{name}"] * (value is not False)  # a flag that is not given
+        words += [] if isinstance(value, bool) else [f"{value:.12g}" if name == "threshold" else str(value)]
+    return shlex.join(words)
+
+
+# Words
+
+
+def percent(share: float) -> str:
+    """A share in per cent, on one line."""
+    return in_percent(share).replace(" ", NB)
+
+
+def setting(share: float) -> str:
+    """A limit, or another setting, in per cent as it was given."""
+    return f"{100 * share:.6g}{NB}%"
+
+
+def stop_name(limit: Limit) -> str:
+    """How much the longest wait may grow."""
+    return f"any{NB}amount" if limit.growth is None else setting(limit.growth)
+
+
+def short(o: ChoiceFigures) -> str:
+    """The choice's name on one line."""
+    return o.name.replace(" ", NB)
+
+
+def lower(words: str) -> str:
+    """The words within a sentence."""
+    return f"{words[:1].lower()}{words[1:]}"
+
+
+def first_upper(text: str) -> str:
+    """The sentence with a capital letter."""
+    name = "." in text.partition(" ")[0]  # of a file, which keeps its letters
+    return (text if name else f"{text[:1].upper()}{text[1:]}").removesuffix(".")
+
+
+def users_text(changed: Changed) -> str:
+    """How many users wait longer, of how many."""
+    return f"{count(changed.longer)} of {count(sum(changed))}"
+
+
+def difference(value: float) -> str:
+    """A difference of slowdowns."""
+    return f"{value:+,.2f}".replace("-", MINUS)
+
+
+def starves(found: WhatIf, k: int) -> bool:
+    """Whether the longest wait is so much longer than fcfs's that some jobs may starve."""
+    return found.outcomes[k].max_wait_s > STARVED * found.outcomes[0].max_wait_s

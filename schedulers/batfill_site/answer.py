@@ -1,0 +1,257 @@
+"""An answer to a site: a headline, one table, a picture, at most six lines, and details; as text, JSON or a page.
+
+Sentences mark **bold** and `code`, and durations hold no-break spaces.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.base.errors import optional
+from batfill.base.files import json_text
+from batfill.base.version import __version__
+from batfill_pages.palette import colour_script
+from batfill_pages.words import asset, guide, units_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+MOST_LINES, COLUMNS = 6, 80
+MARKS = r"\*\*|`"  # of sentences, which a terminal has not
+NB, MINUS = "\u00a0", "\u2212"
+
+
+class Table(NamedTuple):
+    """Rows of words below a head; on a page a row picks a point of the picture, or a limit."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    picks: Sequence[int | None] = ()  # what each row picks, if anything,
+    kind: str = "pick"  # a point, or a "limit"
+    left: int = -1  # a further column of words, as the first is
+
+
+class Detail(NamedTuple):
+    """What is one click, or --details, away."""
+
+    title: str
+    sentences: Sequence[str] = ()
+    table: Table | None = None
+    code: str = ""
+
+
+class Screen(NamedTuple):
+    """What is said first, of the answer, of a limit or of a point of the picture."""
+
+    headline: str
+    table: Table
+    lines: Mapping[str, str]  # a sentence each, by what it is about; empty ones are not there
+    taken: bool = False  # whether the headline advises a change
+
+    @property
+    def first(self) -> dict[str, str]:
+        """The lines that have room."""
+        return dict([(name, text) for name, text in self.lines.items() if text][:MOST_LINES])
+
+
+class Share(NamedTuple):
+    """How many of some jobs or users wait less, about as long and longer."""
+
+    of: str
+    counts: tuple[int, int, int]
+    words: tuple[str, str, str]
+
+
+class Bar(NamedTuple):
+    """A group of jobs beside the bar that shows how its mean wait changes."""
+
+    by: str
+    name: str
+    change_s: float
+    unclear: bool  # whether it may be chance
+    words: str
+    longest: str
+
+
+class Point(NamedTuple):
+    """A choice in the picture, and what is said if it is chosen."""
+
+    name: str
+    slowdown: float
+    longest_s: float
+    screen: Screen
+    shares: Sequence[Share]
+    bars: Sequence[Bar]
+    note: str = ""  # instead of the shares
+
+    @property
+    def key(self) -> str:
+        """Its name in an address."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+
+class Stop(NamedTuple):
+    """A place of the slider: a limit of the longest wait, and what is advised there."""
+
+    grown: str
+    longest_s: float | None
+    up_to: str
+    take: int
+    screen: Screen
+
+
+class Picture(NamedTuple):
+    """Slowdown and longest wait of each point; the slider moves the limit."""
+
+    points: Sequence[Point]
+    shown: int
+    whose: str  # the first point's, in words
+    base: str
+    caption: str
+    chance: str = "may be chance"
+    stops: Sequence[Stop] = ()
+    given: int = 0
+    least_s: float = 60.0  # a change of less has no bar
+    sure: bool = True  # whether the row of what is shown is marked
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the script needs."""
+        points = [
+            {"name": units_kept(p.name), "key": p.key, "slowdown": p.slowdown, "longest": p.longest_s}
+            for p in self.points
+        ]
+        stops = [
+            {"grown": s.grown, "key": s.grown.split(NB)[0], "upTo": s.up_to, "longest": s.longest_s, "take": s.take}
+            for s in self.stops
+        ]
+        base = {"whose": self.whose, "name": self.base}
+        return {"choices": points, "limits": stops, "given": self.given, "seen": self.shown, "base": base}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer, whatever model it is from."""
+
+    title: str
+    about: str  # the log's jobs, machine and dates
+    screen: Screen
+    picture: Picture
+    details: Sequence[Detail]
+    data: Mapping[str, Any]  # every figure, for JSON
+    cautions: Sequence[str] = ()  # to read before the figures
+    causes: Mapping[str, float] = field(default_factory=dict)  # of the difference from real waits, with what is left
+    terms: str = ""  # what words mean,
+    guide: str = ""  # and the page of the documentation that says more
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: what is said, and every figure."""
+        said = {"headline": self.screen.headline, "lines": self.screen.first, "causes": dict(self.causes)}
+        return {**self.data, **{name: plain(value) for name, value in said.items()}}
+
+    def as_json(self) -> str:
+        """One object."""
+        return json_text(self.as_dict())
+
+    def as_text(self, *, details: bool = False) -> str:
+        """One screen of a terminal of 80 columns, behind the details if they are wanted."""
+        lines = [line for one in self.all_details for line in detail_lines(one)] if details else []
+        lines += [
+            filled(f"{self.title.partition(': ')[0]}: {self.about}"),
+            *(filled(f"Warning: {text}.") for text in self.cautions),
+        ]
+        lines += [filled(self.screen.headline), *columns(self.screen.table)]
+        lines += [filled(f"{name}: {text}") for name, text in self.screen.first.items()]
+        lines.append("All choices, statistics and commands: --details; as a page: --out FILE.html")
+        return "\n".join(lines).replace(NB, " ")
+
+    @property
+    def all_details(self) -> list[Detail]:
+        """The details, behind the lines that had no room."""
+        said, first = self.screen.lines, self.screen.first
+        more = [f"{name}: {text}" for name, text in said.items() if text and name not in first]
+        return [*([Detail("More", more)] if more else []), *self.details]
+
+    def as_page(self, command: str = "", inputs: Mapping[str | Path, str] | None = None) -> str:
+        """A page in one file; `inputs` are files and their sha256."""
+        scripts = [colour_script(), asset("draw.js"), asset("what-if.js", "batfill_site")]
+        return (
+            templates()
+            .get_template("answer.html.j2")
+            .render(
+                answer=self,
+                generator=f"batfill {__version__}",
+                styles=[asset("report.css"), asset("what-if.css", "batfill_site")],
+                scripts=scripts,
+                command=command,
+                more=markup(guide(self.guide, "What all of this means")),
+                inputs=inputs or {},
+            )
+        )
+
+
+@cache
+def templates() -> Any:
+    """The templates of pages; what they are given is escaped."""
+    jinja2 = optional("jinja2", "pages")
+
+    def marked(text: str) -> Any:
+        """A sentence as HTML: **bold**, `code`, flags in colour, each number on one line with its unit."""
+        html = units_kept(escape(text)).replace("=", "=<wbr>").replace("▲", '<span class="pays">▲</span>')
+        html = re.sub("`([^`]+)`", r"<code>\1</code>", html)
+        return markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html))
+
+    loader = jinja2.PackageLoader("batfill_site", "assets")
+    found = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    found.filters["marked"] = marked
+    return found
+
+
+def markup(html: str) -> Any:
+    """HTML that a template takes as it is."""
+    return optional("markupsafe", "pages").Markup(html)
+
+
+def plain(value: Any) -> Any:
+    """Text as a terminal and JSON have it."""
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    return re.sub(MARKS, "", value).replace(NB, " ") if isinstance(value, str) else value
+
+
+def filled(text: str) -> str:
+    """A paragraph in lines, all but the first indented."""
+    return fill(
+        re.sub(MARKS, "", text), COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def columns(table: Table) -> list[str]:
+    """The rows as lines; where they would be too long, the names have lines of their own."""
+    rows = [[re.sub(MARKS, "", cell) for cell in row] for row in (table.head, *table.rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if table.left > 0:
+        widths[table.left] = -widths[table.left]
+    gap = "  " if sum(map(abs, widths)) + 2 * len(widths) - 2 <= COLUMNS else " "
+    alone = sum(map(abs, widths)) + len(widths) - 1 > COLUMNS
+    lines = []
+    for name, *cells in rows:
+        lines += [filled(name)] if alone and name else []
+        first = " " if alone else name.ljust(widths[0])
+        cells = [
+            cell.rjust(width) if width >= 0 else cell.ljust(-width)
+            for cell, width in zip(cells, widths[1:], strict=True)
+        ]
+        lines.append(gap.join([first, *cells]).rstrip())
+    return lines
+
+
+def detail_lines(detail: Detail) -> list[str]:
+    """A detail as lines of a terminal."""
+    found = [detail.title, *map(filled, detail.sentences), *(columns(detail.table) if detail.table else [])]
+    return [*found, *detail.code.splitlines(), ""]

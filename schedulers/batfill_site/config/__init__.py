@@ -1,1 +1,0 @@
-"""A batch system's configuration for a policy."""
