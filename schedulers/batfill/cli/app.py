@@ -16,7 +16,7 @@ HOUSES = {
         "run": "Run one experiment as robin would, and report on it.",
         "replay": "Run one policy over a whole workload, and print figures.",
         "schedule": "Run the scheduler for the Batsim that connects.",
-        "batsim": "The embedded simulator under the options of Batsim 4 or 5.",
+        "batsim": "The embedded simulator under the options of Batsim 4.",
         "batsched": "Take batsched's command line, and start the same jobs.",
         "policies": "List every policy: name, formula, and source.",
         "platform": "Print the SimGrid platform of a cluster of equal hosts.",
