@@ -288,7 +288,7 @@ UNKNOWN_PLANS = ("keep", "kept:", "scratch:5", 5)
         ({"small": "all"}, "has no first tries; choose small none, or leave plan out"),
         ({"preset": "first-tries", "policy": "saf"}, "choose threshold none in place of the preset's threshold, or"),
         ({"predict": "easy++"}, "goes by requests; choose predict request"),
-        ({"backfill": "spf"}, "with depth all every job that waits gets a reservation, and no order of backfilling"),
+        ({"backfill": "spf"}, "with depth all no order of backfilling begins behind the last"),
         ({"select": "full"}, "select compares policies with one reservation"),
         ({"reservation": "machines"}, "with reservation machines one job of all"),
         ({"plan": "kept:-1"}, "option plan: -1.0 is not a number of seconds >= 0"),
