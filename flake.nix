@@ -29,6 +29,7 @@
         ps: with ps; [
           click
           defusedxml
+          msgspec
           numpy
           orjson
           (procset ps)

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from batfill.live.conversation5 import Conversation5
+from batfill.live.conversation import Conversation5
 
 ACKNOWLEDGE = '{"acknowledge_dynamic_jobs": true}'
 NOTICES = {

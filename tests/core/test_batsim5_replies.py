@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.batsim_files.results import job_row
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from batfill.simulator.command import main
 from batfill.simulator.command_line import GONE, REFUSED, parse_arguments
 from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4, Wire5, handshake

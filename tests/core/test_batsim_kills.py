@@ -66,7 +66,7 @@ class Killer:
             return [*self._at_once(now, "to a submission"), (now, Execute(about, "1"))]
         if kind in ("JOB_COMPLETED", "JobCompletedEvent"):
             self.ended |= about == "w0!1"
-            self.seen.append(f"{now:g}:{shown}({about} {data[self.words.state_field][:24]})")
+            self.seen.append(f"{now:g}:{shown}({about} {data.get('job_state', data.get('state'))[:24]})")
         elif kind in ("JOB_KILLED", "JobsKilledEvent"):
             made = data["job_progress" if self.words is BATSIM_4 else "progresses"]
             self.seen.append(f"{now:g}:{shown}({about} ) progress {len(made)}")

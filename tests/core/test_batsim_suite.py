@@ -12,7 +12,7 @@ import pytest
 from batfill.base.errors import WorkloadError
 from batfill.batsim_files.platform import homogeneous_platform
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from batfill.simulator.command import main
 from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from batfill.workloads.batsim_json import load_document, read_batsim_json

@@ -12,7 +12,7 @@ import pytest
 import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.energy import Budget
 from batfill.model.policy import policy_named

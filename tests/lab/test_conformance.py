@@ -19,7 +19,7 @@ import zmq
 
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from batfill.simulator.scheduler_link import scheduler_link
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4
