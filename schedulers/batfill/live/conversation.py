@@ -277,8 +277,10 @@ class Conversation5(Conversation):
 
     def begin(self, data: Any) -> None:
         """SimulationBeginsEvent."""
-        names = "dynamic_registration", "profile_reuse", ACKNOWLEDGE
-        registration = Registration(*(self.features.get(name, False) for name in names))
+        offers = self.features.get
+        registration = Registration(
+            offers("dynamic_registration", False), offers("profile_reuse", False), offers(ACKNOWLEDGE, False)
+        )
         self.begin_on(data.computation_hosts, data.storage_hosts, registration)
 
     def submitted(self, data: Any) -> None:

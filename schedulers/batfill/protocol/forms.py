@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union
 
 import msgspec
 import orjson
@@ -50,7 +50,7 @@ class FormError(Exception):
     """A message is none of Batsim's protocol; the text says what is wrong, and where in the message."""
 
 
-def form(name: str, *, rename: str | None = None, **members: Any) -> Any:
+def form(name: str, *, rename: Literal["kebab"] | None = None, **members: Any) -> Any:
     """The form of an object that the simulation sends: each member's type, or its type and default.
 
     Members that are not named here may be added to any.
@@ -63,7 +63,7 @@ def form(name: str, *, rename: str | None = None, **members: Any) -> Any:
 Date = Annotated[int, msgspec.Meta(ge=0, le=int(LONGEST_S))] | Annotated[float, msgspec.Meta(ge=0, le=LONGEST_S)]
 Seconds = Annotated[int, msgspec.Meta(ge=-1, le=2**53)] | Annotated[float, msgspec.Meta(ge=-1)]  # a walltime
 Procs = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
-Ids = list[form("Machine", id=int)]  # type: ignore[misc] # a class that is made here
+Ids = list[form("Machine", id=int)]  # type: ignore[misc, valid-type] # a class made here
 UNREAD = form("Unread")
 
 
