@@ -17,6 +17,7 @@ from batfill.base.version import __version__
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation4, Conversation5, date_meant
 from batfill.live.serve import conversation_with
+from batfill.model.options import OPTIONS_FILE
 from batfill.protocol.batsim5 import milliseconds_from
 from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import load_document
@@ -43,10 +44,12 @@ def test_the_hello_has_every_field_that_batsim_needs_and_asks_for_nothing_withou
     "options", [{"small": "class", "divider": 60, "kill": "always"}, {"small": "forest", "kill": "always"}]
 )
 @pytest.mark.parametrize("text", ["", ACKNOWLEDGE])
-def test_options_that_kill_ask_for_registrations_on_old_profiles(options, text):
+def test_options_that_kill_ask_for_registrations_on_old_profiles(options, text, tmp_path, monkeypatch):
+    monkeypatch.setenv(OPTIONS_FILE, str(tmp_path / "options.json"))
     asked = hello(Conversation5(Agent(options)).answer(handshake(text)))["requested_simulation_features"]
     acknowledged = {"acknowledge_dynamic_jobs": True} if text else {}
     assert asked == {"dynamic_registration": True, "profile_reuse": True, **acknowledged}
+    assert json.loads((tmp_path / "options.json").read_text())["requested_features"] == list(asked)
 
 
 BEGINS_4 = b'{"now": 0, "events": []}'
