@@ -20,7 +20,7 @@ from timing import Case, Setting, timed
 from batfill.base.errors import RunFailed
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import load_document

@@ -66,7 +66,7 @@ def replay_task(folder: Path) -> Callable[[], object]:
 def message_task() -> Callable[[], object]:
     """A message of Batsim 4: the first job fills the machine, and the second waits."""
     from batfill.live.agent import Agent
-    from batfill.live.conversation4 import Conversation4
+    from batfill.live.conversation import Conversation4
 
     talk = Conversation4(Agent({"policy": "saf"}))
     machines = [{"id": number, "name": str(number)} for number in range(MACHINES)]

@@ -14,7 +14,7 @@ from batsim.batsim import Batsim
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from batfill.scheduler import Scheduler, give_up
 from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import BatsimDocument

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from batfill.live.conversation5 import Conversation5
+from batfill.live.conversation import Conversation5
 
 ACKNOWLEDGE = '{"acknowledge_dynamic_jobs": true}'
 NOTICES = {
@@ -109,6 +109,7 @@ class Through5:
             return "EXECUTE_JOB", {"job_id": data["job_id"], "alloc": data["allocation"]["host_allocation"]}
         if kind == "CallMeLaterEvent":
             unit = {"Second": 1, "Millisecond": 1000}[data["when"]["time_unit"]]
+            assert data["call_me_later_id"] not in [named for _, named in self.calls]
             heapq.heappush(self.calls, (data["when"]["time"] / unit, data["call_me_later_id"]))
             return "CALL_ME_LATER", {"timestamp": data["when"]["time"] / unit}
         if kind == "RegisterJobEvent":

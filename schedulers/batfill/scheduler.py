@@ -14,8 +14,7 @@ from procset import ProcSet
 
 from batfill.base.errors import BatfillError, missing
 from batfill.live.agent import Agent, with_options
-from batfill.live.conversation import GAVE_UP
-from batfill.live.conversation4 import workflows_of
+from batfill.live.conversation import GAVE_UP, workflows_of
 from batfill.live.request import Registration, job_request
 from batfill.live.serve import GONE, LOOK_S, Visitors
 from batfill.protocol.decisions import CallAt, Execute, Kill, Register, Registering, Reject

@@ -19,7 +19,7 @@ import pytest
 import batfill as bf
 from batfill.batsim_files.platform import read_platform
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from batfill.model.batsched import COUNTERPARTS, counterpart
 from batfill.simulator.command_line import REFUSED, ArgumentsError, parse_arguments
 from batfill.simulator.simulation import Simulation

@@ -17,9 +17,9 @@ import pytest
 import zmq
 
 from batfill.live import serve
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from command import COMPILING, batfill, conversed, free_port, refusal, result
-from plugin import as_message, begins, completed, event, notify, submitted
+from plugin import as_message, begins, completed, event, submitted
 
 ROOT = Path(__file__).parents[2]
 END = event("SIMULATION_ENDS")
@@ -89,26 +89,18 @@ def test_rejected_jobs_are_said_on_stderr():
 
 
 @pytest.mark.parametrize(
-    ("told", "options", "status", "said"),
+    ("options", "status", "said"),
     [
+        (("--timeout", "200"), 1, "batfill: Batsim has not sent a message for 200 ms; end it if it still runs"),
         (
-            [(notify("event_machine_unavailable", resources="0"), submitted("1", 0, 9, 2)), (END,)],
-            (),
-            2,
-            "(SIMULATION_ENDS) ends the simulation while job 'w0!1' waits",
-        ),
-        ([], ("--timeout", "200"), 1, "batfill: Batsim has not sent a message for 200 ms; end it if it still runs"),
-        (
-            [],
             ("--small", "class", "--divider", "60", "--kill", "always"),
             2,
             "start Batsim with --enable-dynamic-jobs --enable-profile-reuse",
         ),
     ],
 )
-def test_a_simulation_that_cannot_go_on_ends_it_with_one_line(told, options, status, said):
-    frames = [as_message(0, *events) for events in ((begins(range(2)),), *told)]
-    (ended, out, (line,)), answers = conversed(frames, *options)
+def test_a_simulation_that_cannot_go_on_ends_it_with_one_line(options, status, said):
+    (ended, out, (line,)), answers = conversed([as_message(0, begins(range(2)))], *options)
     assert (ended, out) == (status, "")
     assert said in line
     assert (b"SCHEDULER_GAVE_UP" in answers[-1]) == (status == 2)  # Batsim would wait for ever
@@ -228,7 +220,7 @@ def test_it_prints_where_it_listens_and_what_to_do_if_no_simulator_comes(capfd, 
 def test_a_message_that_cannot_be_used_ends_it_with_one_line_and_status_2():
     (status, out, (line,)), _ = conversed([as_message(0, submitted("1", 0, 9, 2))])
     assert (status, out) == (2, "")
-    assert line.startswith("batfill: message 1 from Batsim at 0 events[0] (JOB_SUBMITTED) comes before")
+    assert line.startswith("batfill: message 1 from Batsim at 0 (JOB_SUBMITTED) is out of place: ")
 
 
 @pytest.mark.parametrize("before", [[], [as_message(0, begins(range(2)))]])

@@ -12,7 +12,7 @@ import pytest
 import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.energy import Budget
 from batfill.model.policy import policy_named
@@ -219,7 +219,7 @@ def test_a_budget_is_stated_as_it_may_be_given(text, again):
         ("2MWh@0..9,watts=-5W", "'-5W' is no amount"),
         ("2MWh@9..9,watts=1W", "the period does not last for a second"),
         ("2MWh@0..1e-320,watts=1W", "the period does not last for a second"),
-        ("2MWh@0..9,watts=9007199254740991W", "job 000001 draws more than 9,007,199,254,740,992 W, up to which sums"),
+        ("2MWh@0..9,watts=9007199254740991W", "job 001 draws more than 9,007,199,254,740,992 W, up to which sums"),
         ("2MWh@soon..9,watts=1W", "begin 'soon' is neither"),
         ("2MWh@0..2026-03-01T08:00+01:00,watts=1W", "seconds and dates are mixed"),
         ("2MWh@2026-03-01T08:00..2026-03-01T09:00,watts=1W", "has no time zone"),

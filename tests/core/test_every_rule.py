@@ -27,7 +27,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.kernels import PLAIN
 from batfill.engine import blocks
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
 from batfill.model.energy import Budget
 from batfill.model.gate import Gate

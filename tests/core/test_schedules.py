@@ -14,7 +14,7 @@ import pytest
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.batsim_files.results import JOB_COLUMNS, job_row
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation import Conversation4
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings, Wire4
 from batfill.workloads.batsim_json import load_document

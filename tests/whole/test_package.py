@@ -192,6 +192,20 @@ def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
     assert said.stdout.strip() == ""
 
 
+def test_the_page_in_a_browser_loads_no_library_of_what_speaks_to_batsim(tmp_path):
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(['msgspec', 'zmq']))\n"
+        f"sys.path.insert(0, {str(ROOT / 'schedulers' / 'batfill_pages' / 'browser')!r}); import inside, pathlib\n"
+        f"inside.FOLDER = pathlib.Path({str(tmp_path)!r})\n"
+        "log = inside.call('take', 'sample.json', '', 'refuse')['log']\n"
+        "print(len(inside.call('orders', log, '', 'refuse')['rows']))\n"
+        "print(*(inside.call('page', one, log, '', 'refuse', '1', '')['name'] for one in ('what-if', 'comparison')))"
+    )
+    (tmp_path / "sample.json").write_bytes((ROOT / "workloads" / "sample.json").read_bytes())
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=300)
+    assert said.stdout.splitlines() == ["5", "what-if.html comparison.html"]
+
+
 @pytest.mark.parametrize(
     ("program", "rooms"),
     [
@@ -270,7 +284,7 @@ ROOMS = {
     "workloads": "base model",
     "learn": "base model",
     "batsim_files": "base model workloads",
-    "protocol": "base workloads",
+    "protocol": "base model workloads",
     "simulator": "base model workloads batsim_files protocol",
     "runner": "base model workloads batsim_files simulator",
     "replays": "base engine model queue workloads learn batsim_files",

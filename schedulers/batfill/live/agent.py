@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
+import msgspec
 
 from batfill.base.doors import door
 from batfill.base.errors import BatfillError
@@ -411,8 +411,8 @@ class Agent:
 def object_in(text: str) -> dict[str, Any] | None:
     """The JSON object that a text holds; None if it holds something else."""
     try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        found = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     return found if type(found) is dict else None
 

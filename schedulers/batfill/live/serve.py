@@ -16,8 +16,7 @@ import zmq
 
 from batfill.base.errors import BatfillError, RunFailed
 from batfill.live.agent import Agent
-from batfill.live.conversation4 import Conversation4
-from batfill.live.conversation5 import Conversation5
+from batfill.live.conversation import Conversation4, Conversation5
 from batfill.protocol.batsim5 import handshake_text
 from batfill.protocol.endpoints import refuse_port
 from batfill.protocol.sockets import notice_dead_peers, received, received_event

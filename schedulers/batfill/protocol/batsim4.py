@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from batfill.base.errors import WorkloadError
 from batfill.protocol.decisions import (
     AskEnergy,
@@ -22,47 +24,42 @@ from batfill.protocol.decisions import (
 from batfill.protocol.forms import (
     ANY,
     ARRAY,
-    BOOLEAN,
-    INTEGER,
     NUMBER,
     OBJECT,
     STRING,
-    Fields,
+    Date,
     Form,
+    Ids,
+    Procs,
     Report,
+    Seconds,
     Version,
+    form,
     kill_of,
     refuse_unused,
 )
 from batfill.workloads.batsim5_json import EXTRA_FIELD
+from batfill.workloads.batsim_json import NO_WALLTIME
 
 # What would end a row of the result file, for readers of any kind, or the text within it.
 UNWRITABLE_TEXT = re.compile('["\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]')
 
 # Objects inside the events that the scheduler reads.
-CONFIG: Fields = {
-    "redis-enabled": BOOLEAN,
-    "dynamic-jobs-enabled": BOOLEAN,
-    "dynamic-jobs-acknowledged": BOOLEAN,
-    "profile-reuse-enabled": BOOLEAN,
-}
-OPTIONAL_CONFIG: Fields = {
-    "forward-unknown-events": BOOLEAN,
-    "profiles-forwarded-on-submission": BOOLEAN,
-    "sched-config": STRING,
-}
-JOB: Fields = {"id": STRING, "subtime": NUMBER, "res": INTEGER, "profile": STRING}
-OPTIONAL_JOB: Fields = {"walltime": NUMBER}
+CONFIG = form(
+    "Config",
+    redis_enabled=bool,
+    dynamic_jobs_enabled=bool,
+    dynamic_jobs_acknowledged=bool,
+    profile_reuse_enabled=bool,
+    forward_unknown_events=(bool, False),
+    sched_config=(str, ""),
+    rename="kebab",
+)
+JOB = form("Job", subtime=Date, res=Procs, profile=str, walltime=(Seconds, NO_WALLTIME))  # and what the user added
 WAITING_TIME = "estimate_waiting_time"  # what a query to the scheduler may request,
-ENERGY = "consumed_energy"  # and one to the simulation
-QUERIED: Fields = {"job_id": STRING, "job": OBJECT}
-QUERIED_JOB: Fields = {"res": INTEGER}
-NOTICES = {  # by the type that NOTIFY names
-    "no_more_static_job_to_submit": Report("no_more_jobs"),
-    "no_more_external_event_to_occur": Report("no_more_external_events"),
-    "event_machine_unavailable": Report("withdraw", {"resources": STRING}),
-    "event_machine_available": Report("restore", {"resources": STRING}),
-}
+ENERGY = "consumed_energy"  # and one to the simulator
+QUERIED = form("Queried", job_id=str, job=dict[str, Any])
+RESOURCES = form("Resources", resources=str)
 
 
 def _execute(job_id: str, machines: str, mapping: dict[str, Any] | None = None, **unused: Any) -> Execute:
@@ -103,32 +100,30 @@ BATSIM_4 = Version(
     name="Batsim 4",
     type_field="type",
     data_field="data",
-    state_field="job_state",
     reports={
         "SIMULATION_BEGINS": Report(
             "begin",
-            {
-                "config": OBJECT,
-                "compute_resources": ARRAY,
-                "nb_resources": INTEGER,
-                "nb_compute_resources": INTEGER,
-                "nb_storage_resources": INTEGER,
-                "workloads": OBJECT,
-                "profiles": OBJECT,
-            },
-            {"storage_resources": ARRAY, "allow_compute_sharing": BOOLEAN, "allow_storage_sharing": BOOLEAN},
+            form(
+                "Begin",
+                config=CONFIG,
+                compute_resources=Ids,
+                storage_resources=(Ids, []),
+                profiles=dict[str, dict[str, msgspec.Raw]],
+            ),
         ),
-        "JOB_SUBMITTED": Report("submitted", {"job_id": STRING, "job": OBJECT}),
-        "JOB_COMPLETED": Report("completed", {"job_id": STRING, "job_state": STRING, "return_code": INTEGER}),
-        "JOB_KILLED": Report("jobs_killed", {"job_ids": ARRAY}),
+        "JOB_SUBMITTED": Report("submitted", form("Submitted", job_id=str, job=dict[str, Any])),
+        "JOB_COMPLETED": Report(
+            "completed", form("Completed", job_id=str, state=(str, msgspec.field(name="job_state")))
+        ),
+        "JOB_KILLED": Report("jobs_killed"),
         "REQUESTED_CALL": Report("called"),
-        "NOTIFY": Report("notified", {"type": STRING}),
-        "FROM_JOB_MSG": Report(""),
-        "ADD_RESOURCES": Report("restore", {"resources": STRING}),
-        "REMOVE_RESOURCES": Report("withdraw", {"resources": STRING}),
+        "NOTIFY": Report("notified", form("Notice", type=str, resources=(str, ""))),
+        "FROM_JOB_MSG": Report("nothing"),
+        "ADD_RESOURCES": Report("restore", RESOURCES),
+        "REMOVE_RESOURCES": Report("withdraw", RESOURCES),
         "SIMULATION_ENDS": Report("end"),
-        "QUERY": Report("asked", {"requests": OBJECT}),
-        "RESOURCE_STATE_CHANGED": Report("unrequested"),
+        "QUERY": Report("asked", form("Query", requests=form("Requests", **{WAITING_TIME: QUERIED}))),
+        "RESOURCE_STATE_CHANGED": Report("nothing"),
         "ANSWER": Report("answered"),
     },
     decisions={

@@ -19,17 +19,17 @@ from batfill.protocol.decisions import (
     Reject,
 )
 from batfill.protocol.forms import (
-    ARRAY,
     INTEGER,
-    NUMBER,
-    OBJECT,
-    OPTIONAL_NUMBER,
-    OPTIONAL_STRING,
     STRING,
+    Date,
     Fields,
     Form,
+    Ids,
+    Procs,
     Report,
+    Seconds,
     Version,
+    form,
 )
 from batfill.workloads.batsim5_json import EXTRA_FIELD
 from batfill.workloads.batsim_json import NO_WALLTIME
@@ -43,8 +43,8 @@ PREDEFINED = "PredefinedExecutorPlacementStrategyWrapper"
 PLACED = {"executor_placement_type": PREDEFINED, "executor_placement": {"strategy": "SpreadOverHostsFirst"}}
 
 # Objects inside the events.
+EXTERNAL = form("External", data=(str, ""))
 JOB: Fields = {"resource_request": INTEGER, "profile_id": STRING}
-SUBMITTED_JOB: Fields = {"walltime": OPTIONAL_NUMBER, EXTRA_FIELD: OPTIONAL_STRING}  # what a submission may have
 
 
 def handshake_text(frame: bytes) -> str | None:
@@ -85,29 +85,32 @@ BATSIM_5 = Version(
     name="Batsim 5",
     type_field="event_type",
     data_field="event",
-    state_field="state",
     reports={
-        "SimulationBeginsEvent": Report(
-            "begin",
-            {
-                "computation_hosts": ARRAY,
-                "host_number": INTEGER,
-                "computation_host_number": INTEGER,
-                "storage_host_number": INTEGER,
-                "workloads": ARRAY,
-            },
-            {"storage_hosts": ARRAY},
+        "SimulationBeginsEvent": Report("begin", form("Begin", computation_hosts=Ids, storage_hosts=(Ids, []))),
+        "JobSubmittedEvent": Report(
+            "submitted",
+            form(
+                "Submitted",
+                job_id=str,
+                submission_time=Date,
+                job=form(
+                    "Job",
+                    resource_request=Procs,
+                    profile_id=str,
+                    walltime=(Seconds | None, None),
+                    extra_data=(str | None, None),
+                ),
+            ),
         ),
-        "JobSubmittedEvent": Report("submitted", {"job_id": STRING, "job": OBJECT, "submission_time": NUMBER}),
-        "JobCompletedEvent": Report("completed", {"job_id": STRING, "state": STRING, "return_code": INTEGER}),
-        "JobsKilledEvent": Report("jobs_killed", {"job_ids": ARRAY}),
-        "RequestedCallEvent": Report("called", {"call_me_later_id": STRING}),
+        "JobCompletedEvent": Report("completed", form("Completed", job_id=str, state=str)),
+        "JobsKilledEvent": Report("jobs_killed"),
+        "RequestedCallEvent": Report("called"),
         "AllStaticJobsHaveBeenSubmittedEvent": Report("no_more_jobs"),
         "AllStaticExternalEventsHaveBeenInjectedEvent": Report("no_more_external_events"),
-        "ExternalEventOccurredEvent": Report("occurred", {"external_event_type": STRING}),
+        "ExternalEventOccurredEvent": Report("occurred", form("Occurred", external_event=(EXTERNAL, EXTERNAL()))),
         "SimulationEndsEvent": Report("end"),
-        "HostsTurnedOnOffEvent": Report("unrequested"),
-        "HostsPStateChangedEvent": Report("unrequested"),
+        "HostsTurnedOnOffEvent": Report("nothing"),
+        "HostsPStateChangedEvent": Report("nothing"),
     },
     decisions={
         "ExecuteJobEvent": Form(
@@ -123,5 +126,4 @@ BATSIM_5 = Version(
     unsupported={},
     exact_dates=False,
     suffix=b"\0",
-    belated=("ExternalEventOccurredEvent", "JobsKilledEvent"),
 )

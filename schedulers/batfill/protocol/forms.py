@@ -1,7 +1,7 @@
 """The form of Batsim's JSON messages, of either version: members with their types, and a line for what is wrong.
 
 `batsim4.py` and `batsim5.py` describe each message once, as a `Version`. Both ends use it: the scheduler reads what the
-simulation writes, and the simulation, of Batsim 4 alone, reads the scheduler's decisions.
+simulation writes, by msgspec, and the simulation, of Batsim 4 alone, reads the scheduler's decisions.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union
 
+import msgspec
 import orjson
 
 from batfill.base.errors import WorkloadError
+from batfill.model.jobs import LONGEST_S
 from batfill.protocol.decisions import Kill
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 Fields = Mapping[str, tuple[type, ...]]
 NO_FIELDS: Fields = MappingProxyType({})
 INTEGER, NUMBER, STRING, ARRAY, OBJECT, BOOLEAN = (int,), (int, float), (str,), (list,), (dict,), (bool,)
-OPTIONAL_NUMBER, OPTIONAL_STRING = (*NUMBER, type(None)), (*STRING, type(None))
+OPTIONAL_NUMBER = (*NUMBER, type(None))
 ANY = (*NUMBER, str, list, dict, bool, type(None))
 JSON_TYPES: dict[tuple[type, ...], str] = {
     INTEGER: "an integer",
@@ -36,7 +38,6 @@ JSON_TYPES: dict[tuple[type, ...], str] = {
     OBJECT: "an object",
     BOOLEAN: "true or false",
     OPTIONAL_NUMBER: "a number or null",
-    OPTIONAL_STRING: "a string or null",
 }
 MESSAGE: Fields = {"now": NUMBER, "events": ARRAY}
 
@@ -49,12 +50,28 @@ class FormError(Exception):
     """A message is none of Batsim's protocol; the text says what is wrong, and where in the message."""
 
 
-class Report(NamedTuple):
-    """The data of an event of the simulation's: its members that batfill's scheduler reads, among others."""
+def form(name: str, *, rename: Literal["kebab"] | None = None, **members: Any) -> Any:
+    """The form of an object that the simulation sends: each member's type, or its type and default.
 
-    means: str  # the method of `live.conversation.Conversation` that takes it; "" if it changes nothing
-    required: Fields = NO_FIELDS
-    optional: Fields = NO_FIELDS
+    Members that are not named here may be added to any.
+    """
+    fields = [(member, *(kind if isinstance(kind, tuple) else (kind,))) for member, kind in members.items()]
+    return msgspec.defstruct(name, fields, rename=rename, kw_only=True, frozen=True)
+
+
+# What a simulation's numbers can be.
+Date = Annotated[int, msgspec.Meta(ge=0, le=int(LONGEST_S))] | Annotated[float, msgspec.Meta(ge=0, le=LONGEST_S)]
+Seconds = Annotated[int, msgspec.Meta(ge=-1, le=2**53)] | Annotated[float, msgspec.Meta(ge=-1)]  # a walltime
+Procs = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+Ids = list[form("Machine", id=int)]  # type: ignore[misc, valid-type] # a class made here
+UNREAD = form("Unread")
+
+
+class Report(NamedTuple):
+    """An event of the simulation's, as batfill's scheduler reads it."""
+
+    means: str  # the method of `live.conversation.Conversation` that takes its data
+    data: Any = UNREAD
 
 
 class Form(NamedTuple):
@@ -85,13 +102,26 @@ class Version:
     name: str
     type_field: str  # an event's type
     data_field: str  # what it is about
-    state_field: str  # in which a job ended
     reports: Mapping[str, Report]  # the simulation's events, by type
     decisions: Mapping[str, Form]  # the scheduler's events, by type
     unsupported: Mapping[str, str]  # its events that the simulation here refuses, and why
     exact_dates: bool = True  # False: the simulation's dates show the time that its own messages take
     suffix: bytes = b""  # of a simulation's message, after its JSON
-    belated: tuple[str, ...] = ()  # the types of reports that have the timestamp of the event before them
+
+    @cached_property
+    def message(self) -> msgspec.json.Decoder[Any]:
+        """Reads a message of the simulation's: `now` and `events`, each with its `data` and with what it `means`."""
+        events = [
+            msgspec.defstruct(
+                kind,
+                [("timestamp", Date), ("data", report.data, msgspec.field(name=self.data_field))],
+                tag_field=self.type_field,
+                tag=kind,
+                namespace={"means": report.means},
+            )
+            for kind, report in self.reports.items()
+        ]
+        return msgspec.json.Decoder(form("Message", now=Date, events=list[Union[*events]]))  # type: ignore[valid-type]
 
     @cached_property
     def event(self) -> Fields:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from json import JSONEncoder
-from math import inf, isfinite, isnan, nan
+from math import inf, isnan, nan
+from sys import float_info
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, get_args
 
 import numpy as np
@@ -647,7 +648,7 @@ def _check_sequence(where: str, profile: dict[str, Any], known: Mapping[str, Any
 
 def is_time(value: Any) -> TypeGuard[float]:
     """Whether this JSON value is a date or a duration: a finite number >= 0."""
-    return (type(value) is int or type(value) is float) and value >= 0 and isfinite(value)
+    return (type(value) is int or type(value) is float) and 0 <= value <= float_info.max
 
 
 def refuse_late(where: str, seconds: float) -> None:
