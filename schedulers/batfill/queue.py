@@ -523,11 +523,7 @@ class Queue:
         self.resort()
 
     def adopt(self, rules: Rules) -> None:
-        """Set order, backfill order and threshold, and compute every job's keys; call `resort` if jobs wait.
-
-        Raises:
-            PolicyError: a policy returns a key that cannot be sorted.
-        """
+        """Set order, backfill order and threshold, and compute every job's keys; call `resort` if jobs wait."""
         assert not self.has_key_requests, "p~ of the keys is not kept"
         policy, backfill = rules.policy, rules.backfill
         self.rules = replace(self.rules, policy=policy, backfill=backfill, threshold_s=rules.threshold_s)

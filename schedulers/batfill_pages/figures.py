@@ -67,11 +67,7 @@ class Figure:
 
 
 def check_formats(formats: Sequence[str]) -> None:
-    """Refuse unknown formats before anything is written.
-
-    Raises:
-        BatfillError: a format is unknown, or matplotlib is not installed.
-    """
+    """Refuse unknown formats before anything is written."""
     if unknown := [name for name in formats if name not in FIGURE_FORMATS]:
         raise BatfillError(
             f"--figures: {unknown[0]!r} is none of {', '.join(FIGURE_FORMATS)}; separate several by commas"

@@ -59,9 +59,6 @@ def find_runs(
         places: where to look.
         known: the contents of files among these that have been read.
         advance: called with 1 after each run that was read.
-
-    Raises:
-        ResultError: a place has no run, or a file is not in Batsim's format.
     """
     paths: list[Path] = []
     for place in places:
@@ -114,9 +111,6 @@ def read_run(path: Path, name: str, results: Results | None = None) -> ReportedR
     """The run of this `_jobs.csv`; the machine's size comes from the summary next to it, if present.
 
     `results` are the file's contents if it has been read.
-
-    Raises:
-        ResultError: the file is not in Batsim's format.
     """
     schedule = read_schedule(path)
     about, workload = about_run(path, prefix_of(path).name, schedule.batsim_version if schedule else "")

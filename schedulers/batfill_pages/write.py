@@ -140,9 +140,6 @@ def write_report(
         known: the contents of files among these that have been read.
         command: the command line, for the page.
         advance: called with 1 after each run that was read, and after each that was described.
-
-    Raises:
-        BatfillError: a place has no run, or a file or an option is unusable.
     """
     if not tau_s > 0:
         raise BatfillError(f"--tau: {tau_s!r} is not a number of seconds > 0")

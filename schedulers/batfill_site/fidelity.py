@@ -581,11 +581,7 @@ class Fidelity(NamedTuple):
 
 
 def fidelity_of(source: Source) -> Fidelity:
-    """How near simulated waits are to those in the log, and what explains the rest, or why that cannot be known.
-
-    Raises:
-        WorkloadError: the log is unusable.
-    """
+    """How near simulated waits are to those in the log, and what explains the rest, or why that cannot be known."""
     workload = source.workload(source.log)
     try:
         logged = logged_of(workload, source.log, source.where)

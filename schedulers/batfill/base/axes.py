@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 def axes_of(axes: Axes | None) -> Axes:
-    """These axes, or those of a new figure.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-    """
+    """These axes, or those of a new figure."""
     if axes is not None:
         if not hasattr(axes, "broken_barh"):
             raise BatfillError(f"axes: {axes!r:.60} are none of matplotlib's; leave them out, or give a figure's")

@@ -128,9 +128,6 @@ def optional(module: str, extra: str) -> Any:
         module: its full name; the message names the library, the part before the first dot.
         extra: the extra of batfill that installs it.
 
-    Raises:
-        MissingExtra: the library is not installed. An installed but broken library raises its own error.
-
     Examples:
         >>> optional("json", "tables").dumps({"a": 1})
         '{"a": 1}'

@@ -243,10 +243,6 @@ def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) ->
         path: the file's name, for the message.
         content: its content, as `decompressed`.
         text_sum: updated with the content, if given.
-
-    Raises:
-        WorkloadError: a line has more than LONGEST_LINE bytes; the message names it. Or the text begins with
-            CHUNK_BYTES of blanks, since gigabytes of them pack into a small file.
     """
     rest = b""
     lines = 0
@@ -437,9 +433,6 @@ def require_other(name: str, place: Path, others: Iterable[Path]) -> None:
         name: of the option that names `place`, for the message.
         place: the file to write.
         others: the files read, or written under another option.
-
-    Raises:
-        WorkloadError: it is one of them.
     """
     for other in others:
         with suppress(OSError, ValueError):  # a name too long, or with a NUL
@@ -498,12 +491,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_json(path: Path, remedy: str) -> tuple[Any, str]:
-    """The JSON document in this file, which may be compressed, and the sha256 of the file's bytes as stored.
-
-    Raises:
-        WorkloadError: the file is unreadable, empty or not JSON, or an object in it has a member twice; `remedy` ends
-            the message.
-    """
+    """The JSON document in this file, which may be compressed, and the sha256 of the file's bytes as stored."""
     import orjson
 
     with readable(path) as stored:
@@ -608,11 +596,7 @@ def make_folder(path: Path, *, remedy: str = "choose another") -> None:
 
 
 def path_of(log: object) -> Path:
-    """The path in an argument.
-
-    Raises:
-        WorkloadError: it is none.
-    """
+    """The path in an argument."""
     if not isinstance(log, (str, Path)):
         remedy = "`read` makes a workload of one, Workload(NAME, jobs, procs=N) of a table of jobs"
         raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; {remedy}")
@@ -620,11 +604,7 @@ def path_of(log: object) -> Path:
 
 
 def place_of(name: str, path: object) -> Path:
-    """The path in the argument `name`, of a file or folder.
-
-    Raises:
-        WorkloadError: it is none, or no system could have such a one.
-    """
+    """The path in the argument `name`, of a file or folder."""
     if not isinstance(path, (str, Path)) or not str(path).strip("."):
         raise WorkloadError(f"{name}: {path!r:.80} is no path; give a text or a pathlib.Path")
     longest = max(map(len, os.fsencode(str(path)).split(b"/")))

@@ -223,11 +223,7 @@ def digest_of(*files: Path) -> str:
 
 @cache
 def libraries(path: Path = LIBRARY) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
-    """The library, for calls that release Python's lock and for those that keep it.
-
-    Raises:
-        BatfillError: it is missing, cannot be loaded, or was made from other sources.
-    """
+    """The library, for calls that release Python's lock and for those that keep it."""
     try:
         stale = changed(path.parent, sources_of(path))
         if not stale:

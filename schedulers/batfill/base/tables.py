@@ -26,22 +26,14 @@ if TYPE_CHECKING:
 
 
 def data_frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], **attrs: Any) -> pd.DataFrame:
-    """These columns, or these rows, as a DataFrame with these `attrs`.
-
-    Raises:
-        MissingExtra: pandas is not installed.
-    """
+    """These columns, or these rows, as a DataFrame with these `attrs`."""
     frame: pd.DataFrame = optional("pandas", "tables").DataFrame(columns)
     frame.attrs.update(attrs)
     return frame
 
 
 def arrow_table(columns: Mapping[str, NDArray[Any]], about: Mapping[bytes, bytes] | None = None) -> pa.Table:
-    """These columns as an Arrow table, nan as null, with this metadata.
-
-    Raises:
-        MissingExtra: pyarrow is not installed.
-    """
+    """These columns as an Arrow table, nan as null, with this metadata."""
     arrow = optional("pyarrow", "tables")
     arrays = {
         name: arrow.array(values, arrow.string() if values.dtype == object else None, from_pandas=True)

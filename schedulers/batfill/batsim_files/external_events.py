@@ -38,9 +38,6 @@ def read_events(paths: Iterable[Path], n_machines: int, *, forward_unknown: bool
         paths: the files.
         n_machines: number of machines.
         forward_unknown: whether to accept events of other types, for the scheduler to interpret.
-
-    Raises:
-        WorkloadError: a file cannot be read, or a line is not a valid event.
     """
     events = [_event(line, n_machines, forward_unknown=forward_unknown) for line in _lines(paths)]
     rank = {kind: place for place, kind in enumerate(KNOWN)}

@@ -109,9 +109,6 @@ def read_platform(
         master_host: the host that runs no jobs; a host of role "master" is one too.
         roles: roles by host name, in addition to those in the file.
         limit: number of compute hosts to keep, from the first on.
-
-    Raises:
-        PlatformError: the file cannot be read or does not describe a usable platform.
     """
     roles = roles or {}
     found = sorted(_hosts(path, _root(path), 0, {}), key=attrgetter("name"))
@@ -226,9 +223,6 @@ def homogeneous_platform(
         master_host: the name of the host that computes nothing.
         bandwidth: of every link (the cluster's, the one to the master, and the master's own), such as 1.25GBps.
         latency: of every link, such as 50us.
-
-    Raises:
-        PlatformError: there is no host, the speed or bandwidth is not positive, or a value has no known unit.
     """
     if n_hosts < 1:
         raise PlatformError(f"a platform of {n_hosts} hosts: at least one is needed")

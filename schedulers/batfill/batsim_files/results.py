@@ -659,9 +659,6 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> tuple[dict[str
     """The columns of a `_jobs.csv` that are used, each as the kind that COLUMNS says, and the file's sha256.
 
     Missing numbers are nan.
-
-    Raises:
-        ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
     """
     try:
         with path.open("rb") as stored, any_length():

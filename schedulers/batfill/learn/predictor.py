@@ -37,9 +37,6 @@ def make(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowle
         options: in force.
         jobs: the run times for a clairvoyant predictor; None if they are not available.
         clock: the log's; None if the workload has no dates.
-
-    Raises:
-        BatfillError: the predictor is clairvoyant and there are no run times.
     """
     knowledge = everywhere(options, jobs, clock)
     return OrderOnly(knowledge) if options.predict_for == ORDER else knowledge

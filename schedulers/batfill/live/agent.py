@@ -67,11 +67,7 @@ class Agent:
     """EASY backfilling for a simulation: it decides when a replay does; lowest machine ids first."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """An agent with these options of `options.Options` and of `select`.
-
-        Raises:
-            BatfillError: an option cannot be used.
-        """
+        """An agent with these options of `options.Options` and of `select`."""
         # Selection and learning are imported only where they are used: a simulator may be waiting.
         self.given = dict(options)
         self.selection: Any = None  # the settings of the option `select`,
@@ -123,11 +119,7 @@ class Agent:
         self.done = False
 
     def refuse_contradictions(self) -> None:
-        """Refuse options that a live scheduler does not have, or not together.
-
-        Raises:
-            BatfillError: some of these are given.
-        """
+        """Refuse options that a live scheduler does not have, or not together."""
         chosen, calendar = self.chosen, self.chosen.calendar
         if calendar is not None and calendar.most_kills(1) > 0:
             raise BatfillError(
@@ -159,11 +151,7 @@ class Agent:
     # Events
 
     def begin(self, machines: Iterable[int], registration: Registration, say: Callable[[Decision], None]) -> None:
-        """Begin the simulation on the compute machines with these ids; `say` takes the decisions.
-
-        Raises:
-            BatfillError: the options need registrations that the simulator does not allow.
-        """
+        """Begin the simulation on the compute machines with these ids; `say` takes the decisions."""
         self.say, self.registration, self.may_register = say, registration, registration.allowed
         self.machines = list(machines)
         self.chosen = self.chosen.sized(len(self.machines))
@@ -186,11 +174,7 @@ class Agent:
             self.unread.update(unread_in(job) - self.read)
 
     def submitted(self, request: Request, now_s: float) -> None:
-        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run.
-
-        Raises:
-            BatfillError: it is a workflow's, and the options kill jobs.
-        """
+        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run."""
         name = request.name
         if self.kills and name.partition("!")[0] in self.registration.workflows:
             raise BatfillError(
@@ -424,9 +408,6 @@ def with_options(agent: Agent, text: str, where: str) -> tuple[Agent, bool | Non
         agent: with the options of its own command line.
         text: a JSON object with options as `Agent` takes them; other text is ignored with a warning.
         where: the text's origin, for messages.
-
-    Raises:
-        BatfillError: an option cannot be used, or contradicts the command line.
     """
     found = object_in(text)
     if found is None:

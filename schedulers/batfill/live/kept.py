@@ -166,11 +166,7 @@ class KeptPlan:
 
     @staticmethod
     def check(options: Options) -> None:
-        """Refuse options that a kept plan does not model.
-
-        Raises:
-            BatfillError: one of them is chosen.
-        """
+        """Refuse options that a kept plan does not model."""
         moves = options.policy.moves
         for name, is_wrong, why in (
             ("depth", options.depth != ALL, "holds a place for every job that waits; choose depth all"),
@@ -196,11 +192,7 @@ class KeptPlan:
         return self.called_s
 
     def submit(self, row: int, request: Request, key: float) -> None:
-        """Queue a job with a request, which is to run for no longer.
-
-        Raises:
-            BatfillError: it may run for longer.
-        """
+        """Queue a job with a request, which is to run for no longer."""
         if request.outlives:
             raise BatfillError(
                 f"option plan: job {request.name} may outlive its request of {request.request_s:g} s, which a kept "

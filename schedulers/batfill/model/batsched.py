@@ -77,9 +77,6 @@ def counterpart(
         policy: how it selects machines, "basic" for the lowest.
         variant_options: those of the scheduler alone; there is a counterpart without any only.
 
-    Raises:
-        BatfillError: nothing here starts the same jobs; the message says why.
-
     Examples:
         >>> counterpart("conservative_bf", order="asc_size", delay_s=0)
         {'preset': 'conservative_bf', 'policy': 'sqf', 'plan': 'kept:0'}
@@ -112,11 +109,7 @@ def counterpart(
 
 
 def variant_options_of(name: str, value: Any) -> dict[str, Any]:
-    """A scheduler's own options, from their JSON text; `name` begins the message.
-
-    Raises:
-        BatfillError: the text is no JSON object.
-    """
+    """A scheduler's own options, from their JSON text; `name` begins the message."""
     import orjson
 
     try:
@@ -129,11 +122,7 @@ def variant_options_of(name: str, value: Any) -> dict[str, Any]:
 
 
 def variant_options_in(path: Path) -> dict[str, Any]:
-    """The same from a file.
-
-    Raises:
-        BatfillError: it cannot be read, or holds no JSON object.
-    """
+    """The same from a file."""
     from batfill.base.files import read_json
 
     found, _ = read_json(path, "fix the file")

@@ -405,11 +405,7 @@ def never_runs(source: str, calendar: str, jobs: JobTable, stuck: list[int]) -> 
 
 
 def spans_of(where: str, text: str) -> tuple[tuple[int, int], ...]:
-    """The machines in a text such as `0-3 8`, in order.
-
-    Raises:
-        BatfillError: it is something else, or names a machine twice.
-    """
+    """The machines in a text such as `0-3 8`, in order."""
     found = [SPAN.fullmatch(word) for word in text.split()]
     spans = sorted((int(one[1]), int(one[2] or one[1])) for one in found if one)
     ordered = all(first <= last for first, last in spans) and all(a[1] < b[0] for a, b in pairwise(spans))
@@ -419,11 +415,7 @@ def spans_of(where: str, text: str) -> tuple[tuple[int, int], ...]:
 
 
 def calendar_of(name: str, value: Any) -> Calendar:
-    """The calendar, or that in the file with this name.
-
-    Raises:
-        BatfillError: there is none.
-    """
+    """The calendar, or that in the file with this name."""
     if isinstance(value, Calendar):
         return value
     if not isinstance(value, (str, Path)):

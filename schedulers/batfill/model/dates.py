@@ -29,11 +29,7 @@ class Change(NamedTuple):
 
 
 def date_of(where: str, column: str, value: Any) -> Any:
-    """A date of a row: seconds, or a datetime; None if it is empty.
-
-    Raises:
-        BatfillError: it is neither.
-    """
+    """A date of a row: seconds, or a datetime; None if it is empty."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     if isinstance(value, datetime) and value == value:  # pandas' NaT is one
@@ -57,11 +53,7 @@ def as_field(date: Any) -> str:
 
 
 def require_one_form(where: str, dates: Iterable[Any]) -> None:
-    """Refuse dates without a time zone, and seconds beside dates; None and infinity are neither.
-
-    Raises:
-        BatfillError: there are some.
-    """
+    """Refuse dates without a time zone, and seconds beside dates; None and infinity are neither."""
     known = [date for date in dates if date not in (None, inf)]
     if naive := [date for date in known if isinstance(date, datetime) and date.tzinfo is None]:
         text = naive[0].isoformat()
@@ -71,11 +63,7 @@ def require_one_form(where: str, dates: Iterable[Any]) -> None:
 
 
 def second(where: str, date: Any, clock: Clock | None) -> Any:
-    """A date in seconds of a log with this clock; what is no date of a clock stays.
-
-    Raises:
-        BatfillError: it is one, and the log has none.
-    """
+    """A date in seconds of a log with this clock; what is no date of a clock stays."""
     if not isinstance(date, datetime):
         return date
     if clock is None:
@@ -106,9 +94,6 @@ def read_rows(path: Path, known: Sequence[str], needed: Sequence[str], remedy: s
         known: the columns that it may have,
         needed: and those that it must have.
         remedy: ends the messages.
-
-    Raises:
-        BatfillError: it cannot be read, or has other columns.
     """
     with readable(path) as stream:
         content = stream.read()

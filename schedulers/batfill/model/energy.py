@@ -41,11 +41,7 @@ class Budget:
 
     @classmethod
     def of(cls, option: str, value: Any) -> Budget:
-        """The budget that a text names.
-
-        Raises:
-            BatfillError: it names none.
-        """
+        """The budget that a text names."""
         if isinstance(value, Budget):
             return value
         where, found = f"option {option}", BUDGET.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -69,11 +65,7 @@ class Budget:
         return made
 
     def check(self, where: str) -> None:
-        """Refuse a period that is none, and energy that does not suffice for idle machines.
-
-        Raises:
-            BatfillError: it does not.
-        """
+        """Refuse a period that is none, and energy that does not suffice for idle machines."""
         require_one_form(where, (self.begin, self.end))
         if not self.span_s >= 1:
             raise BatfillError(f"{where}: {self.name}: the period does not last for a second; give BEGIN..END")
@@ -103,22 +95,14 @@ class Budget:
         return int(self.joules // self.span_s)
 
     def on(self, clock: Clock | None) -> Budget:
-        """The same in whole seconds of a log with this clock.
-
-        Raises:
-            BatfillError: there are dates and no clock.
-        """
+        """The same in whole seconds of a log with this clock."""
         begin, end = (float(round(second(WHERE, date, clock))) for date in (self.begin, self.end))
         made = replace(self, begin=begin, end=end)
         made.check(WHERE)
         return made
 
     def drawn_by(self, pools: Iterable[Pool]) -> Budget:
-        """The same with what jobs draw, if a pool says it.
-
-        Raises:
-            BatfillError: nothing does.
-        """
+        """The same with what jobs draw, if a pool says it."""
         power = next((pool for pool in pools if pool.name == POWER and pool.base == "W"), None)
         if self.pool is None and power is None:
             raise BatfillError(
@@ -136,11 +120,7 @@ class Budget:
 
 
 def second_or_date(where: str, name: str, text: str) -> Any:
-    """A date of a clock, or seconds, which may have a unit.
-
-    Raises:
-        BatfillError: it is neither.
-    """
+    """A date of a clock, or seconds, which may have a unit."""
     try:
         return float(seconds_of(name, text))
     except BatfillError:

@@ -39,11 +39,7 @@ class Gate(Calendar):
 
     @classmethod
     def given(cls, option: str, value: Any) -> Gate:
-        """The gate, that of a list of open periods, or that in a file, whose name a bound may follow.
-
-        Raises:
-            BatfillError: there is none.
-        """
+        """The gate, that of a list of open periods, or that in a file, whose name a bound may follow."""
         if isinstance(value, Gate):
             return value
         if isinstance(value, (list, tuple)) or type(value).__module__ == "numpy":
@@ -61,11 +57,7 @@ class Gate(Calendar):
 
     @classmethod
     def of_periods(cls, rows: Iterable[Mapping[str, Any]], name: str, digest: str = "") -> Gate:
-        """The gate whose periods are in rows with a `begin` and an `end`, which is empty for never.
-
-        Raises:
-            BatfillError: a row has no begin, or periods overlap.
-        """
+        """The gate whose periods are in rows with a `begin` and an `end`, which is empty for never."""
         windows = [{**row, "kind": ANNOUNCED, "processors": 1, "pool": GATE} for row in rows]
         made = cls.of(windows, name, digest)
         for one, other in pairwise(sorted(made.windows, key=attrgetter("begin"))):
@@ -75,11 +67,7 @@ class Gate(Calendar):
 
     @classmethod
     def below(cls, path: Path, most: float) -> Gate:
-        """The gate that is open while the intensity in a file is at most this.
-
-        Raises:
-            BatfillError: the file cannot be read, or has no intensities.
-        """
+        """The gate that is open while the intensity in a file is at most this."""
         rows, digest = read_rows(path, INTENSITIES, INTENSITIES, REMEDY)
         begins, found = [], [number_or_text(row["intensity"]) for row in rows]
         for row, intensity in zip(rows, found, strict=True):

@@ -33,9 +33,6 @@ def seconds_in(source: str, name: str, given: Any) -> tuple[NDArray[np.float64],
     """A column of dates or durations in seconds, and the Unix time of second 0 if it holds dates.
 
     Dates count from the first one's whole second; those without a zone are in UTC.
-
-    Raises:
-        WorkloadError: a value is no number, date or duration.
     """
     values = array_of(given)
     if values.dtype == object:
@@ -69,11 +66,7 @@ def stamp_of(date: datetime) -> float:
 def each_in(
     source: str, name: str, values: NDArray[Any], kind: type, convert: Callable[[Any], float], what: str
 ) -> NDArray[np.float64]:
-    """Objects of one kind in seconds, nan for missing ones.
-
-    Raises:
-        WorkloadError: a value is of another kind.
-    """
+    """Objects of one kind in seconds, nan for missing ones."""
     for row, value in enumerate(values.tolist()):
         if not (is_missing(value) or isinstance(value, kind)):
             raise column_error(source, name, row, value, what)
@@ -89,11 +82,7 @@ def since_first(stamps: NDArray[np.float64]) -> tuple[NDArray[np.float64], int |
 
 
 def numbers_in(source: str, name: str, given: Any, what: str = "a number") -> NDArray[np.float64]:
-    """A column of numbers as float64; None is nan.
-
-    Raises:
-        WorkloadError: a value is not a number; the message names the first one.
-    """
+    """A column of numbers as float64; None is nan."""
     values = array_of(given)
     if values.dtype.kind in "iufb":
         return values.astype(np.float64, copy=False)
@@ -108,11 +97,7 @@ def numbers_in(source: str, name: str, given: Any, what: str = "a number") -> ND
 
 
 def whole_in(source: str, name: str, given: Any) -> NDArray[np.int64]:
-    """A column of whole numbers as int64.
-
-    Raises:
-        WorkloadError: a value is not one.
-    """
+    """A column of whole numbers as int64."""
     values = array_of(given)
     if values.dtype.kind in "iu":
         return values.astype(np.int64, copy=False)

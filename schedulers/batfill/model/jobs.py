@@ -302,11 +302,7 @@ CHECKS: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[np.bool_]], str],
 
 
 def checked_size(source: object, procs: int) -> int:
-    """The machine's size, checked.
-
-    Raises:
-        WorkloadError: it is out of range.
-    """
+    """The machine's size, checked."""
     if isinstance(procs, bool) or not isinstance(procs, (int, np.integer)) or not 1 <= procs <= LARGEST:
         raise WorkloadError(f"{source}: a machine of {procs!r} processors; give its size (procs), {whole_from(1)}")
     return int(procs)
@@ -585,9 +581,6 @@ def refuse_unrequested(
         n_jobs: number of jobs.
         unrequested: what is stated.
         remedy: what to do with the option that the message names.
-
-    Raises:
-        WorkloadError: it is not.
     """
     if unrequested == "refuse" and missing > FEW * n_jobs:
         raise WorkloadError(
@@ -709,11 +702,7 @@ def job_table(
 
 
 def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike] | NDArray[np.void]) -> NDArray[np.void]:
-    """Columns of amounts by name, or records of them, as records (n,) of their own.
-
-    Raises:
-        WorkloadError: one has another length, or no numbers.
-    """
+    """Columns of amounts by name, or records of them, as records (n,) of their own."""
     names = (amounts.dtype.names or ()) if isinstance(amounts, np.ndarray) else tuple(amounts)
     records = np.zeros(n, [(str(name), "f8") for name in names])
     for name in names:
@@ -725,11 +714,7 @@ def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike] | NDArray[n
 
 
 def table_in_order(source: str, **columns: Any) -> JobTable:
-    """The table of columns that have its types, in any order; the arguments are the fields of `JobTable`.
-
-    Raises:
-        WorkloadError: a value is out of range, or an id occurs twice.
-    """
+    """The table of columns that have its types, in any order; the arguments are the fields of `JobTable`."""
     ids, submit_s = columns["ids"], columns["submit_s"]
     if not (ids[1:] > ids[:-1]).all() and _any_twice(ids):
         seen: set[str] = set()
@@ -760,9 +745,6 @@ def workload_of_frame(
         procs: the machine's size; by default the frame's `attrs["procs"]`, if it has them.
         unrequested: what made the walltimes; see `read_workload`.
         name: the workload's, if the frame's `attrs` have none.
-
-    Raises:
-        WorkloadError: a column is missing, or a value is unusable.
     """
     names = [str(column) for column in getattr(frame, "column_names", None) or list(frame)]
     timed = {"submit", "runtime", "walltime", "requested"}  # `submit` also means `submit_s`

@@ -174,11 +174,7 @@ class Options:
     study: Study = Study()
 
     def __post_init__(self) -> None:
-        """Refuse values that mean something each, and nothing together.
-
-        Raises:
-            BatfillError: there are some, see `AT_ODDS`.
-        """
+        """Refuse values that mean something each, and nothing together."""
         for which, at_odds, why in AT_ODDS:
             if at_odds(self):
                 raise BatfillError(f"{which}: {why.format(o=self)}")
@@ -190,9 +186,6 @@ class Options:
         Args:
             given: the mapping.
             places: whether the scheduler places jobs on machines, so that the head can reserve some.
-
-        Raises:
-            BatfillError: as `in_force`, or machines are reserved where there are none.
         """
         chosen = in_force(given)
         if chosen[RESERVATION] == MACHINES and not places:
@@ -245,12 +238,7 @@ class Options:
         return {f"{name}_sha256": one.digest for name, one in self.dated.items() if hasattr(one, "digest")}
 
     def on(self, workload: Workload, jobs: JobTable) -> Options:
-        """The same with all dates in seconds of these jobs of a workload, which must be able to run beside a calendar.
-
-        Raises:
-            BatfillError: they are not, a date does not fit the machine or the workload, or no job has a field that an
-                option reads.
-        """
+        """The same with all dates in seconds of these jobs of a workload, which must be able to run beside a calendar."""
         made = self.in_seconds(workload.clock).sized(workload.procs or 0)
         made.require_taken(jobs, workload.name)
         if made.calendar is not None:
@@ -260,22 +248,14 @@ class Options:
         return made
 
     def in_seconds(self, clock: Clock | None) -> Options:
-        """The same with all dates in seconds of a log with this clock.
-
-        Raises:
-            BatfillError: there are dates and no clock, or a budget does not say what jobs draw.
-        """
+        """The same with all dates in seconds of a log with this clock."""
         made = replace(self, **{name: one.on(clock) for name, one in self.dated.items()})
         if made.energy_budget is None:
             return made
         return replace(made, energy_budget=made.energy_budget.drawn_by(self.pools))
 
     def sized(self, size: int) -> Options:
-        """The same on a machine of `size` processors, of whose draw a pool may be a share.
-
-        Raises:
-            BatfillError: nothing is left of a pool.
-        """
+        """The same on a machine of `size` processors, of whose draw a pool may be a share."""
         return self if self.pool is None else replace(self, pool=self.pool.on(size))
 
     # What the options mean together
@@ -386,11 +366,7 @@ class Options:
             require("learn", "sklearn")
 
     def require_taken(self, jobs: JobTable, source: str) -> None:
-        """Refuse a pool of which no job takes anything, and fields that a pool reads and are no amounts.
-
-        Raises:
-            BatfillError: there is one.
-        """
+        """Refuse a pool of which no job takes anything, and fields that a pool reads and are no amounts."""
         from batfill.model.pools import DRAWN
 
         for name, pool in self.taken if len(jobs) else ():
@@ -406,11 +382,7 @@ class Options:
                 )
 
     def require_classes(self, jobs: JobTable, source: str) -> None:
-        """Refuse classes of the workload if no job states its own.
-
-        Raises:
-            BatfillError: no job states its class.
-        """
+        """Refuse classes of the workload if no job states its own."""
         from batfill.model.jobs import UNKNOWN
 
         if self.small == CLASS and len(jobs) and (jobs.job_class == UNKNOWN).all():
@@ -459,9 +431,6 @@ def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     Numbers may be numpy's; an infinite threshold means none.
 
-    Raises:
-        BatfillError: an argument is unknown; the message suggests the nearest.
-
     Examples:
         >>> of_arguments({"policy": "saf", "threshold_s": 7200, "small_width": None})
         {'policy': 'saf', 'threshold': 7200, 'small-width': None}
@@ -485,11 +454,7 @@ def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The checked value of every option, given or by default; None: off, or not applicable with the others.
-
-    Raises:
-        BatfillError: a name is unknown, or a value is invalid or would have no effect with the others.
-    """
+    """The checked value of every option, given or by default; None: off, or not applicable with the others."""
     for name in given:
         if name not in OPTIONS:
             refuse_other(str(name))
@@ -577,11 +542,7 @@ def usual(option: Option) -> Any:
 
 
 def refuse_live(what: str) -> None:
-    """Refuse what only a scheduler that places jobs on machines takes.
-
-    Raises:
-        BatfillError: always.
-    """
+    """Refuse what only a scheduler that places jobs on machines takes."""
     raise BatfillError(
         f"option {what}: only `batfill schedule` and the plug-in take it, as a replay counts processors and places no "
         "job on machines; leave it out, or simulate it with `batfill run`"
@@ -589,10 +550,6 @@ def refuse_live(what: str) -> None:
 
 
 def refuse_other(name: str) -> None:
-    """Refuse an option of LIVE where jobs are replayed without machines.
-
-    Raises:
-        BatfillError: it is one.
-    """
+    """Refuse an option of LIVE where jobs are replayed without machines."""
     if name in LIVE:
         refuse_live(name)

@@ -344,11 +344,7 @@ FILE_FORMAT = "batfill policies 1"
 
 
 def mixed(weights: tuple[float, ...]) -> Policy:
-    """The linear mixed policy of six weights on FEATURES, scaled to L1 norm 1, lowest first.
-
-    Raises:
-        PolicyError: not six finite numbers, or all of them zero.
-    """
+    """The linear mixed policy of six weights on FEATURES, scaled to L1 norm 1, lowest first."""
     given = np.asarray(weights, np.float64)
     with np.errstate(over="ignore"):
         norm = float(np.abs(given).sum())
@@ -382,9 +378,6 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
         c_s: c, seconds >= 0: how long the order of small jobs first holds out against the wait.
         alpha: the exponent of p~.
         beta: that of q.
-
-    Raises:
-        PolicyError: c is not a number of seconds >= 0, or an exponent is not between -4 and 4.
     """
     wrong = [f"c = {c_s:g} is not a number of seconds >= 0"] * (not 0 <= c_s < math.inf) + [
         f"{name} = {exponent:g} is not from -{LARGEST_EXPONENT} to {LARGEST_EXPONENT}"
@@ -412,9 +405,6 @@ def policy_named(text: str) -> Policy:
     """The policy a user names: one of POLICIES, `mixed:` or `aged:` with its numbers, or one in a file.
 
     The part before an @ names it inside its file.
-
-    Raises:
-        PolicyError: the name is unknown; the message lists the known ones.
     """
     if "@" in text:
         return policy_in_file(text)
@@ -536,11 +526,7 @@ def formula_of(term: Term) -> str:
 
 
 def policy_in_file(text: str) -> Policy:
-    """The policy of NAME@FILE, or the one that the file recommends for @FILE.
-
-    Raises:
-        PolicyError: the file cannot be read, is not a policy file, or has no function of that name.
-    """
+    """The policy of NAME@FILE, or the one that the file recommends for @FILE."""
     import orjson  # here: kernels are compiled where only numba is installed
 
     name, _, file = text.strip().partition("@")

@@ -73,11 +73,7 @@ class Pool:
         return f"{self.name}={there}{takes}{lacking}"
 
     def on(self, size: int) -> Pool:
-        """The same on a machine of `size` processors, of whose draw the capacity may be a share.
-
-        Raises:
-            BatfillError: less than one unit is left, or more than an exact number.
-        """
+        """The same on a machine of `size` processors, of whose draw the capacity may be a share."""
         if self.share is None:
             return self
         capacity = floor(self.share * size * (self.each or 1) / 100 * (1 + 1e-12))
@@ -142,11 +138,7 @@ class Pools(tuple[Pool, ...]):
 
     @classmethod
     def of(cls, option: str, value: Any) -> Pools:
-        """The pools that a text names, or several.
-
-        Raises:
-            BatfillError: it names none.
-        """
+        """The pools that a text names, or several."""
         if isinstance(value, Pools):
             return value
         given = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
@@ -160,11 +152,7 @@ class Pools(tuple[Pool, ...]):
 
 
 def pool_of(option: str, text: str) -> Pool:
-    """The pool that a text names.
-
-    Raises:
-        BatfillError: it names none.
-    """
+    """The pool that a text names."""
     found = POOL.fullmatch(text)
     if found is None:
         raise BatfillError(f"option {option}: {text!r:.60} is no pool; {FORM}")
@@ -192,20 +180,12 @@ def pool_of(option: str, text: str) -> Pool:
 
 
 def takes_of(where: str, text: str, base: str) -> tuple[float | None, str]:
-    """What a job takes: for each processor, or None, and else the field that says it.
-
-    Raises:
-        BatfillError: the text is neither an amount with this base unit nor a name.
-    """
+    """What a job takes: for each processor, or None, and else the field that says it."""
     return (None, text) if not text or text[0].isalpha() or text[0] == "_" else (amount_in(where, text, base), "")
 
 
 def require_unit(where: str, field: str, base: str) -> None:
-    """Refuse a field of jobs whose amounts have another base unit by its name.
-
-    Raises:
-        BatfillError: it is one.
-    """
+    """Refuse a field of jobs whose amounts have another base unit by its name."""
     for pattern, unit in FIELDS.items():
         if re.fullmatch(pattern, field) and unit != base:
             needed = (
@@ -220,11 +200,7 @@ def units_of(base: str) -> str:
 
 
 def amount_in(where: str, text: str, base: str) -> float:
-    """An amount in base units, at least one.
-
-    Raises:
-        BatfillError: it is none, or has another base unit.
-    """
+    """An amount in base units, at least one."""
     amount, found = amount_of(where, text)
     if found != base:
         needed = f"in {units_of(base)}" if base else "without a unit"
@@ -233,11 +209,7 @@ def amount_in(where: str, text: str, base: str) -> float:
 
 
 def amount_of(where: str, text: str) -> tuple[float, str]:
-    """An amount in base units, at least one, and the base; pieces are whole.
-
-    Raises:
-        BatfillError: it is none.
-    """
+    """An amount in base units, at least one, and the base; pieces are whole."""
     found = AMOUNT.fullmatch(text.strip())
     if found is None or found[2] not in UNITS:
         known = ", ".join(unit for unit in UNITS if unit)

@@ -106,11 +106,7 @@ class Option:
         return OFF if self.default is None else SAME if self.default == SAME else None
 
     def check(self, name: str, value: Any) -> Any:
-        """The value in force, or the word `off`: never None, which means that an option is not given.
-
-        Raises:
-            BatfillError: it is neither.
-        """
+        """The value in force, or the word `off`: never None, which means that an option is not given."""
         if isinstance(value, str) and value.strip().lower() == self.off:
             return self.off
         return self.kind.check(name, value)

@@ -45,11 +45,7 @@ def quantity(text: str, units: Mapping[str, float]) -> float | None:
 
 
 def speed_given(name: str, value: Any) -> float:
-    """A speed in operations per second, from a number or text such as 1Gf.
-
-    Raises:
-        BatfillError: it is none.
-    """
+    """A speed in operations per second, from a number or text such as 1Gf."""
     rule = "a finite number of operations per second > 0, as 1e9 or 1Gf"
     return number_of(
         name, quantity(value, SPEED_UNITS) or value if isinstance(value, str) else value, 1e-300, math.inf, rule
@@ -107,11 +103,7 @@ def number_of(name: str, value: Any, least: float, most: float, rule: str) -> fl
 
 
 def part_of(name: str, value: Any, *, most: float = math.inf, positive: bool = False) -> float:
-    """The value as a share from 0 to `most`: a number such as 0.1, also as text, or text such as 10%.
-
-    Raises:
-        BatfillError: it is neither, or a number above 1, which may be meant as per cent.
-    """
+    """The value as a share from 0 to `most`: a number such as 0.1, also as text, or text such as 10%."""
     per_cent = PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
     number = float(per_cent[1]) / 100 if per_cent else number_or_text(of_numpy(value))
     rule = f"a share {'>' if positive else '>='} 0{' and at most 1' if most == 1 else ''}, as 10% or 0.1"
@@ -167,11 +159,7 @@ def truth(name: str, value: Any) -> bool:
 
 
 def has_policy_name(text: str, names: Collection[str] = POLICY_NAMES) -> bool:
-    """Whether this text is one of these names; otherwise it has another form of policies, for `policy_named` to read.
-
-    Raises:
-        PolicyError: it is neither; the message lists the known names.
-    """
+    """Whether this text is one of these names; otherwise it has another form of policies, for `policy_named` to read."""
     name, colon, _ = text.strip().lower().partition(":")
     if "@" in text or (colon and name in ("mixed", "aged")):
         return False
@@ -214,11 +202,7 @@ def unrequested_of(name: str, value: Any) -> str | float:
 
 
 def number_from(name: str, value: Any, least: int = 1, remedy: str = "") -> int:
-    """The value, which must be a whole number from `least` on; `remedy` ends the message.
-
-    Raises:
-        BatfillError: it is none.
-    """
+    """The value, which must be a whole number from `least` on; `remedy` ends the message."""
     number = of_numpy(value)
     if type(number) is not int or not least <= number <= LARGEST:
         raise BatfillError(f"option {name}: {value!r:.60} is not {whole_from(least)}{remedy}")
@@ -226,11 +210,7 @@ def number_from(name: str, value: Any, least: int = 1, remedy: str = "") -> int:
 
 
 def function_of(name: str, value: Any) -> Any:
-    """The value of an argument, which must be a function, or None.
-
-    Raises:
-        BatfillError: it is neither.
-    """
+    """The value of an argument, which must be a function, or None."""
     if value is not None and not callable(value):
         raise BatfillError(f"argument {name}: {value!r:.60} is no function; leave it out, or give one")
     return value

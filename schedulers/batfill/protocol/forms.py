@@ -205,11 +205,7 @@ def unfit(data: dict[str, Any], name: str, kinds: tuple[type, ...]) -> str:
 
 
 def kill_of(job_ids: list[Any]) -> Kill:
-    """The kill of these jobs, at least one.
-
-    Raises:
-        WorkloadError: they are not ids, or there is none.
-    """
+    """The kill of these jobs, at least one."""
     if not job_ids:
         raise WorkloadError("'job_ids' is empty; name the jobs to kill")
     for job_id in job_ids:
@@ -219,21 +215,13 @@ def kill_of(job_ids: list[Any]) -> Kill:
 
 
 def refuse_unused(job_id: str, unused: Iterable[str]) -> None:
-    """Refuse members of a job's start that would change nothing here.
-
-    Raises:
-        WorkloadError: there is one.
-    """
+    """Refuse members of a job's start that would change nothing here."""
     for name in unused:
         raise WorkloadError(f"job {job_id!r:.60} has a {name}, which delay profiles do not use; leave it out")
 
 
 def parts_of_id(what: str, identifier: str) -> tuple[str, str]:
-    """The workload and the name in the id of a job or a profile.
-
-    Raises:
-        WorkloadError: it does not have two parts.
-    """
+    """The workload and the name in the id of a job or a profile."""
     workload, _, name = identifier.partition("!")
     if not workload or not name or "!" in name:
         raise WorkloadError(f"{identifier!r:.60} is not the id of a {what}, such as 'w0!1'")

@@ -66,9 +66,6 @@ class EngineReplay:
             expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.request_s`.
             learns: whether `Queue.classify` sets the jobs' classes during the replay, instead of the workload.
             small: whether each job goes before the others, with a divider, shape (n_jobs,); by default class SMALL.
-
-        Raises:
-            BatfillError: a policy returns an unsortable key, or another argument is invalid.
         """
         checked_size("size", size + bool(rules.pools))  # one more for jobs that want more of a pool than there is
         n_jobs = len(jobs)

@@ -37,11 +37,7 @@ class ReadingOptions:
 
     @classmethod
     def of(cls, **arguments: Any) -> Self:
-        """From keyword arguments.
-
-        Raises:
-            BatfillError: one is unknown.
-        """
+        """From keyword arguments."""
         known = [each.name for each in fields(cls)]
         if unknown := [name for name in arguments if name not in known]:
             suggested = nearest(unknown[0], known) or f"; known are {', '.join(known)}"
@@ -63,11 +59,7 @@ class ReadingOptions:
         return replayable(log, **self.reading)
 
     def jobs(self, log: Workload | Source | str | Path) -> tuple[Workload, JobTable, int]:
-        """The log, those of its jobs that fit the machine, and the machine's size.
-
-        Raises:
-            WorkloadError: the log is unusable, or no job fits.
-        """
+        """The log, those of its jobs that fit the machine, and the machine's size."""
         workload, size = opened(log, **self.reading)
         jobs = workload.jobs.select(workload.jobs.procs <= size)
         if not len(jobs):

@@ -31,11 +31,7 @@ def by_day(at_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.i
 
 
 def plot_schedule(schedule: Schedule, kind: Plot, axes: Axes | None, from_s: float, until_s: float) -> Axes:
-    """Draw a schedule; the arguments are those of `Result.plot`.
-
-    Raises:
-        BatfillError: the kind is unknown, or the window is empty or has too many jobs.
-    """
+    """Draw a schedule; the arguments are those of `Result.plot`."""
     if not isinstance(kind, str) or kind not in KINDS:
         raise BatfillError(f"kind: {kind!r} is none of {', '.join(KINDS)}{nearest(str(kind), KINDS)}")
     if not until_s > from_s:
@@ -81,11 +77,7 @@ def draw_utilisation(schedule: Schedule, axes: Axes, from_s: float, until_s: flo
 
 
 def draw_gantt(schedule: Schedule, axes: Axes, from_s: float, until_s: float) -> None:
-    """A bar per try and run of adjacent processors: started in order, backfilled (orange), or killed (hatched).
-
-    Raises:
-        BatfillError: there are too many.
-    """
+    """A bar per try and run of adjacent processors: started in order, backfilled (orange), or killed (hatched)."""
     tries = Tries(schedule)
     shown = np.flatnonzero((tries.end_s > from_s) & (tries.start_s < until_s))
     if len(shown) > MOST_BARS:

@@ -362,11 +362,7 @@ def write_run(path: Path, jobs: JobTable, about: Mapping[str, Any]) -> None:
 
 
 def read_run(path: Path) -> tuple[JobTable, dict[str, Any]]:
-    """The jobs in the file that `write_run` wrote, and what is about their replay, which is not checked.
-
-    Raises:
-        BatfillError: the file is no saved replay, or has arrays of other types or shapes.
-    """
+    """The jobs in the file that `write_run` wrote, and what is about their replay, which is not checked."""
     try:
         with readable(path) as stream, np.load(stream, allow_pickle=False) as stored:
             arrays: dict[str, NDArray[Any]] = {name: np.asarray(stored[name]) for name in stored.files}

@@ -134,11 +134,7 @@ def expanded(text: str, env: Mapping[str, str]) -> str:
 
 
 def read_command(setting: Setting) -> SimulatorCommand:
-    """The command line that batcmd is, split as by bash.
-
-    Raises:
-        BatfillError: it needs a shell, or a variable that is not set.
-    """
+    """The command line that batcmd is, split as by bash."""
     batcmd, where = setting.descriptor.batcmd.strip().replace("\\\n", ""), f"{setting.path}: batcmd"
     if sign := next((match[1] for match in SHELL.finditer(VARIABLE.sub(r"\1", batcmd)) if match[1]), None):
         raise BatfillError(
@@ -231,11 +227,7 @@ def reads_here(setting: Setting, command: SimulatorCommand) -> bool:
 
 
 def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
-    """Refuse a command line that names a missing workload or platform.
-
-    Raises:
-        BatfillError: with the command that makes the file, or the folder from which the descriptor's paths lead to it.
-    """
+    """Refuse a command line that names a missing workload or platform."""
     refuse_elsewhere(setting.path, command)
     if missing := command.missing():
         is_platform = missing[0] == command.platform
@@ -245,11 +237,7 @@ def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
 
 
 def refuse_elsewhere(descriptor: Path, command: SimulatorCommand) -> None:
-    """Refuse to run from a folder that lacks a file which is in a folder around the descriptor.
-
-    Raises:
-        BatfillError: with the command that runs it from the innermost such folder.
-    """
+    """Refuse to run from a folder that lacks a file which is in a folder around the descriptor."""
     missing = [path for path in command.missing() if not path.is_absolute()]
     for folder in descriptor.resolve().parents:
         if any((folder / path).exists() for path in missing):
@@ -286,11 +274,7 @@ def making_platform(command: SimulatorCommand) -> str:
 
 
 def check_command(setting: Setting, context: ExecutionContext, command: SimulatorCommand) -> None:
-    """Check that batcmd fits the engine and the schedcmd, and note what looks odd.
-
-    Raises:
-        BatfillError: it starts another simulator than the requested one, or does not fit the schedcmd.
-    """
+    """Check that batcmd fits the engine and the schedcmd, and note what looks odd."""
     batcmd = f"{setting.path}: batcmd"
     words = scheduler_words(setting)
     if command.program and context.protocol != (form := form_of(command.arguments)):
@@ -334,11 +318,7 @@ def pybatsim_version() -> int:
 
 
 def require_programs(setting: Setting) -> None:
-    """Refuse to run without bash, or a schedcmd of pybatsim that is neither installed here nor on PATH.
-
-    Raises:
-        BatfillError: with the command that installs it.
-    """
+    """Refuse to run without bash, or a schedcmd of pybatsim that is neither installed here nor on PATH."""
     if shutil.which("bash", path=setting.env["PATH"]) is None:
         raise BatfillError("bash is not on PATH, and runs both commands of a descriptor, as in robin; install it")
     words = scheduler_words(setting)
@@ -366,11 +346,7 @@ def options_file_of(words: Sequence[str]) -> Path | None:
 
 
 def options_in_file(setting: Setting) -> dict[str, Any] | None:
-    """The options in the file that a schedcmd of pybatsim names; None without one.
-
-    Raises:
-        BatfillError: it is missing, or holds something else.
-    """
+    """The options in the file that a schedcmd of pybatsim names; None without one."""
     path = options_file_of(scheduler_words(setting))
     if path is None:
         return None
@@ -421,11 +397,7 @@ def wait_for_port(setting: Setting, port: int) -> None:
 
 
 def choose_engine(simulator: SimulatorChoice, environ: Mapping[str, str]) -> Engine:
-    """The simulator to use: the caller's BATSIM, else a batsim on PATH, else (for "auto") the embedded one.
-
-    Raises:
-        BatfillError: Batsim is requested and not found, or there is no such simulator.
-    """
+    """The simulator to use: the caller's BATSIM, else a batsim on PATH, else (for "auto") the embedded one."""
     if simulator not in get_args(SimulatorChoice):
         raise BatfillError(f"simulator: {simulator!r} is none of {', '.join(get_args(SimulatorChoice))}")
     if simulator == "embedded":

@@ -50,11 +50,7 @@ class ReadDescriptor(NamedTuple):
 
 
 def read_descriptor(path: Path) -> ReadDescriptor:
-    """The experiment that `path` describes. Like robin it ignores unknown keys.
-
-    Raises:
-        DescriptorError: the file cannot be read, is not YAML, or a key is missing, mistyped or given twice.
-    """
+    """The experiment that `path` describes. Like robin it ignores unknown keys."""
     what = f"a descriptor; write one `key: value` a line: {', '.join(MEANING)}"
     document = read_document(path, what, DescriptorError)
     values, line = document.value, {key: document.line((key,)) for key in document.value}

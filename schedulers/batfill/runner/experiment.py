@@ -234,11 +234,7 @@ def expected_jobs(setting: Setting, command: SimulatorCommand) -> Expected:
 
 
 def workload_jobs(paths: Sequence[Path]) -> Expected:
-    """What these Batsim workloads say of their jobs, named as Batsim names them (the first file is w0).
-
-    Raises:
-        WorkloadError: a file cannot be read, or is not a Batsim workload.
-    """
+    """What these Batsim workloads say of their jobs, named as Batsim names them (the first file is w0)."""
     said = Expected()
     missing: dict[Unrequested, int] = {}
     raised = 0

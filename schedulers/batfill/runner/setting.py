@@ -184,9 +184,6 @@ def recorded(setting: Setting) -> Iterator[None]:
     """Write `run.json` when the block ends: versions, times, exit status with its reason, and the record.
 
     The block's exceptions propagate.
-
-    Raises:
-        WorkloadError: the file cannot be written.
     """
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     status, reason = 1, "unexpected"

@@ -167,11 +167,7 @@ class Catalogue:
         return {w: {name: p for name, p in known.items() if p is not None} for w, known in self._profiles.items()}
 
     def __getitem__(self, job_id: str) -> SimulatedJob:
-        """The job of this id.
-
-        Raises:
-            WorkloadError: no such job ever existed, or the scheduler knows that it has ended.
-        """
+        """The job of this id."""
         if job_id not in self._jobs:
             raise WorkloadError(f"job {job_id!r} does not exist")
         if (job := self._jobs[job_id]) is None:
@@ -183,11 +179,7 @@ class Catalogue:
         return (job for job in self._jobs.values() if job and job.state in (NOT_SUBMITTED, SUBMITTED, RUNNING))
 
     def register_profile(self, workload: str, name: str, profile: Any) -> None:
-        """Add a profile, and its workload if that is new.
-
-        Raises:
-            WorkloadError: the name was in use before, or the profile is unusable.
-        """
+        """Add a profile, and its workload if that is new."""
         profiles = self._profiles_of(workload)
         if name in profiles:
             raise WorkloadError(f"profile {name!r} of workload {workload!r} exists or existed before; use a new name")
@@ -205,11 +197,7 @@ class Catalogue:
         profiles[name] = profile
 
     def _timed(self, task: ProfileTask, workload: str, raw: dict[str, Any]) -> ProfileTask:
-        """The work of a job whose run time is known.
-
-        Raises:
-            WorkloadError: the hosts that compute are not alike, it is for another number of them, or never ends.
-        """
+        """The work of a job whose run time is known."""
         where = f"job {full_id(workload, raw['id'])!r}"
         if task.computes and self._speed is None:
             raise WorkloadError(
@@ -221,11 +209,7 @@ class Catalogue:
         return task
 
     def _profiles_of(self, workload: str) -> dict[str, dict[str, Any] | None]:
-        """The profiles of a workload, which is made if it is new.
-
-        Raises:
-            WorkloadError: it cannot have this name.
-        """
+        """The profiles of a workload, which is made if it is new."""
         if not workload or "!" in workload or UNWRITABLE.search(workload):
             raise WorkloadError(f"{workload!r} cannot be a workload's name; use letters and digits")
         self._tasks.setdefault(workload, {})
@@ -237,9 +221,6 @@ class Catalogue:
         Args:
             job_id: with its workload's name.
             raw: its description.
-
-        Raises:
-            WorkloadError: its workload or profile is unknown or gone, its id was in use before, or a field is unusable.
         """
         workload, _ = parts_of_id("job", job_id)
         if workload not in self._profiles:

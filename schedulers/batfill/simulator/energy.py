@@ -153,11 +153,7 @@ class EnergyMeter:
 
 
 def watts_of(host: PlatformHost, path: Path) -> HostWatts:
-    """What this host draws in its power state.
-
-    Raises:
-        PlatformError: its property is missing, or has another form; the message begins with the platform's `path`.
-    """
+    """What this host draws in its power state."""
     text = host.properties.get(WATTS)
     if text is None:
         raise PlatformError(

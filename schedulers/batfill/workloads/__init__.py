@@ -99,12 +99,7 @@ def opened(
     unrequested: Unrequested | None = None,
     speed: float | str | None = None,
 ) -> tuple[Workload, int]:
-    """The workload to replay, with its machine's size, read if `log` is a file, and not yet by `read_once`.
-
-    Raises:
-        WorkloadError: the file cannot be used, the machine's size is unknown, the workload was read with another
-            `overrun` or `unrequested`, or too many of its jobs have no request.
-    """
+    """The workload to replay, with its machine's size, read if `log` is a file, and not yet by `read_once`."""
     from dataclasses import replace
 
     from batfill.base.errors import WorkloadError

@@ -36,11 +36,7 @@ STRATEGY_OF = {old: strategy for strategy, old in STRATEGIES.items()}
 
 
 def version_of(where: str, profiles: Mapping[str, Any]) -> int:
-    """The version of Batsim, 4 or 5, by the types of these profiles; 4 without any. `where` begins the message.
-
-    Raises:
-        WorkloadError: there are types of both.
-    """
+    """The version of Batsim, 4 or 5, by the types of these profiles; 4 without any. `where` begins the message."""
     first: dict[int, str] = {}
     for name, profile in profiles.items():
         kind = profile.get("type") if isinstance(profile, dict) else None
@@ -61,9 +57,6 @@ def from_version_5(
     """These jobs and profiles in version 4's form, and the fields left out, with the number of jobs that had each.
 
     What is wrong in both versions is left for the checks of version 4.
-
-    Raises:
-        WorkloadError: Batsim 5 refuses one of them; the message begins with `where` and the place.
     """
     dropped = Counter(name for job in jobs if isinstance(job, dict) for name in job if name not in RESERVED)
     old_jobs = [job_from_version_5(f"{where}: jobs[{place}]", job) for place, job in enumerate(jobs)]
@@ -78,9 +71,6 @@ def job_from_version_5(where: str, job: Any) -> Any:
 
     What is no field of an object (text, an array, Batsim's own names) stays in `extra_data`; what Batsim 5 does not
     read is left out.
-
-    Raises:
-        WorkloadError: the id or the walltime is one that Batsim 5 refuses; `where` begins the message.
     """
     if not isinstance(job, dict):
         return job
@@ -122,11 +112,7 @@ def object_in(extra: Any) -> dict[str, Any] | None:
 
 
 def profile_from_version_5(where: str, profile: Any) -> Any:
-    """The profile with version 4's name of its type; one that version 4 does not have keeps its type.
-
-    Raises:
-        WorkloadError: the delay is 0, or it is unknown how amounts count; `where` begins the message.
-    """
+    """The profile with version 4's name of its type; one that version 4 does not have keeps its type."""
     kind = profile.get("type") if isinstance(profile, dict) else None
     if not isinstance(kind, str):
         return profile
@@ -151,9 +137,6 @@ def job_for_version_5(where: str, job: Mapping[str, Any], workload: str) -> dict
         where: begins the messages.
         job: the object; `check_job` has passed it.
         workload: the name that Batsim will give the workload, "w0" for the first.
-
-    Raises:
-        WorkloadError: Batsim 5 refuses its id, or its `extra_data` cannot take its fields.
     """
     for name in ("id", "profile"):
         refuse_name(f"{where}.{name}", job.get(name), workload)
@@ -165,11 +148,7 @@ def job_for_version_5(where: str, job: Mapping[str, Any], workload: str) -> dict
 
 
 def extra_of(where: str, job: Mapping[str, Any]) -> Any:
-    """The `extra_data` of a job in version 4's form: an object of the user's fields; None without any.
-
-    Raises:
-        WorkloadError: it has an `extra_data` of its own that cannot take them; `where` begins the message.
-    """
+    """The `extra_data` of a job in version 4's form: an object of the user's fields; None without any."""
     fields = {name: job[name] for name in job if name not in RESERVED}
     given = job.get(EXTRA_FIELD)
     if given in (None, ""):
@@ -189,11 +168,7 @@ def extra_of(where: str, job: Mapping[str, Any]) -> Any:
 
 
 def profile_for_version_5(where: str, name: str, profile: Any, workload: str) -> dict[str, Any]:
-    """Version 4's profile with version 5's name of its type.
-
-    Raises:
-        WorkloadError: Batsim 5 refuses its name or its delay, or has no such type; `where` begins the message.
-    """
+    """Version 4's profile with version 5's name of its type."""
     refuse_name(where, name, workload)
     kind = profile.get("type") if isinstance(profile, dict) else None
     if kind not in NEW_TYPES:
@@ -214,11 +189,7 @@ def profile_for_version_5(where: str, name: str, profile: Any, workload: str) ->
 
 
 def refuse_name(where: str, name: Any, workload: str | None = None) -> None:
-    """Refuse a job's or a profile's name that Batsim would take for one with its workload's name.
-
-    Raises:
-        WorkloadError: it has a "!" or the workload's name, if that is known, in it; `where` begins the message.
-    """
+    """Refuse a job's or a profile's name that Batsim would take for one with its workload's name."""
     text = str(name)
     if "!" in text:
         raise WorkloadError(
@@ -232,11 +203,7 @@ def refuse_name(where: str, name: Any, workload: str | None = None) -> None:
 
 
 def refuse_no_delay(where: str, profile: Mapping[str, Any]) -> None:
-    """Refuse a delay of 0.
-
-    Raises:
-        WorkloadError: it is one; `where` begins the message.
-    """
+    """Refuse a delay of 0."""
     delay = profile.get("delay")
     if type(delay) in (int, float) and delay == 0:
         raise WorkloadError(

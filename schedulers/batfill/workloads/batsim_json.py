@@ -140,12 +140,7 @@ class ProfileTask(NamedTuple):
     ends_computing: bool = False  # and whether they do so in the part that ends it
 
     def on(self, where: str, hosts: int, speed: float | None) -> ProfileTask:
-        """The same on so many hosts of this speed, in operations per second: its run time is known.
-
-        Raises:
-            WorkloadError: the speed is needed and None, or the work is for another number of hosts; `where` begins the
-                message.
-        """
+        """The same on so many hosts of this speed, in operations per second: its run time is known."""
         if not self.computes:
             return self
         if speed is None:
@@ -190,11 +185,7 @@ class ProfileTask(NamedTuple):
                     return
 
     def require_end(self, where: str, walltime: float) -> None:
-        """Refuse a run time too large for exact sums of times, unless a walltime ends the job before.
-
-        Raises:
-            WorkloadError: it is too large; `where` begins the message.
-        """
+        """Refuse a run time too large for exact sums of times, unless a walltime ends the job before."""
         if walltime == NO_WALLTIME:
             refuse_late(f"{where}: the run time of profile {self.profile!r}", self.run_s)
 
@@ -229,10 +220,6 @@ def load_document(path: Path, *, workload: str | None = None) -> BatsimDocument:
         path: the file.
         workload: the name that Batsim 4 will give it, which may stand in front of an id; None takes the form of either
             version.
-
-    Raises:
-        WorkloadError: the file cannot be read, is not JSON, is no such workload, or has Batsim 5's form for
-            Batsim 4; the message names the place inside the document.
     """
     document = read_members(path)
     jobs, profiles, found = document.jobs, document.profiles, document.version
@@ -279,11 +266,7 @@ def needs_network(profile: Any) -> bool:
 
 
 def name_in(where: str, identifier: str, workload: str) -> str:
-    """A job's id in this workload, whose name may be in front of it: "12" of "w0!12".
-
-    Raises:
-        WorkloadError: there is another "!" in it; `where` begins the message.
-    """
+    """A job's id in this workload, whose name may be in front of it: "12" of "w0!12"."""
     name = identifier.removeprefix(f"{workload}!")
     refuse_name(where, name)
     return name
@@ -331,11 +314,7 @@ def unrequested_in(description: Mapping[str, Any]) -> Unrequested:
 
 
 def require_requests(path: Path, jobs: Sequence[Mapping[str, Any]], description: Mapping[str, Any]) -> None:
-    """Refuse to run a workload of whose jobs too many have no request, unless its provenance says what stands in.
-
-    Raises:
-        WorkloadError: it does not.
-    """
+    """Refuse to run a workload of whose jobs too many have no request, unless its provenance says what stands in."""
     missing = sum(invented(job) for job in jobs)
     refuse_unrequested(path, missing, len(jobs), unrequested_in(description), "convert it again with")
 
@@ -349,10 +328,6 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
     false forbids killing and requeueing the job. `requested_time` is the user's request if it is not the walltime, -1
     if the log has none. `expected_time` is the run time that the scheduler reads in place of the walltime, and that the
     job may outlive.
-
-    Raises:
-        WorkloadError: as for `load_document`, the workload holds no job, or the jobs' requests and expected run times
-            contradict each other.
     """
     of_hosts = None if speed is None else speed_given("speed", speed)
     document = load_document(path)
@@ -408,11 +383,7 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
 def run_times(
     where: str, jobs: Sequence[Mapping[str, Any]], tasks: Mapping[str, ProfileTask], speed: float | None
 ) -> list[float]:
-    """How long each of these checked jobs runs on hosts of this speed, at most LONGEST_S, which a walltime ends.
-
-    Raises:
-        WorkloadError: as `ProfileTask.on`, or a job without a walltime runs longer; `where` begins the message.
-    """
+    """How long each of these checked jobs runs on hosts of this speed, at most LONGEST_S, which a walltime ends."""
     known: dict[tuple[str, int], ProfileTask] = {}
     for place, job in enumerate(jobs):
         key, of_job = (job["profile"], job["res"]), f"{where}: jobs[{place}]"
@@ -458,11 +429,7 @@ def request_of(job: Mapping[str, Any]) -> float:
 
 
 def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a workload in which some jobs may outlive their request, and the scheduler expects another of others.
-
-    Raises:
-        WorkloadError: it does.
-    """
+    """Refuse a workload in which some jobs may outlive their request, and the scheduler expects another of others."""
     for place, job in enumerate(jobs):
         walltime = job.get("walltime", NO_WALLTIME)
         requested, expected = user_request_of(job), request_of(job)
@@ -474,11 +441,7 @@ def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
-    """Refuse a job that Batsim could not run; `where` begins the message.
-
-    Raises:
-        WorkloadError: a field is missing or unusable, or the profile is not among `profiles`.
-    """
+    """Refuse a job that Batsim could not run; `where` begins the message."""
     if not isinstance(job, dict):
         raise WorkloadError(f"{where}: {_shown(job)} is not an object; a job has id, subtime, res and profile")
     identifier, res, profile = job.get("id"), job.get("res"), job.get("profile")
@@ -514,11 +477,7 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
 
 
 def tasks_of(where: str, profiles: Mapping[str, Any], types: Mapping[str, str] | None = None) -> dict[str, ProfileTask]:
-    """The work of each of these profiles, by name; `where` begins the messages, `types` are as in `check_profile`.
-
-    Raises:
-        WorkloadError: as for `check_profile`, or a sequence contains itself.
-    """
+    """The work of each of these profiles, by name; `where` begins the messages, `types` are as in `check_profile`."""
     tasks: dict[str, ProfileTask] = {}
     sequences: dict[str, list[str]] = {}
     for name, profile in profiles.items():
@@ -542,11 +501,7 @@ def tasks_of(where: str, profiles: Mapping[str, Any], types: Mapping[str, str] |
 
 
 def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapping[str, ProfileTask]) -> ProfileTask:
-    """The work of a checked composed profile; `tasks` has that of its parts.
-
-    Raises:
-        WorkloadError: the whole is nested too deeply.
-    """
+    """The work of a checked composed profile; `tasks` has that of its parts."""
     parts = [tasks[part] for part in profile["seq"]]
     levels, n_parts = 1 + max(part.levels for part in parts), sum(part.n_parts for part in parts)
     if levels > DEEPEST or n_parts > MOST_PARTS:
@@ -586,9 +541,6 @@ def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Map
         profile: the object.
         known: the profiles that a sequence may have.
         types: what the file calls types, if not by version 4's names.
-
-    Raises:
-        WorkloadError: it is of another type, a field is unusable, or a part is not among `known`.
     """
     if not isinstance(profile, dict):
         raise WorkloadError(f"{where}: {_shown(profile)} is not an object; a profile has a type and a delay or cpu")
@@ -652,11 +604,7 @@ def is_time(value: Any) -> TypeGuard[float]:
 
 
 def refuse_late(where: str, seconds: float) -> None:
-    """Refuse a date or a duration too large for exact sums of times.
-
-    Raises:
-        WorkloadError: it is too large.
-    """
+    """Refuse a date or a duration too large for exact sums of times."""
     if seconds > LONGEST_S:
         raise WorkloadError(
             f"{where}: {seconds} is more than batfill's limit of {LONGEST_S:g} s, 30,000 years; give it in seconds"
@@ -768,9 +716,6 @@ def write_batsim_json(
         procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
         version: the Batsim whose form the file gets.
-
-    Raises:
-        WorkloadError: a job takes no time, or has an id, that version 5 refuses.
     """
     profiles: dict[str, dict[str, Any]] = {}
     jobs = (job for batch in batches for job in job_objects(batch, profiles))
@@ -838,9 +783,6 @@ def write_members(
         version: the Batsim whose form the file gets.
         source: what messages call the workload; by default the file.
         workload: the name that Batsim 5 will give the workload.
-
-    Raises:
-        WorkloadError: Batsim 5 refuses a job or a profile.
     """
     where, encode, n_jobs = source or out, JSONEncoder(ensure_ascii=False).encode, 0
     if version == 5:

@@ -137,9 +137,6 @@ def clean(
         statuses: if given, the only statuses to keep.
         flurries: filters as the archive's headers write them (see above), such as
             "user=68 and (job>=58 and job<=564)".
-
-    Raises:
-        WorkloadError: a rule or a filter is unknown, or no row is left.
     """
     dropped: dict[str, int] = {}
     keep = np.ones(len(log), bool)
@@ -376,11 +373,7 @@ def column_of(log: SwfLog, text: str, name: str) -> NDArray[np.float64]:
 
 
 def log_clock(log: SwfLog, text: str) -> Clock:
-    """The log's clock.
-
-    Raises:
-        WorkloadError: the header does not give it.
-    """
+    """The log's clock."""
     clock = log.clock
     if clock is None:
         raise WorkloadError(

@@ -117,10 +117,6 @@ def convert(
         version: the Batsim that is to read the workload; 5 wants other profile types, and fields in `extra_data`.
         speed: as for `read_workload`: the run times of jobs that compute decide on their walltimes.
         advance: called with the number of rows done since the last call; each row counts twice.
-
-    Raises:
-        WorkloadError: the log cannot be read, holds no job, or does not say the machine's size; an argument does
-            nothing for this source or output; Batsim 5 refuses a job.
     """
     if format_of(out) != ".json":
         for name, given in (
@@ -250,9 +246,6 @@ def _convert_json(
 
     Args are those of `convert`. Walltimes that a former conversion raised are first lowered to the
     request; then `overrun` "keep" and "extend" raise those that do not exceed the delay.
-
-    Raises:
-        WorkloadError: the file is not a workload of delays; something else already stands in for missing requests.
     """
     document = read_members(source)
     described, profiles = document.jobs, document.profiles
@@ -306,9 +299,6 @@ def set_limit(where: str, job: dict[str, Any], delay: float, overrun: Overrun, *
     """Give a checked job the walltime and the fields of this overrun; returns whether the walltime was raised.
 
     `run_time`: whether the run time stands in for missing requests.
-
-    Raises:
-        WorkloadError: the walltime would be too large; `where` begins the message.
     """
     user_request_s, request_s = user_request_of(job), request_of(job)
     below_s = user_request_s

@@ -41,9 +41,6 @@ def describe(
         procs: the machine's size; by default the log's. Without it no load is reported.
         speed: as for `read_workload`.
         advance: called with the number of rows read since the last call.
-
-    Raises:
-        WorkloadError: the file cannot be read, or no row ran.
     """
     log = load_log(path, speed=speed, advance=advance)
     filters = filters_report(log)

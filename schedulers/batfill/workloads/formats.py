@@ -85,11 +85,7 @@ BLANK = b"\xef\xbb\xbf \t\r\n"  # blanks, and byte order marks
 
 
 def kind_of(path: Path) -> Kind:
-    """What the file is, by its beginning; SWF if that says nothing else.
-
-    Raises:
-        WorkloadError: the file cannot be read, or begins with nothing but blank lines.
-    """
+    """What the file is, by its beginning; SWF if that says nothing else."""
     blank = 0
     with decompressed(path) as content:
         while not (text := content.read(BEGINNING_BYTES)).strip(BLANK) and text:
@@ -107,11 +103,7 @@ def is_accounting(kind: Kind) -> TypeGuard[System]:
 
 
 def csv_columns(source: str, text: str) -> dict[str, Any]:
-    """The columns of a table of jobs as `to_csv` writes it, by name; empty cells are unknown.
-
-    Raises:
-        WorkloadError: it is none.
-    """
+    """The columns of a table of jobs as `to_csv` writes it, by name; empty cells are unknown."""
     try:
         head, *rows = csv.reader(io.StringIO(text), strict=True)
     except (csv.Error, ValueError) as error:
@@ -155,9 +147,6 @@ def read_file(
         cores_per_resource: see there.
         speed: see there.
         fields: the log's columns; None for those that the jobs need. Accounting has all.
-
-    Raises:
-        WorkloadError: as for `read_workload`.
     """
     zone = "UTC" if timezone is None else timezone
     cores = 1 if cores_per_resource is None else number_from("cores_per_resource", cores_per_resource)
@@ -231,10 +220,6 @@ def source_of(
         procs: the machine's size; None for the workload's or the file's.
         overrun: see `read_workload`; None for the workload's.
         unrequested: see `read_workload`; None for the workload's.
-
-    Raises:
-        WorkloadError: the file cannot be read, or has changed since the workload was read from it; a Batsim workload
-            was made with another choice.
     """
     if isinstance(log, Source):
         return log
@@ -275,9 +260,6 @@ def read_once(log: Workload | str | Path, **reading: Any) -> Workload | Source:
     Args:
         log: a workload, or a log's file.
         **reading: procs, overrun, unrequested; see `read_workload`.
-
-    Raises:
-        WorkloadError: as `read_workload`.
     """
     if isinstance(log, Workload) or is_frame(log):
         return cast("Workload", log)  # `opened` takes a frame as well
@@ -296,11 +278,7 @@ def replayable(
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
 ) -> Source:
-    """As `source_of`, for a log that is replayed in parts.
-
-    Raises:
-        WorkloadError: as for `source_of`, or too many of its jobs have no request.
-    """
+    """As `source_of`, for a log that is replayed in parts."""
     source = source_of(log, procs=procs, overrun=overrun, unrequested=unrequested)
     require_requests(source.where, source.log, source.unrequested)
     return source
@@ -317,11 +295,7 @@ def prepared(source: Source) -> Source:
 
 
 def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unrequested | None) -> Workload:
-    """A Batsim workload, whose walltimes are made; given choices must be those it was made with, or change nothing.
-
-    Raises:
-        WorkloadError: a given choice is another.
-    """
+    """A Batsim workload, whose walltimes are made; given choices must be those it was made with, or change nothing."""
     jobs, stated = workload.jobs, workload
     where = workload.file or workload.name
     ended = bool((jobs.runtime_s >= jobs.walltime_s).any())
@@ -353,9 +327,6 @@ def load_log(
     """The log in an SWF or Batsim JSON file; `advance` is called with the number of SWF rows read.
 
     `speed` is as for `read_workload`.
-
-    Raises:
-        WorkloadError: the file has none of these formats, or holds no row.
     """
     with held_open(path):
         kind = kind_of(path)
@@ -371,11 +342,7 @@ def load_log(
 
 
 def refuse_accounting(path: Path, kind: Kind) -> None:
-    """Name the command that makes a log of a batch system's accounting.
-
-    Raises:
-        WorkloadError: it is such.
-    """
+    """Name the command that makes a log of a batch system's accounting."""
     if is_accounting(kind):
         raise WorkloadError(
             f"{path}: is the accounting of {kind}; make a log of it with `batfill workload import {kind}`"
@@ -425,11 +392,7 @@ def log_of(workload: Workload) -> SwfLog:
 
 
 def format_of(path: Path) -> str:
-    """The format of a file by its name: ".swf" or ".json".
-
-    Raises:
-        WorkloadError: the name has none of these suffixes.
-    """
+    """The format of a file by its name: ".swf" or ".json"."""
     suffix = unpacked(path).suffix
     if suffix not in FORMATS:
         raise WorkloadError(f"{path}: name it .swf or .json, also .gz, .xz or .bz2")
@@ -486,10 +449,6 @@ def save_log(
         unrequested: for Batsim JSON.
         description: the file's provenance. Batsim JSON holds it as such; other formats get it as a note in the header
             if it names a source (otherwise the log already has such a note).
-
-    Raises:
-        WorkloadError: the name has no known suffix, the file cannot be written, or the log holds no job or a number
-            beyond 2^53, which could not be read back.
     """
     wanted = format_of(out)
     for first in range(0, len(log), ROWS_AT_ONCE):

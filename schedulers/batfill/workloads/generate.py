@@ -45,9 +45,6 @@ def generate_log(
 
     Jobs, users and requests draw from separate random streams, so that changing one option keeps the others' draws.
     The arguments are those of `generate_workload`; batch jobs get queue 1, interactive ones queue 0.
-
-    Raises:
-        WorkloadError: a number is out of range.
     """
     if users < 1:
         raise WorkloadError(f"{users} users; there must be at least one")
@@ -191,9 +188,6 @@ def lublin_jobs(n_jobs: int, procs: int, rng: np.random.Generator, *, kind: Kind
         procs: the machine's size, >= 2.
         rng: random generator.
         kind: "all" draws from the parameters fitted to all jobs, "both" merges batch and interactive jobs.
-
-    Raises:
-        WorkloadError: the machine or the number of jobs is too small.
     """
     if procs < 2 or n_jobs < 1:
         raise WorkloadError(f"the model needs at least 2 processors and 1 job, not {procs} and {n_jobs}")
@@ -306,9 +300,6 @@ def requested_times(
         runtime_s: seconds, shape (n_jobs,).
         rng: random generator.
         longest_s: the longest request the machine allows; by default the longest run time rounded up to hours.
-
-    Raises:
-        WorkloadError: `longest_s` is below an hour, or below a run time.
     """
     most = float(runtime_s.max())
     if longest_s is None:

@@ -87,9 +87,6 @@ def workload_of(
             "extend" raises the limit only, and the scheduler goes on reading the request.
         unrequested: what stands in for a missing request, see `read_workload`.
         sha256: the file's digest, if it is known.
-
-    Raises:
-        WorkloadError: the log holds no job that ran, or an argument is none of its choices.
     """
     path = Path(source)
     if overrun not in get_args(Overrun):
@@ -224,11 +221,7 @@ class RowsOfJobs:
         return runtime_s
 
     def jobs_only(self, jobs: slice) -> RowsOfJobs:
-        """Only these jobs, counted in order.
-
-        Raises:
-            WorkloadError: no job is left.
-        """
+        """Only these jobs, counted in order."""
         chosen = self.in_order[jobs]
         if not len(chosen):
             raise WorkloadError(f"jobs {jobs.start}:{jobs.stop} select none of {self.keep.sum()}; choose others")
@@ -246,10 +239,6 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> RowsOfJobs:
     Args:
         path: the log's name in error messages.
         batches: the log in pieces, in order.
-
-    Raises:
-        WorkloadError: no row is left, a number of a job or of processors is not whole, or the latter is above LARGEST;
-            the message names the line.
     """
     reasons: list[NDArray[np.int8]] = []
     numbers: list[NDArray[np.float64]] = []
@@ -368,11 +357,7 @@ def warnings_of(rows: RowsOfJobs, changed: Counter[str], unrequested: Unrequeste
 
 
 def choice_for(log: SwfLog, unrequested: Unrequested | None) -> tuple[Unrequested, tuple[str, ...]]:
-    """What stands in for missing requests, by default the run time in a generated log; and a note on a default.
-
-    Raises:
-        BatfillError: it is none of the choices.
-    """
+    """What stands in for missing requests, by default the run time in a generated log; and a note on a default."""
     if unrequested is not None:
         chosen: Unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
         return chosen, ()
@@ -389,9 +374,6 @@ def with_assumed(where: object, log: SwfLog, rows: RowsOfJobs, unrequested: Unre
         log: the whole log, since "queue" and "user-max" read all of it.
         rows: its rows that are jobs.
         unrequested: what stands in.
-
-    Raises:
-        WorkloadError: the log does not have what stands in.
     """
     missing = rows.keep & ~(log["requested_s"] > 0)
     if log.assumed_s is not None or unrequested in ("refuse", "runtime") or not missing.any():
@@ -408,11 +390,7 @@ def with_assumed(where: object, log: SwfLog, rows: RowsOfJobs, unrequested: Unre
 def queue_limits(
     where: object, log: SwfLog, keep: NDArray[np.bool_], missing: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """The longest request of each row's queue, else the header's MaxRuntime, shape (n_rows,).
-
-    Raises:
-        WorkloadError: a row of `missing` has neither.
-    """
+    """The longest request of each row's queue, else the header's MaxRuntime, shape (n_rows,)."""
     queues, of_row = np.unique(log["queue"], return_inverse=True)
     longest_s = np.zeros(len(queues))
     np.maximum.at(longest_s, of_row[keep], log["requested_s"][keep])
@@ -510,11 +488,7 @@ def zone_notes(log: SwfLog) -> tuple[str, ...]:
 
 
 def known_size(source: Path, procs: int | None) -> int:
-    """The machine's size, which a Batsim workload must state.
-
-    Raises:
-        WorkloadError: it is unknown.
-    """
+    """The machine's size, which a Batsim workload must state."""
     if procs is None:
         raise WorkloadError(f"{source}: its header says neither MaxProcs nor MaxNodes; pass --procs")
     return procs

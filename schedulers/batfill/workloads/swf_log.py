@@ -264,12 +264,7 @@ def _zone(log: SwfLog) -> tzinfo:
 
 
 def read_log(path: Path, *, fields: Sequence[str] = FIELDS, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
-    """The log in an SWF file, plain or compressed, with these columns; `advance` gets the number of rows read.
-
-    Raises:
-        WorkloadError: the file cannot be read or uncompressed, a line does not hold 18 fields, or a field is not a
-            number; the message names the line.
-    """
+    """The log in an SWF file, plain or compressed, with these columns; `advance` gets the number of rows read."""
     text = sha256()
     log = joined((batch.only(fields) for batch in batches_of(path, text)), fields=fields, advance=advance)
     return replace(log, known=log_with_text(text.hexdigest()))
@@ -331,9 +326,6 @@ def rows_in(path: Path, text: bytes, lines_before: int, width: int = 0) -> tuple
     """The rows and comments in whole lines of a file, each ended by a newline, after a number of lines before them.
 
     `width`: the fields of a row, of which those of SWF are read; 0: unknown, as the first row. It is returned, too.
-
-    Raises:
-        WorkloadError: a row has another number of fields, or a field is not a number; the message names the line.
     """
     from batfill.workloads.swf_parse import TENS, parse_rows  # which only reading needs
 
@@ -384,9 +376,6 @@ def number_in(path: Path, line: int, field: int, token: bytes) -> float:
         line: its line, counted from 1.
         field: counted from 0; a file may have more than the 18 of SWF.
         token: the field's text.
-
-    Raises:
-        WorkloadError: it is no number, or beyond 2^53.
     """
     shown = brief(token)
     where = f"{path}:{line}: field {field + 1}{f' ({FIELDS[field]})' if field < N_FIELDS else ''}"

@@ -60,9 +60,6 @@ def windows(
         boundary: the rows a window keeps: all "submitted" in it; those that also finished in it by the log
             ("submit-finish", the rule closest to the mixed-policies paper's figures); or those that started and
             finished in one window ("start-finish", as that paper words it). A start is submission plus wait.
-
-    Raises:
-        WorkloadError: no row has a submission time, the dates are unknown, or there would be too many windows.
     """
     submit_s = log["submit_s"]
     known = submit_s >= 0
@@ -95,9 +92,6 @@ def consecutive_windows(
     """Consecutive windows: after the first `skip`, the first run of `count` with at least `min_jobs` jobs each.
 
     Without `count`, all windows after the skipped ones that hold enough jobs.
-
-    Raises:
-        WorkloadError: there are not enough.
     """
     left = list(found[skip:])
     if count is None:
@@ -201,9 +195,6 @@ def resample(
         profile_weeks: the weeks to draw a user's from: "all" weeks of the log, including those without a job, which
             keeps the mean load (the paper does not say); those from the user's first job to the last ("span"); or those
             with a job ("active").
-
-    Raises:
-        WorkloadError: no row has a submission time, or the number of weeks is below 1.
     """
     log = log.select(log["submit_s"] >= 0)
     if not len(log):
@@ -276,11 +267,7 @@ def _rows_of(
 
 
 def offered_load(log: SwfLog, procs: int) -> float:
-    """Sum of p q over m times the time between the first and the last submission; rows that never ran are ignored.
-
-    Raises:
-        WorkloadError: all jobs were submitted at one instant, so the load is undefined.
-    """
+    """Sum of p q over m times the time between the first and the last submission; rows that never ran are ignored."""
     ran = runs(log)
     submit_s = log["submit_s"][ran]
     span_s = float(np.ptp(submit_s)) if len(submit_s) else 0.0
@@ -294,9 +281,6 @@ def stretch(log: SwfLog, factor: float) -> SwfLog:
     """The log with every time between submissions multiplied by `factor` (below 1 raises the load), to whole seconds.
 
     Waits and think times belong to the old dates and become unknown.
-
-    Raises:
-        WorkloadError: the factor is not above 0.
     """
     if not 0 < factor < np.inf:
         raise WorkloadError(f"an inter-arrival factor of {factor:g}; it must be above 0")

@@ -63,11 +63,7 @@ class Where(NamedTuple):
         return WORKER_LIMIT_S if self.limit_s is None else self.limit_s
 
     def check(self) -> None:
-        """Refuse contradictory choices.
-
-        Raises:
-            CampaignError: there are some.
-        """
+        """Refuse contradictory choices."""
         if self.scheduler is not None and self.workers is not None:
             raise CampaignError(
                 f"--workers {self.workers} starts workers here and --scheduler {self.scheduler} uses those of a "
@@ -87,11 +83,7 @@ class Workers(NamedTuple):
 
 
 def worker_count(where: Where) -> int:
-    """The number of workers; for a scheduler, its current number, or 1 if it has none yet.
-
-    Raises:
-        CampaignError: there is no scheduler at the address.
-    """
+    """The number of workers; for a scheduler, its current number, or 1 if it has none yet."""
     if where.scheduler is not None:
         with scheduler_at(where.scheduler) as client:
             return max(len(client.nthreads()), 1)
@@ -107,9 +99,6 @@ def connect(where: Where, say: Callable[[str], None]) -> Iterator[Workers]:
     Args:
         where: where to run; checked.
         say: prints a line while there is no worker yet.
-
-    Raises:
-        CampaignError: there is no scheduler at the address, or the batch system is unusable or refuses the jobs.
     """
     limit_s = where.patience_s
     if where.scheduler is not None:
@@ -144,11 +133,7 @@ def hush() -> None:
 
 
 def scheduler_at(address: str) -> Client:
-    """A connection to the scheduler at this address.
-
-    Raises:
-        CampaignError: there is none.
-    """
+    """A connection to the scheduler at this address."""
     distributed = optional("distributed", "cluster")
     hush()
     try:
@@ -249,11 +234,7 @@ class Absence:
 
 
 def job_class(section: ClusterSection) -> Any:
-    """Dask-jobqueue's class for jobs of this type.
-
-    Raises:
-        CampaignError: dask-jobqueue is not installed.
-    """
+    """Dask-jobqueue's class for jobs of this type."""
     try:
         require("cluster", "dask_jobqueue", "distributed")
     except MissingExtra as error:
@@ -285,11 +266,7 @@ def job_options(section: ClusterSection) -> dict[str, Any]:
 
 
 def job_script(read: ReadCampaign) -> str:
-    """The script that would be submitted for one job's workers; needs neither the batch system nor its network.
-
-    Raises:
-        CampaignError: the campaign has no cluster, or dask-jobqueue is not installed.
-    """
+    """The script that would be submitted for one job's workers; needs neither the batch system nor its network."""
     section = read.campaign.cluster
     if section is None:
         raise CampaignError(f"{read.path}: no `cluster:` in it; add one to get a job script")
@@ -298,11 +275,7 @@ def job_script(read: ReadCampaign) -> str:
 
 
 def require_usable(section: ClusterSection) -> None:
-    """Refuse a batch system that is unusable from this machine, before any work.
-
-    Raises:
-        CampaignError: its command or network interface is missing, or dask-jobqueue is not installed.
-    """
+    """Refuse a batch system that is unusable from this machine, before any work."""
     job_class(section)
     command = SUBMIT[section.type]
     if shutil.which(command) is None:
@@ -320,11 +293,7 @@ def require_usable(section: ClusterSection) -> None:
 
 @contextmanager
 def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
-    """A cluster with every job accepted by the batch system; its jobs end with the block.
-
-    Raises:
-        CampaignError: a job was refused, or not answered within the limit; accepted ones are cancelled.
-    """
+    """A cluster with every job accepted by the batch system; its jobs end with the block."""
     from dask_jobqueue.core import JobQueueCluster
     from distributed import Status
 

@@ -125,11 +125,7 @@ class ReadCampaign(NamedTuple):
 
 
 def read_campaign(path: Path) -> ReadCampaign:
-    """The campaign in the file `path`.
-
-    Raises:
-        CampaignError: the file is unreadable or not YAML, or a key is unknown, missing, mistyped or repeated.
-    """
+    """The campaign in the file `path`."""
     document = read_document(path, "a campaign; it needs at least `workloads:` and `policies:`", CampaignError)
     try:
         campaign = Campaign.model_validate(document.value)

@@ -43,9 +43,6 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
 
     A piece is a window of a resampling; if a choice ran on it several times (seeds), the mean counts. Pieces without
     jobs are left out.
-
-    Raises:
-        BatfillError: a file is not a campaign's, or there is nothing to compare.
     """
     from pyarrow import compute
 

@@ -82,11 +82,7 @@ class Plan:
 
 
 def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) -> Plan:
-    """The runs of the campaign; `advance` is called with 1 after each trace.
-
-    Raises:
-        BatfillError: a workload cannot be read or cut, or two entries make the same run.
-    """
+    """The runs of the campaign; `advance` is called with 1 after each trace."""
     campaign = read.campaign
     runs: dict[str, Planned] = {}
     for trace in traces_of(read):

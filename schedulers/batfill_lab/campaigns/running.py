@@ -111,11 +111,7 @@ class Done(Keyed):
 
 
 def look(read: ReadCampaign, out: Path, where: Where, *, bar: Bar) -> Outlook:
-    """Plan the campaign without writing anything.
-
-    Raises:
-        BatfillError: the campaign is unusable as written.
-    """
+    """Plan the campaign without writing anything."""
     where.check()
     return prepare(read, Store(out), where, bar).outlook
 

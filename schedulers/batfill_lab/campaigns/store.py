@@ -83,11 +83,7 @@ class Store:
         return [path for path in (self.runs, self.earlier, *sorted(self.parts.glob("*.parquet"))) if path.is_file()]
 
     def rows(self) -> pa.Table:
-        """The finished runs, once each, in no particular order.
-
-        Raises:
-            CampaignError: a file is not one of a campaign's.
-        """
+        """The finished runs, once each, in no particular order."""
         table = pa.concat_tables([SCHEMA.empty_table(), *map(rows_in_file, self.files())])
         seen: set[str] = set()
         first = []
@@ -139,9 +135,6 @@ def open_store(folder: Path) -> Iterator[Store]:
 
     The lock ends with the process that holds it, even if that is killed. A folder created here is removed if the
     campaign stops before anything is in it.
-
-    Raises:
-        BatfillError: the folder cannot be created, or another campaign is running in it.
     """
     made = not folder.exists()
     make_folder(folder)

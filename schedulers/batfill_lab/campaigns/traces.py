@@ -82,12 +82,7 @@ class Piece(NamedTuple):
 
 @lru_cache(maxsize=2)
 def read_source(source: TraceFile) -> formats.Source:
-    """The log in the file.
-
-    Raises:
-        WorkloadError: it is unreadable, or not the file that the campaign was planned with; too many of its jobs have
-            no request.
-    """
+    """The log in the file."""
     require_same(source)
     return replayable(source.path, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
 
@@ -117,11 +112,7 @@ def log_and_windows(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
 
 @lru_cache(maxsize=2)
 def piece_of(trace: Trace, number: int | None) -> Piece:
-    """The jobs of this window, or of the whole trace.
-
-    Raises:
-        WorkloadError: the log cannot be read or cut like this, or its machine's size is unknown.
-    """
+    """The jobs of this window, or of the whole trace."""
     source = trace.source
     if trace.windows is None and trace.resamplings is None:
         require_same(source)
@@ -138,11 +129,7 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
 
 
 def whole_workload(source: TraceFile) -> Workload:
-    """All jobs of the file.
-
-    Raises:
-        WorkloadError: it is unreadable, or too many of its jobs have no request.
-    """
+    """All jobs of the file."""
     workload = read_workload(
         Path(source.path), procs=source.procs, overrun=source.overrun, unrequested=source.unrequested
     )

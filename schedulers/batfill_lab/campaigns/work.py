@@ -54,11 +54,7 @@ class Finished:
 
 
 def run_task(task: Task) -> Finished:
-    """Run the task; a failed run does not stop the others.
-
-    Raises:
-        BatfillError: the workload is unreadable here, or differs.
-    """
+    """Run the task; a failed run does not stop the others."""
     finished = Finished()
     for run in task.runs:
         piece = piece_of(task.trace, run.window)

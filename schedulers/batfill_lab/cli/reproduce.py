@@ -15,11 +15,7 @@ CHECKOUT = Path(__file__).parents[3]  # of an installation that `make` made
 
 
 def studies_runner() -> Any:
-    """What computes the papers' tables: not in the wheel, but beside the package in a checkout.
-
-    Raises:
-        BatfillError: there is none.
-    """
+    """What computes the papers' tables: not in the wheel, but beside the package in a checkout."""
     import sys
 
     from batfill.base.errors import BatfillError

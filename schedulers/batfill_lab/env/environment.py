@@ -68,9 +68,6 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
             firsts: the rows of the log at which episodes may begin; by default all.
             reward: "bsld", "wait" or "utilisation", or a function as `Reward`.
             tau_s: the bound of the bounded slowdown, in seconds.
-
-        Raises:
-            BatfillError: an argument does not hold, or the log cannot be used; gymnasium is not installed.
         """
         if action not in ACTIONS:
             raise BatfillError(f"action: {action!r} is none of {', '.join(ACTIONS)}{nearest(str(action), ACTIONS)}")
@@ -133,9 +130,6 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
         Args:
             seed: of the random numbers.
             options: {"first": row} begins at this row of the log instead of a random one.
-
-        Raises:
-            BatfillError: the options name no such row, or there is no decision to take.
         """
         super().reset(seed=seed)
         if other := [name for name in options or {} if name != "first"]:
@@ -185,11 +179,7 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
         return float(np.cumsum(values)[-1]) / self.jobs if len(values) else 0.0
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Carry out an action; at an episode's end the info has its figures.
-
-        Raises:
-            BatfillError: there is no episode, or the action is not a whole number.
-        """
+        """Carry out an action; at an episode's end the info has its figures."""
         if not self.episode["seen"][0]:
             raise BatfillError("step: the episode is over, or none has begun; call reset first")
         given = np.asarray(action)

@@ -257,11 +257,7 @@ class Windows(Seeded):
     training: int | None = None  # learn from this many, from the first; by default half of them, or the only one
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of windows or days.
-
-        Raises:
-            BatfillError: it is none.
-        """
+        """Refuse what is no number of windows or days."""
         super().__post_init__()
         number_of("days", self.days, 1e-9, LONGEST_S / DAY_S, "a number of days > 0, as 15")
         for name in ("count", "training"):
@@ -361,11 +357,7 @@ def fit(
 
 
 def read_windows(log: Workload | str | Path, *, days: float, count: int | None = None, **reading: Any) -> Periods:
-    """The log's windows from its first submission, with all jobs submitted in each; the first `count` of them.
-
-    Raises:
-        BatfillError: the log is unusable, or has fewer.
-    """
+    """The log's windows from its first submission, with all jobs submitted in each; the first `count` of them."""
     windows = read_periods(log, days=days, align="first", boundary="submitted", **reading)
     if count is not None and count > len(windows):
         raise BatfillError(f"{windows.source}: {count} windows requested, but only {len(windows)} hold jobs")

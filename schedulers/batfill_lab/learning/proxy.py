@@ -161,9 +161,6 @@ def score_jobs(
         how: the shuffle: "fair", or the biased "published" one.
         threads: number of threads; by default one per processor.
         advance: see above.
-
-    Raises:
-        WorkloadError: there are fewer jobs than |S| + |Q|.
     """
     jobs = jobs.select(jobs.procs <= size)
     running, queued = sizes

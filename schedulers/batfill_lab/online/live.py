@@ -52,11 +52,7 @@ class PolicyChoice:
 
     @staticmethod
     def check(options: Options) -> None:
-        """Refuse what the replays of the past do not model.
-
-        Raises:
-            BatfillError: jobs are also classified or predicted, or other than one of them gets a reservation.
-        """
+        """Refuse what the replays of the past do not model."""
         if options.reservation != PROCESSORS:
             raise BatfillError(
                 f"option select: its replays reserve processors; leave it or reservation {options.reservation} out"

@@ -44,11 +44,7 @@ TEN = ("fcfs", "lcfs", "lpf", "spf", "lqf", "lexp", "sexp", "lrf", "srf", "laf")
 
 
 def candidates_of(text: str) -> tuple[Policy, ...]:
-    """The policies of "ten", "twelve", or a list of names, as `policy.names_in`.
-
-    Raises:
-        PolicyError: a name is unknown.
-    """
+    """The policies of "ten", "twelve", or a list of names, as `policy.names_in`."""
     named = {"ten": TEN, "twelve": PURE}.get(text.strip().lower())
     if named is None:
         named = tuple(names_in(text))
@@ -87,11 +83,7 @@ class Selection:
 
     @classmethod
     def taken_from(cls, given: Mapping[str, Any]) -> tuple[Selection, dict[str, Any]]:
-        """The selection in a live scheduler's options, always with a budget, and the remaining options.
-
-        Raises:
-            BatfillError: as `of`, or a policy is given as well.
-        """
+        """The selection in a live scheduler's options, always with a budget, and the remaining options."""
         plain = {name: value for name, value in given.items() if name != "select"}
         if plain.get("policy") is not None:
             raise BatfillError("option policy: select chooses it; put it among the policies, or leave one of them out")
@@ -99,11 +91,7 @@ class Selection:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Selection:
-        """The selection in a mapping of `select` and its settings, None meaning unset.
-
-        Raises:
-            BatfillError: a value is invalid, or an option needs a selection that is missing.
-        """
+        """The selection in a mapping of `select` and its settings, None meaning unset."""
         method: Any = given["select"]
         usual = {name: row.default for name, row in SELECTION.items()}
         chosen = {name: value for name, value in given.items() if name != "select" and value is not None}
@@ -149,11 +137,7 @@ class Selection:
 def selection_and_site(
     given: Mapping[str, Any], size: int, backfill: Policy | str | None, threshold: float | None
 ) -> tuple[Selection, Site]:
-    """A selection for a machine of this size and the rules its policies share, from options as users give them.
-
-    Raises:
-        BatfillError: as `Selection.of`, or one of the other two is invalid.
-    """
+    """A selection for a machine of this size and the rules its policies share, from options as users give them."""
     selection = Selection.of(given)
     return selection, Site(size, Options.of({"backfill": backfill, "threshold": threshold}).rules)
 

@@ -38,11 +38,7 @@ class Seeded(ReadingOptions):
     bar: Bar | None = None  # makes progress bars; by default one appears after two seconds
 
     def __post_init__(self) -> None:
-        """Refuse what is no seed.
-
-        Raises:
-            BatfillError: it is none.
-        """
+        """Refuse what is no seed."""
         seed_of("seed", self.seed)
         function_of("bar", self.bar)
 

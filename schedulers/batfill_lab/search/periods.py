@@ -75,9 +75,6 @@ def training_of(n: int, training: int | None, longest: int = 1) -> int:
         n: the number of periods.
         training: as requested.
         longest: the most periods that a choice looks back.
-
-    Raises:
-        BatfillError: no period is left to train on, to look back on, or to test on.
     """
     n_training = n // 2 if training is None else training
     if 0 < longest <= n_training < n:
@@ -118,10 +115,6 @@ def read_periods(
         count: take this many consecutive periods; None for all.
         min_jobs: leave out periods with fewer jobs.
         **reading: see `ReadingOptions`; what stands in for requests is settled on the whole log.
-
-    Raises:
-        WorkloadError: the log cannot be read or cut so, its machine's size is not known, or too many of its jobs have
-            no request.
     """
     source = ReadingOptions.of(**reading).source(log)
     where = source.where
@@ -148,11 +141,7 @@ class Conditions:
 
     @classmethod
     def of(cls, backfill: Policy | str | None, threshold: float | None, tau_s: float = TAU_S) -> Conditions:
-        """The conditions, from options as the command line gives them; None for an option's default.
-
-        Raises:
-            BatfillError: a value is invalid.
-        """
+        """The conditions, from options as the command line gives them; None for an option's default."""
         shared = Options.of({"backfill": backfill, "threshold": threshold})
         return cls(backfill=shared.backfill, threshold_s=shared.threshold_s, tau_s=tau_of(tau_s))
 

@@ -47,12 +47,7 @@ class Samples:
     def of(
         cls, log: Workload | str | Path, reading: ReadingOptions, *, resampled: bool, weeks: int | None, seed: int
     ) -> Samples:
-        """The samples of a log.
-
-        Raises:
-            BatfillError: the log cannot be read, its machine's size is not known, too many of its jobs have no request,
-                or an option does nothing.
-        """
+        """The samples of a log."""
         if weeks is not None and not resampled:
             raise BatfillError("--weeks: only samples differ in length from the log; add --samples 10, or leave it out")
         source = reading.source(log)

@@ -64,11 +64,7 @@ class StudyPlan(Seeded):
     last: tuple[int, ...] = (1, 4)
 
     def __post_init__(self) -> None:
-        """Refuse choices that contradict each other.
-
-        Raises:
-            BatfillError: they do.
-        """
+        """Refuse choices that contradict each other."""
         super().__post_init__()
         policy_named(self.baseline)
         if self.baseline not in self.compared:
@@ -161,9 +157,6 @@ def tune_on(periods: Periods, plan: StudyPlan, advance: Callable[[int], None] = 
         periods: where to search and test.
         plan: what to search and compare.
         advance: called with the number of steps done, of `plan.steps`.
-
-    Raises:
-        BatfillError: there are too few periods, or a library is missing.
     """
     if plan.method == "xnes":
         require("tune", "cmaes")
@@ -330,22 +323,14 @@ def study_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def period_length(days: float | None, months: bool) -> float | Literal["month"]:
-    """The length of a period in days, or "month" for calendar months; a week by default.
-
-    Raises:
-        BatfillError: both are given.
-    """
+    """The length of a period in days, or "month" for calendar months; a week by default."""
     if months and days is not None:
         raise BatfillError("--days and --months both set the length of a period; leave one of them out")
     return "month" if months else 7 if days is None else days
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Comma-separated whole numbers above 0.
-
-    Raises:
-        BatfillError: the text is something else.
-    """
+    """Comma-separated whole numbers above 0."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
         raise BatfillError(f"{option} {text!r} is not a list of whole numbers above 0; try 1,4")

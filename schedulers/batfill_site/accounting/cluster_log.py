@@ -399,11 +399,7 @@ class Key:
 
     @classmethod
     def load(cls, path: Path) -> Key:
-        """The key in a file that `save` wrote, or an empty one if there is no file.
-
-        Raises:
-            WorkloadError: the file is not a key.
-        """
+        """The key in a file that `save` wrote, or an empty one if there is no file."""
         key = cls()
         if not path.exists():
             return key
@@ -449,9 +445,6 @@ class ClusterLog:
             procs: the machine's size; by default the most processors seen in use at once, which the header then states.
             zone: the cluster's time zone, by name.
             computer: the machine's name in the header.
-
-        Raises:
-            WorkloadError: there is no job.
         """
         jobs = reading.jobs
         why = reading.reasons(examples=True)
@@ -592,11 +585,7 @@ class ClusterLog:
 
 
 def swf_of(reading: Reading, **choices: Any) -> SwfLog:
-    """The jobs as an SWF log, numbered by submission, with its provenance in the header; see `ClusterLog`.
-
-    Raises:
-        WorkloadError: there is no job.
-    """
+    """The jobs as an SWF log, numbered by submission, with its provenance in the header; see `ClusterLog`."""
     return ClusterLog(reading, **choices).log()
 
 
@@ -616,11 +605,7 @@ def most_in_use(jobs: Jobs) -> int:
 
 
 def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:
-    """Refuse a choice of which no record has the name.
-
-    Raises:
-        WorkloadError: there is none; the message lists those that there are.
-    """
+    """Refuse a choice of which no record has the name."""
     known = sorted({part for name in names for part in name.split(",")} - {""})
     if missing := sorted(chosen.difference(known)):
         have = f"they are of {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}" if known else "none has one"

@@ -35,9 +35,6 @@ def read_oar(paths: list[Path], reading: Reading, *, cores_per_resource: int = 1
     `cores_per_resource`. Jobs that ran inside a container job share its resources and are left out. A job without a
     stop time ends at the event that switched its state. A job could start from the end of the jobs on which it depends,
     if they are in this file or an earlier one, and an advance reservation from its start.
-
-    Raises:
-        WorkloadError: a file is not such JSON.
     """
     ends_s: dict[str, int] = {}
     read: dict[str, ClusterJob] = {}

@@ -31,9 +31,6 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
         source: the log's file, or its name.
         log: the log; only its jobs that ran count.
         procs: the machine's size.
-
-    Raises:
-        WorkloadError: the log has no waits.
     """
     path = Path(source)
     rows = job_rows(path, [log])

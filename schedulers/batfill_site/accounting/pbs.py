@@ -52,9 +52,6 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
         paths: the files, plain or compressed.
         reading: an empty one, with its choices. Its zone, the server's, is that of jobs that
             never ran (the others' times are seconds since 1970).
-
-    Raises:
-        WorkloadError: a line is not an accounting record; the message names it.
     """
     clock = zone_of(reading.zone)
     tries: dict[tuple[str, str], dict[ClusterJob, str]] = {}  # of each id and ctime, in their order

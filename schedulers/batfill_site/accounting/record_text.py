@@ -128,11 +128,7 @@ class Times(NamedTuple):
 
 
 def zone_of(name: str) -> tzinfo:
-    """The time zone of this name.
-
-    Raises:
-        WorkloadError: it is unknown.
-    """
+    """The time zone of this name."""
     zone = UTC if name == "UTC" else zone_named(name)
     if zone is None:
         raise WorkloadError(f"no time zone {name!r}; name one such as Europe/Paris or UTC")

@@ -143,9 +143,6 @@ def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] 
         paths: the files, plain or compressed. They are read in pieces: memory holds 66 bytes a record, and the names.
         reading: an empty one, with its choices.
         clusters: those to read; None for all.
-
-    Raises:
-        WorkloadError: a file does not name its columns, or lacks one.
     """
     records = Records(reading, clusters)
     records.read_files(paths)
@@ -403,9 +400,6 @@ def _rows(
 
     A line with too few fields is the beginning of a record with a line break in a field, or truncated. What cannot be
     told apart is counted.
-
-    Raises:
-        WorkloadError: no line names the columns, or one that is needed or wanted is missing.
     """
     head: Head | None = None
     held, held_at, passed, first = "", 0, 0, ""
@@ -499,11 +493,7 @@ class Records:
         self.components: dict[str, int] = {}
 
     def read_files(self, paths: list[Path]) -> None:
-        """Add the records of ended jobs in these files.
-
-        Raises:
-            WorkloadError: a file does not name its columns, or lacks one.
-        """
+        """Add the records of ended jobs in these files."""
         reading = self.result
         chosen = (("Partition", reading.only), ("Cluster", self.clusters))
         wanted = [name for name, choice in chosen if choice is not None]

@@ -41,9 +41,6 @@ def read_records(
         partition_limit_s: for Slurm: the requested time of jobs whose limit is their partition's.
         partitions: for Slurm: those to read; None for all.
         clusters: for Slurm: those to read; None for all.
-
-    Raises:
-        WorkloadError: a file cannot be read as such, the time zone is unknown, or no record is of a chosen partition.
     """
     zone_of(zone)  # the header states it, also of a system whose times need none
     reading = Reading(zone, partition_limit_s, None if partitions is None else frozenset(partitions))
@@ -61,11 +58,7 @@ def read_records(
 def read_accounting(
     path: Path, system: System, *, procs: int | None = None, timezone: str = "UTC", cores_per_resource: int = 1
 ) -> SwfLog:
-    """The jobs of one file of a cluster's accounting; the arguments are those of `read_workload`.
-
-    Raises:
-        WorkloadError: the file is damaged, or holds no job that has ended.
-    """
+    """The jobs of one file of a cluster's accounting; the arguments are those of `read_workload`."""
     reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
     return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)
 
@@ -80,9 +73,6 @@ def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_
         out: the file; its name determines the format.
         procs: the machine's size, for Batsim JSON; the log's header states it, too.
         made_by: the command, for Batsim JSON.
-
-    Raises:
-        WorkloadError: as `save_log`.
     """
     from batfill.workloads.formats import format_of, save_log
     from batfill.workloads.swf import job_rows

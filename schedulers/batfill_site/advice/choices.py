@@ -75,9 +75,6 @@ def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[st
     """fcfs, first tries, spf, saf, and saf with thresholds.
 
     `shared` are options of SHARED, for the choices that can take them.
-
-    Raises:
-        BatfillError: an option is unusable, or no choice can take it.
     """
     for seconds in thresholds_s:
         seconds_of("threshold", seconds, least=1e-9)
@@ -103,9 +100,6 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
     """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
 
     Values are as in results, but for those with dates, which may be in no file.
-
-    Raises:
-        BatfillError: an argument is unknown, or is not one of these options.
     """
     given = of_arguments({name: value for name, value in arguments.items() if value is not None})
     if other := [name for name in given if name not in names]:

@@ -87,9 +87,6 @@ def read_accounts(paths: Iterable[Path]) -> Accounts:
     """The associations and QOS of several files, each of whose kind shows in its content.
 
     A later file adds to what earlier ones say; shares in sshare's output count only if no earlier file has them.
-
-    Raises:
-        WorkloadError: a file is none of these, or a value in it is wrong.
     """
     read, shareless, missing, flags = Accounts({}, {}, []), list[str](), dict[str, None](), dict[str, None]()
     for where, kind, every in chain.from_iterable(map(records, paths)):

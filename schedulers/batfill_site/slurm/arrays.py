@@ -584,11 +584,7 @@ def new_plan(room: int, words: int) -> Plan:
 
 
 def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
-    """All arrays, as they are before a run, of the records of jobs and the job of each (`records_of`).
-
-    Raises:
-        WorkloadError: a partition, a constraint or an association makes no sense.
-    """
+    """All arrays, as they are before a run, of the records of jobs and the job of each (`records_of`)."""
     n, classes = len(jobs), Classes(*(Numbers() for _ in Classes._fields))
     shares, association, given = share_arrays(site, jobs)
     table = job_arrays(site, jobs, of, classes, longest_s(site, jobs, association, given))

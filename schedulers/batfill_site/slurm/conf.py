@@ -181,11 +181,7 @@ def read_site(
     windows: Path | str | None = None,
     slurm_version: str | None = None,
 ) -> Site:
-    """The site that a slurm.conf describes; the files are those of `batfill.slurm`.
-
-    Raises:
-        BatfillError: a file is missing, a line is wrong, or it asks for what is not modelled.
-    """
+    """The site that a slurm.conf describes; the files are those of `batfill.slurm`."""
     version = None if slurm_version is None else version_of(slurm_version)
     path, known = Path(slurm_conf), read_accounts(map(Path, [*accounts, *([] if sshare is None else [sshare])]))
     described, lines, down = dict[str, dict[str, Any]](), dict[str, tuple[Line, dict[str, Any]]](), set[str]()
@@ -312,11 +308,7 @@ def switches_of(path: Path, plugin: str, nodes: tuple[Node, ...]) -> tuple[tuple
 
 
 def read_windows(path: Path, site: Site) -> tuple[Window, ...]:
-    """The windows in a CSV file: nodes as Slurm writes them, and dates, ISO or Unix; UTC if they name no zone.
-
-    Raises:
-        WorkloadError: a column is missing, a node is unknown, or a window does not end after it begins.
-    """
+    """The windows in a CSV file: nodes as Slurm writes them, and dates, ISO or Unix; UTC if they name no zone."""
     with readable(path) as stream, any_length():
         rows = list(csv.DictReader(stream.read().decode("utf-8-sig", "replace").splitlines()))
     return tuple(window(f"{path}: line {number}", row, site) for number, row in enumerate(rows, start=2))

@@ -80,11 +80,7 @@ def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Bool
 def slurm_fidelity(
     log: File, slurm_conf: File, *, runs: int = RUNS, seed: int = 0, timezone: str | None = None, **files: Any
 ) -> Found:
-    """How near the model of a site's Slurm is to its log, beside the replay of one pool; see `what_if.slurm`.
-
-    Raises:
-        BatfillError: a file or an option is unusable, or no job waited that can be compared.
-    """
+    """How near the model of a site's Slurm is to its log, beside the replay of one pool; see `what_if.slurm`."""
     runs, seed = number_from("runs", runs, FEWEST_RUNS), seed_of("seed", seed)
     site = read_site(slurm_conf, **files)
     jobs = read_jobs(log, timezone=timezone, limits=site.max_times_s)

@@ -68,10 +68,6 @@ def read_jobs(
         log: a file or several, plain or compressed, as `COMMAND` writes them; other columns are ignored.
         timezone: the cluster's, of dates without one; by default UTC.
         limits: the longest time of partitions that have one, in s, for jobs without a limit; 365 days in others.
-
-    Raises:
-        WorkloadError: a file is not such output, or lacks a column that is needed; no job in it ran; the time zone is
-            unknown.
     """
     files = list(map(Path, [log] if isinstance(log, str | Path) else log))
     records = SlurmRecords(Reading(timezone or "UTC"), limits)
@@ -290,11 +286,7 @@ class SlurmRecords(Records):
         return each(texts, read)
 
     def slurm_jobs(self, files: list[Path]) -> SlurmJobs:
-        """The jobs of these records.
-
-        Raises:
-            WorkloadError: none ran.
-        """
+        """The jobs of these records."""
         reading, jobs = self.result, self.result.jobs
         ran = jobs["start_s"] > 0
         if reading.notes.pop(NEVER_STARTED, 0):

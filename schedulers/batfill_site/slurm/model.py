@@ -29,9 +29,6 @@ class Model:
             running: which of them run at the beginning (R0), (n_jobs,); None for none. Those whose nodes are unknown,
                 or have not what they held, hold nothing.
             begin_s: when the others are queued at the earliest.
-
-        Raises:
-            WorkloadError: a partition, a constraint or an association makes no sense.
         """
         self.settings, n = site.settings, len(jobs)
         self.running = np.zeros(n, bool) if running is None else running

@@ -126,9 +126,6 @@ def read_now(
         site: the site.
         timezone: the cluster's, of dates without one; by default UTC.
         at: the instant, a date or a Unix time; by default the last date in the state.
-
-    Raises:
-        WorkloadError: a file or the instant is unusable.
     """
     records, past = _Live(Reading(timezone or "UTC"), site.max_times_s), list(past)
     with readable(state) as stream:

@@ -197,11 +197,7 @@ def unpacked(given: Iterable[Given]) -> Iterable[Given]:
 
 
 def settings_of(given: Iterable[Given], version: tuple[int, int], source: str) -> tuple[Settings, tuple[str, ...]]:
-    """The settings that options make, the last of a name counts, and a warning for each kind of the others.
-
-    Raises:
-        WorkloadError: a text is wrong, or asks for what is not modelled.
-    """
+    """The settings that options make, the last of a name counts, and a warning for each kind of the others."""
     new = version >= (23, 11)
     fields: dict[str, Any] = {"version": version, "multifactor": new, "whole_nodes": not new}
     fields |= {"fair_tree": version >= FAIR_TREE_DEFAULT, "bf_max_job_test": 500 if version >= (20, 2) else 100}

@@ -298,11 +298,7 @@ def slurm(
 
 
 def changed(site: Site, change: str) -> Site:
-    """The site with a change: options with their values, separated by spaces.
-
-    Raises:
-        BatfillError: an option or a node is unknown or not modelled, or nothing changes.
-    """
+    """The site with a change: options with their values, separated by spaces."""
     made = apply(site, change.split())
     if made == site:
         raise BatfillError(f"--set {change!r}: it changes nothing; give a value that slurm.conf does not have")
@@ -430,11 +426,7 @@ def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: 
 
 
 def add_nodes(site: Site, text: str) -> Site:
-    """The site with nodes like a known one, in its partitions and below its switch: g2=g1, or n[9-16]=n1.
-
-    Raises:
-        WorkloadError: a new node exists, or the other one does not.
-    """
+    """The site with nodes like a known one, in its partitions and below its switch: g2=g1, or n[9-16]=n1."""
     where, (new, _, like) = f"--add-nodes {text}", text.replace(" ", "").partition("=")
     model = next((node for node in site.nodes if node.name == like), None)
     if model is None:

@@ -212,11 +212,7 @@ def when_under_slurm(
     timezone: str | None = None,
     **files: Any,
 ) -> SlurmEstimates:
-    """The estimates for a site's state; see `starts.when.when`.
-
-    Raises:
-        BatfillError: a file is unusable, or no job of this name waits.
-    """
+    """The estimates for a site's state; see `starts.when.when`."""
     site = read_site(slurm_conf, **files)
     before = [Path(past)] if isinstance(past, str | Path) else list(map(Path, past))
     now = read_now(Path(state), before, site, timezone=timezone, at=at)

@@ -78,9 +78,6 @@ def read_state(
         at: the instant, as a job's dates; by default the state's `at`, or the last date of its jobs, for how long they
             have run by then included where scontrol says it.
         procs: the machine's processors, by default the state's.
-
-    Raises:
-        WorkloadError: a job lacks a value or has an impossible one, or the state cannot be.
     """
     about: Mapping[str, Any] = {}
     name = "the state"
@@ -177,11 +174,7 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
 
 
 def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> SiteState:
-    """The state that these jobs make on a machine of this size.
-
-    Raises:
-        WorkloadError: it cannot be.
-    """
+    """The state that these jobs make on a machine of this size."""
     jobs: list[dict[str, Any]] = []
     seen: set[str] = set()
     left_out: dict[str, str] = {}

@@ -70,11 +70,7 @@ class ForecastOfReplay(Forecast):
         self.past.submitted, self.over = self.run.engine.queue.submitted, over
 
     def when(self, job: str | None = None, now_s: float | None = None) -> Estimates:
-        """Estimates for one waiting job, or for all, at `now_s`: by default the last instant processed.
-
-        Raises:
-            BatfillError: no job of this name waits.
-        """
+        """Estimates for one waiting job, or for all, at `now_s`: by default the last instant processed."""
         self.follow()
         run = self.run
         moment = moment_of(run.engine.queue, run.now_s if now_s is None else now_s)
@@ -99,9 +95,6 @@ def estimates_of(
     """The estimates for one waiting job, or all, with the reasons why they do not start now; those that run start now.
 
     `waits`, bool (known,), says which jobs waited before the decision that is due.
-
-    Raises:
-        BatfillError: no job of this name waits.
     """
     instants, asked, ids = Instants(moment.now_s, state.clock), waits, state.names[moment.past_rows]
     if job is not None:
@@ -219,11 +212,7 @@ def when(
 
 
 def refuse_pools(options: Options) -> None:
-    """Refuse pools, as no state says what jobs take, and gates, which are not forecast.
-
-    Raises:
-        BatfillError: there are some.
-    """
+    """Refuse pools, as no state says what jobs take, and gates, which are not forecast."""
     if options.pool is not None:
         raise BatfillError(
             "option pool: an expected start is of processors, as no state says what else jobs take; leave it out"
@@ -235,21 +224,13 @@ def refuse_pools(options: Options) -> None:
 
 
 def refuse_kept(options: Options) -> None:
-    """Refuse a reservation that is kept: a forecast, and the reasons why a job waits, make it anew.
-
-    Raises:
-        BatfillError: it is.
-    """
+    """Refuse a reservation that is kept: a forecast, and the reasons why a job waits, make it anew."""
     if options.keeps:
         raise BatfillError("option reservation: a forecast makes the head's reservation anew; leave kept out")
 
 
 def refuse_jobless(path: Path) -> None:
-    """Refuse what can hold no log: a file of blank lines, comments, or a header alone.
-
-    Raises:
-        BatfillError: it is one, or it cannot be read, as a device cannot.
-    """
+    """Refuse what can hold no log: a file of blank lines, comments, or a header alone."""
     with decompressed(path) as content:
         said = (line.strip() for line in content)
         first = next((line for line in said if line and line[:1] not in b";#"), None)
@@ -263,11 +244,7 @@ def refuse_jobless(path: Path) -> None:
 
 
 def run_until(run: Replay, at: Any) -> float:
-    """Replay a log up to an instant, seconds or a date in any form, and return its second.
-
-    Raises:
-        BatfillError: it is neither, or the log has nothing then.
-    """
+    """Replay a log up to an instant, seconds or a date in any form, and return its second."""
     clock = run.workload.clock
     try:
         date = datetime.fromisoformat(at.strip()) if isinstance(at, str) and "-" in at.strip()[1:] else at
