@@ -20,7 +20,6 @@ from batfill_pages.words import asset, guide, units_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 MOST_LINES, COLUMNS = 6, 80
 MARKS = r"\*\*|`"  # of sentences, which a terminal has not
@@ -177,10 +176,10 @@ class Answer:
         more = [f"{name}: {text}" for name, text in said.items() if text and name not in first]
         return [*([Detail("More", more)] if more else []), *self.details]
 
-    def as_page(self, command: str = "", inputs: Mapping[str | Path, str] | None = None) -> str:
+    def as_page(self, command: str = "", inputs: Mapping[str, str] | None = None) -> str:
         """A page in one file; `inputs` are files and their sha256."""
         scripts = [colour_script(), asset("draw.js"), asset("what-if.js", "batfill_site")]
-        return (
+        page: str = (
             templates()
             .get_template("answer.html.j2")
             .render(
@@ -193,6 +192,7 @@ class Answer:
                 inputs=inputs or {},
             )
         )
+        return page
 
 
 @cache
@@ -214,7 +214,7 @@ def templates() -> Any:
 
 def markup(html: str) -> Any:
     """HTML that a template takes as it is."""
-    return optional("markupsafe", "pages").Markup(html)
+    return optional("jinja2.utils", "pages").markupsafe.Markup(html)
 
 
 def plain(value: Any) -> Any:

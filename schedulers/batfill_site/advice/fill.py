@@ -167,10 +167,10 @@ def cells(found: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
 def why(found: WhatIf, limit: Limit) -> str:
     """Why the headline says what it says, in a sentence."""
     if found.undecided:
-        said = found.undecided.partition(": ")[2] or found.undecided  # the headline has what is before
+        cause = found.undecided.partition(": ")[2] or found.undecided  # the headline has what is before
         if found.unseen and not found.too_short:
-            return f"{said}; `batfill fidelity` looks for causes."
-        return f"{said}; {short(found.outcomes[found.best_seen])} has the least slowdown seen, perhaps by chance."
+            return f"{cause}; `batfill fidelity` looks for causes."
+        return f"{cause}; {short(found.outcomes[found.best_seen])} has the least slowdown seen, perhaps by chance."
     mine, least = found.outcomes[limit.advised], found.outcomes[limit.by_slowdown]
     within = "whatever the longest wait"
     if limit.growth is not None:
@@ -354,8 +354,8 @@ def details(found: WhatIf, log: str) -> list[Detail]:
     shown, rows, tests, settings = found.shown(found.limit), [], [], found.settings
     for k in order:
         o, users = found.outcomes[k], found.outcomes[k].payers.users
-        longer = (percent(o.payers.jobs.share), users_text(users) if users else "") if k else ("", "")
-        rows.append((o.name, *figures(found, k), *longer, count(o.kills) if o.kills else ""))
+        pays = (percent(o.payers.jobs.share), users_text(users) if users else "") if k else ("", "")
+        rows.append((o.name, *figures(found, k), *pays, count(o.kills) if o.kills else ""))
         if k:
             one = found.gain(k)
             change = (difference(one.value), interval_text(one, difference), f"{one.corrected_p:.2g}")
