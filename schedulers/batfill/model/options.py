@@ -238,7 +238,7 @@ class Options:
         return {f"{name}_sha256": one.digest for name, one in self.dated.items() if hasattr(one, "digest")}
 
     def on(self, workload: Workload, jobs: JobTable) -> Options:
-        """The same with all dates in seconds of these jobs of a workload, which must be able to run beside a calendar."""
+        """The same with all dates in seconds of these jobs, which must be able to run beside a calendar."""
         made = self.in_seconds(workload.clock).sized(workload.procs or 0)
         made.require_taken(jobs, workload.name)
         if made.calendar is not None:

@@ -159,7 +159,7 @@ def truth(name: str, value: Any) -> bool:
 
 
 def has_policy_name(text: str, names: Collection[str] = POLICY_NAMES) -> bool:
-    """Whether this text is one of these names; otherwise it has another form of policies, for `policy_named` to read."""
+    """Whether this text is one of these names; other forms are for `policy_named` to read."""
     name, colon, _ = text.strip().lower().partition(":")
     if "@" in text or (colon and name in ("mixed", "aged")):
         return False
