@@ -106,9 +106,9 @@ class _Live(SlurmRecords):
             if ran_s := clock_seconds(fields.get("RunTime", ""), bare=1):
                 start_s = float(read_times([row["Start"]], self.clock).seconds[0])
                 self.seen_s = max(self.seen_s, start_s + ran_s if start_s > 0 else 0.0)
-            named = tasks_of(row["JobID"])
-            self.left_out |= {} if named else {row["JobID"]: CUT}
-            rows += [[*(row | {"JobID": name}).values()] for name in named]
+            tasks = tasks_of(row["JobID"])
+            self.left_out |= {} if tasks else {row["JobID"]: CUT}
+            rows += [[*(row | {"JobID": name}).values()] for name in tasks]
         if not rows:
             raise WorkloadError(f"{path}: no job in it runs or waits; give what `scontrol show job` prints")
         self.read(head.table(rows))
