@@ -16,7 +16,7 @@ from batfill.batsim_files.results import JOB_COLUMNS, job_row
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation4
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, Wire4
+from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import load_document
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,6 @@ def test_batfill_is_the_variant_that_its_options_say(options, variant, tmp_path)
             {"w0": document},
             Conversation4(Agent(options)).answer,
             settings=SimulationSettings(),
-            wire=Wire4(),
             on_job_end=ended.append,
         ).run()
         rows = "".join(map(job_row, ended))

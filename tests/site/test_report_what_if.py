@@ -25,8 +25,9 @@ from batfill_pages.words import slowdown
 from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
 from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.fill import MOST_WORDS, options_words, screen
+from batfill_site.advice.found import HIGH, LOW, MEDIUM, ChoiceFigures, advised
 from batfill_site.advice.payers import Changed, Payers
-from batfill_site.advice.what_if import HIGH, LIMITS, LOW, MEDIUM, ChoiceFigures, advised, groups_of, what_if
+from batfill_site.advice.what_if import LIMITS, groups_of, what_if
 from batfill_site.answer import MOST_LINES, NB, plain
 from batfill_site.fidelity import fidelity
 from batfill_site.score import Score, Whose

@@ -102,6 +102,7 @@ def test_no_node_holds_more_than_it_has_and_no_job_starts_before_it_is_queued(se
         for row in started:
             if i in run.at[run.first[row] : run.first[row + 1]]:
                 memory = jobs.memory_per_node_mb[row] or jobs.memory_per_cpu_mb[row] * jobs.cpus_per_node[row]
+                memory *= not jobs.memory_unsaid[row]  # whose partition decides
                 holds = np.array([jobs.cpus_per_node[row], memory * site.settings.memory, jobs.gpus_per_node[row]])
                 end_s = run.start_s[row] + jobs.run_s[row] + clock.overhead_s
                 changes += [(end_s, 0, -holds), (run.start_s[row], 1, holds)] if end_s > run.start_s[row] else []

@@ -20,8 +20,9 @@ from batfill_site.slurm.conf import read_site, read_windows
 from batfill_site.slurm.ensemble import OTHERS, Difference, clocks, gap, t_quantile, users
 from batfill_site.slurm.ensemble import waits as waits_of
 from batfill_site.slurm.fill import change, screen, verdict
+from batfill_site.slurm.found import Logged
 from batfill_site.slurm.jobs import read_jobs
-from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, Logged, changed, compared, grouped, payers_of, slurm
+from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, changed, compared, grouped, payers_of, slurm
 from command import batfill
 from golden_text import check
 

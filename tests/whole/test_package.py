@@ -43,7 +43,7 @@ def test_the_wheel_holds_the_houses_at_its_top(wheel):
 
 def test_the_wheel_holds_every_module_and_the_type_marker(wheel):
     source = ROOT / "schedulers"
-    modules = {str(path.relative_to(source)) for path in source.rglob("*.py")}
+    modules = {str(path.relative_to(source)) for kind in ("*.py", "*.j2") for path in source.rglob(kind)}
     assert modules | {"batfill/py.typed"} <= set(wheel.namelist())
 
 

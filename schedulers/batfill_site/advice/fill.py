@@ -16,15 +16,15 @@ from batfill_pages.words import count, growth, interval_text, log_name, slowdown
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
-from batfill_site.advice.what_if import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, REFERENCE, UNSURE, stated
+from batfill_site.advice.found import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, REFERENCE, UNSURE, stated
 from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table
 from batfill_site.score import FAR, LEAST_RANK, ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
     from batfill_site.advice.payers import Changed, Cost, Payers
-    from batfill_site.advice.what_if import ChoiceFigures, Limit, Row, WhatIf
 
 HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.sums import mean_of
-from batfill.base.tables import Keyed, data_frame, rows_html
-from batfill.base.version import ENGINE, __version__
-from batfill.base.words import things
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, who_pays, width_bins
 from batfill.model.options import OPTIONS, Options
 from batfill.model.pools import Pools, rejected, wanted
-from batfill.model.rows import plain_value
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
 from batfill.workloads.formats import read_once, source_of
-from batfill_pages.comparison import Comparison, Difference, of_jobs
-from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
+from batfill_pages.comparison import Comparison, of_jobs
 from batfill_site.advice.choices import (
-    KILLS,
-    NEEDS,
     SHARED,
     THRESHOLDS_S,
     USUAL,
@@ -36,6 +27,8 @@ from batfill_site.advice.choices import (
     shared_of,
 )
 from batfill_site.advice.configuration import SYSTEMS
+from batfill_site.advice.fill import answer_of
+from batfill_site.advice.found import ChoiceFigures, JobGroup, Limit, WhatIf, advised, stated
 from batfill_site.advice.payers import LIMITING, Cost, Payers, number_in_log, used_in_log
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.fidelity import fidelity_of
@@ -45,335 +38,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
     from batfill_pages.stats import Paired
-    from batfill_site.answer import Answer
-    from batfill_site.fidelity import Fidelity
     from batfill_site.score import Score
 
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
-HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
-HIGH, MEDIUM, LOW = "high", "medium", "low"
-ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE = (  # rows of the first table
-    *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "fcfs without limits"),
-)
-
-
-class ChoiceFigures(NamedTuple):
-    """The figures of one choice over all jobs. Times in seconds."""
-
-    name: str
-    words: str
-    options: dict[str, Any]
-    effort: int
-    mean_bsld: float
-    mean_wait_s: float
-    p99_wait_s: float
-    max_wait_s: float
-    payers: Payers  # against the first choice
-    overdue: int | None  # jobs that waited longer than the threshold; None without one
-    kills: int  # tries killed at the divider and restarted
-    wasted: float  # their share of the processor time used
-    small_mean_wait_s: float | None  # of jobs that ran for less than the median; None without any
-    large_mean_wait_s: float  # of the others, as are the next ones
-    large_p999_wait_s: float
-    large_max_wait_s: float
-    large_delayed: float  # the share that waits over an hour longer than under the first choice
-    large_mean_delay_s: float | None  # how much longer these wait; None without any
-    waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
-
-    def columns(self) -> dict[str, Any]:
-        """As a dict by name, without the waits by group."""
-        columns = {name: value for name, value in self._asdict().items() if name != "waits"}
-        return {**columns, "options": stated(self.options), "payers": self.payers.as_dict()}
-
-
-class Row(NamedTuple):
-    """A row of the first table. Times in seconds."""
-
-    role: str  # ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE or FREE
-    choice: int | None  # the index of its outcome; None for the last one
-    mean_wait_s: float
-    max_wait_s: float
-    mean_bsld: float
-    needs: str  # what it asks of a site
-
-
-class JobGroup(NamedTuple):
-    """The jobs of a width or a run time, and the effect on them of each choice but the first. Times in seconds."""
-
-    by: str
-    name: str
-    jobs: int
-    mean_wait_s: float  # under the first choice
-    max_wait_s: list[float]  # under every choice
-    differences: list[Difference]
-
-
-class Limit(NamedTuple):
-    """A limit on the growth of the longest wait over fcfs's, and the advice under it."""
-
-    growth: float | None  # relative to fcfs's longest wait; None for no limit
-    longest_s: float
-    advised: int  # the index of the advised outcome
-    equals: tuple[int, ...]  # outcomes that gain within the limit and cannot be told from it, least effort first
-    by_slowdown: int  # the advice if it is chosen by slowdown alone
-
-    def allows(self, outcome: ChoiceFigures) -> bool:
-        """Whether the choice stays within the limit."""
-        return outcome.max_wait_s <= self.longest_s
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class WhatIf(Keyed):
-    """The answer. The first choice, the baseline, is fcfs; it represents the site's current scheduler."""
-
-    workload: Workload
-    settings: dict[str, Any]  # every option in force except those of the choices
-    comparison: Comparison
-    outcomes: list[ChoiceFigures]
-    bsld: dict[int, list[Paired | None]]  # [a][b]: b's mean minus a's; see `Comparison.against`
-    groups: list[JobGroup]
-    limits: list[Limit]  # those of LIMITS and the given one, ascending, and none
-    given: int  # the index of the given limit
-    withheld: dict[int, str]  # outcomes that the system cannot do, and why
-    fidelity: Fidelity  # how near simulated waits are to those in the log
-    site: SiteLog  # what else the log says
-    logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
-    logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
-    logged_whose: Whose | None = None  # the job with the longest wait in the log
-    cost: Cost | None = None  # of the limits that the choices share, if any
-
-    @property
-    def limit(self) -> Limit:
-        """The limit given."""
-        return self.limits[self.given]
-
-    @property
-    def advice(self) -> ChoiceFigures:
-        """The advised choice; fcfs if nothing gains, or if this log cannot decide."""
-        return self.outcomes[self.limit.advised]
-
-    @cached_property
-    def undecided(self) -> str | None:
-        """Why the log cannot decide; None if it can."""
-        return self.too_short or self.unseen
-
-    @cached_property
-    def unseen(self) -> str | None:
-        """Why the replay says nothing about this site's waits; None if it does, or if that is not known."""
-        score = self.logged
-        return None if score is None or score.ratio is None else score.unlike()
-
-    @cached_property
-    def too_short(self) -> str | None:
-        """Why the log is too short to decide; None if it is not."""
-        compared, over = [one for one in self.bsld[0] if one is not None], self.comparison
-        why = too_short(over.n_periods, over.n_blocks)  # which are days if weeks are few
-        return why or (undecided(compared, over.blocks) if compared else None)
-
-    def confidence(self, limit: Limit) -> str | None:
-        """In the gain of the choice advised under the limit over fcfs; None if there is none, or no telling."""
-        if self.undecided or not limit.advised:
-            return None
-        surely = self.gain(limit.advised).corrected_p < HIGH_P and self.comparison.n_periods >= HIGH_WEEKS
-        found = [HIGH if surely else MEDIUM, *(most for most, _ in self.doubts(limit))]
-        return max(found, key=[HIGH, MEDIUM, LOW].index)
-
-    def doubts(self, limit: Limit) -> list[tuple[str, str]]:
-        """What caps the confidence in the choice advised under the limit: the most that it can be, and the reason."""
-        found, gain = [(LOW, "it rests on invented requests")] * bool(self.invented), self.bsld[0][limit.advised]
-        if gain is not None:
-            name = self.outcomes[limit.advised].name
-            found += [(MEDIUM, why) for why in self.comparison.doubts({name: gain})]
-        return [*found, *[(MEDIUM, "it kills jobs")] * (self.outcomes[limit.advised].effort == KILLS)]
-
-    @property
-    def offered(self) -> list[int]:
-        """The choices that can be advised: those that the batch system given can do."""
-        return [k for k in range(1, len(self.outcomes)) if k not in self.withheld]
-
-    def gain(self, k: int) -> Paired:
-        """The comparison of a choice, not fcfs, with fcfs."""
-        found = self.bsld[0][k]
-        assert found is not None
-        return found
-
-    def runner_up(self, limit: Limit) -> int | None:
-        """The best other choice that kills no jobs, if there is one: the advice if there were only these.
-
-        If none of them gains, that with the least slowdown within the limit, or with the shortest longest wait.
-        """
-        others = [k for k in self.offered if self.outcomes[k].effort != KILLS and k != self.shown(limit)]
-        best = 0 if self.undecided else self.best_of(limit, others)
-        if best or not others:
-            return best or None
-        if within := [k for k in others if limit.allows(self.outcomes[k])]:
-            return min(within, key=lambda k: self.outcomes[k].mean_bsld)
-        return min(others, key=lambda k: self.outcomes[k].max_wait_s)
-
-    @property
-    def best_seen(self) -> int:
-        """The choice with the least slowdown, of those that the system can do; fcfs if it can do none."""
-        offered = [k for k in range(len(self.outcomes)) if k not in self.withheld] or [0]
-        return min(offered, key=lambda k: self.outcomes[k].mean_bsld)
-
-    def shown(self, limit: Limit) -> int:
-        """The choice that is shown first: the advice under the limit, or the best seen if the log cannot decide."""
-        return self.best_seen if self.undecided else limit.advised
-
-    def rows(self, limit: Limit, chosen: int | None = None) -> list[Row]:
-        """The first table, all simulated: the advice under the limit, the best without kills, fcfs; or a chosen one."""
-        roles = {UNSURE if self.undecided else ADVICE: self.shown(limit), GENTLE: self.runner_up(limit), REFERENCE: 0}
-        if chosen is not None:
-            roles = {CHOSEN: chosen, REFERENCE: 0}
-        found: list[Row] = []
-        for role, k in roles.items():
-            if k is not None and k not in [row.choice for row in found]:
-                o = self.outcomes[k]
-                found.append(Row(role, k, o.mean_wait_s, o.max_wait_s, o.mean_bsld, NEEDS[o.effort]))
-        if (cost := self.cost) is not None:
-            found.append(Row(FREE, None, cost.mean_wait_s, cost.max_wait_s, cost.mean_bsld, NEEDS[0]))
-        return found
-
-    def best_of(self, limit: Limit, offered: Sequence[int]) -> int:
-        """The choice that is advised under the limit if only these are offered."""
-        least = self.settings["min_gain"]
-        return advised(self.outcomes, self.bsld, limit.longest_s, least, offered)[0]
-
-    def outdoing(self, limit: Limit) -> int:
-        """The choice because of which the one with the least slowdown is out: the advice, if that is one."""
-        least, found = self.outcomes[limit.by_slowdown], [limit.advised, 0, *self.offered]
-        min_gain = self.settings["min_gain"]
-        able = (k for k in found if not k or gains(self.outcomes, self.bsld, 0, k, min_gain))
-        return next(k for k in able if limit.allows(self.outcomes[k]) and outdoes(self.outcomes[k], least))
-
-    @property
-    def invented(self) -> tuple[str, ...]:
-        """That requests were invented, a sentence each."""
-        return tuple(
-            f"it rests on invented requests; {warning}"
-            for warning in self.workload.invented_warning
-            if self.workload.unrequested != "none"
-        )
-
-    @property
-    def cautions(self) -> tuple[str, ...]:
-        """Reasons not to trust the answer, a sentence each: invented requests, too short a log, waits not shown."""
-        short = [f"the log is too short: {self.too_short}"] if self.too_short else []
-        return (*self.invented, *short, *([self.unseen] if self.unseen else []))
-
-    def answer(self, log: str | Path = "LOG") -> Answer:
-        """In a headline, a table, six lines and details; `log` is where commands find it."""
-        from batfill_site.advice.fill import answer_of
-
-        return answer_of(self, str(log))
-
-    def __repr__(self) -> str:
-        """The advice in a line."""
-        if self.undecided:
-            return f"<WhatIf: {self.workload.name}: cannot tell: {self.undecided}>"
-        o, today = self.advice, self.outcomes[0]
-        figures = [f"mean bsld {one.mean_bsld:,.2f}, longest wait {one.max_wait_s:,.0f} s" for one in (o, today)]
-        return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
-
-    def _repr_html_(self) -> str:
-        """The choices as a table, with the advice and the reasons to doubt it, for notebooks."""
-        shown = ("mean_bsld", "mean_wait_s", "p99_wait_s", "max_wait_s")
-        marks = ["* " if one is self.advice else "" for one in self.outcomes]
-        rows = [
-            {"choice": mark + one.name, **{name: getattr(one, name) for name in shown}}
-            for mark, one in zip(marks, self.outcomes, strict=True)
-        ]
-        return rows_html(rows, "; ".join((f"* advised for {self.workload.name}: {self.advice.name}", *self.cautions)))
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A row of figures per choice; `attrs` have the advice and the options. Needs pandas."""
-        rows = [outcome.columns() for outcome in self.outcomes]
-        about = {"workload": self.workload.name, "advice": self.advised_name, "cautions": list(self.cautions)}
-        return data_frame(rows, **about, options=self.settings)
-
-    @property
-    def advised_name(self) -> str | None:
-        """The name of the advised choice; None if this log cannot decide."""
-        return None if self.undecided else self.advice.name
-
-    def logged_as_dict(self) -> dict[str, Any] | None:
-        """The logged waits, for JSON."""
-        if self.logged is None:
-            return None
-        whose = {} if self.logged_whose is None else self.logged_whose.as_dict()
-        return {**self.logged._asdict(), "mean_bsld": self.logged_bsld, **whose}
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: the figures, and what is said."""
-        return self.answer().as_dict()
-
-    def figures(self) -> dict[str, Any]:
-        """By name; times in seconds."""
-
-        def group_of(group: JobGroup) -> dict[str, Any]:
-            found = [{**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()} for d in group.differences]
-            return {**group._asdict(), "differences": found}
-
-        def limit_of(limit: Limit) -> dict[str, Any]:
-            taken = self.outcomes[limit.advised]
-            return {
-                "growth": limit.growth,
-                "longest_s": None if limit.growth is None else limit.longest_s,
-                "advice": taken.name,
-                "equals": [self.outcomes[k].name for k in limit.equals],
-                "by_slowdown": self.outcomes[limit.by_slowdown].name,
-                "mean_wait_s": taken.mean_wait_s,
-                "mean_bsld": taken.mean_bsld,
-                "max_wait_s": taken.max_wait_s,
-            }
-
-        advised = self.limit.advised
-        return {
-            "workload": self.workload.name,
-            "workload_sha256": self.workload.digest,
-            "workload_notes": list(self.workload.notes),
-            "warnings": list(self.workload.warnings),
-            "procs": self.workload.procs,
-            "jobs": len(self.comparison.at),
-            **stated(self.settings),
-            "summary": [
-                {**row._asdict(), "choice": None if row.choice is None else self.outcomes[row.choice].name}
-                for row in self.rows(self.limit)
-            ],
-            "site_log": self.site._asdict(),
-            "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
-            "groups": [group_of(group) for group in self.groups],
-            "limits": [] if self.undecided else [limit_of(limit) for limit in self.limits],
-            "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
-            "undecided": self.undecided,
-            "fidelity": str(self.fidelity),
-            "explained": self.fidelity.explained,
-            "explained_ratio": self.fidelity.explained_ratio,
-            "logged": self.logged_as_dict(),
-            "cost": None if self.cost is None else self.cost.as_dict(),
-            "advice": self.advised_name,
-            "confidence": self.confidence(self.limit),
-            "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
-            "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
-            "gain": None if advised == 0 else self.gain(advised).as_dict(),
-            "trusted": not self.cautions,
-            "cautions": list(self.cautions),
-            "engine": ENGINE,
-            "version": __version__,
-        }
-
-
-def stated(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with a calendar or a gate by its name, as results have them."""
-    return {name: plain_value(value) if hasattr(value, "name") else value for name, value in options.items()}
 
 
 def what_if(
@@ -478,20 +152,12 @@ def what_if(
         withheld,
         grade,
         SiteLog.of(source, len(workload.jobs) - len(fitting), Options.of(tried[0].options).fields),
+        answer_of,
         logged=logged,
         logged_bsld=logged_bsld,
         logged_whose=whose,
         cost=cost_of(stated(limits), fitting, schedules[0], unlimited, tau_s, seed) if limits else None,
     )
-
-
-def too_short(weeks: int, days: int) -> str | None:
-    """Why a log with jobs in so many weeks and days is too short for an answer about others; None if it is not."""
-    if weeks >= FEWEST_BLOCKS:
-        return None
-    number, unit = (days, "day") if weeks == 1 else (weeks, "week")
-    few = f"{things(number, unit)} {'are' if number > 1 else 'is'} too few, another {unit} may differ"
-    return f"{few}: it takes {FEWEST_BLOCKS} weeks"
 
 
 def limit_of(
@@ -557,65 +223,6 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
         large_mean_delay_s=large["mean_delay_s"],
         waits=waits,
     )
-
-
-def gains(
-    outcomes: Sequence[ChoiceFigures],
-    pairs: Mapping[int, Sequence[Paired | None]],
-    old: int,
-    new: int,
-    min_gain: float,
-) -> bool:
-    """Whether the new choice's mean bsld is lower by at least the smallest gain, and beyond chance."""
-    difference = pairs[old][new]
-    if difference is None:
-        return False
-    return difference.verdict == BETTER and -difference.value >= min_gain * outcomes[old].mean_bsld
-
-
-def advised(
-    outcomes: Sequence[ChoiceFigures],
-    pairs: Mapping[int, Sequence[Paired | None]],
-    longest_s: float,
-    min_gain: float,
-    offered: Sequence[int],
-    by_waits: bool = True,
-) -> tuple[int, tuple[int, ...]]:
-    """The index of the advised choice, and the others that cannot be told from it; 0, fcfs, if none gains.
-
-    Among the choices that gain over fcfs within the limit, the best has the lowest mean bounded slowdown. Another
-    equals it if the best does not gain over that one (`gains`), and none is better in both slowdown and longest wait.
-    Of these equals the one is advised that requires the least effort of a site; ties go to the shortest longest wait.
-    Without a limit, the longest wait decides first: a site that sets none does not want jobs to starve for nothing.
-
-    By waits, a choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a
-    longest one.
-    """
-    able = [k for k in offered if outcomes[k].max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
-    if by_waits:
-        able = [k for k in able if not any(outdoes(outcomes[j], outcomes[k]) for j in (0, *able))]
-    if not able:
-        return 0, ()
-
-    def beaten(k: int) -> bool:
-        mine = outcomes[k]
-        return any(
-            o.mean_bsld < mine.mean_bsld and o.max_wait_s < mine.max_wait_s for o in map(outcomes.__getitem__, able)
-        )
-
-    def cost(k: int) -> tuple[float, ...]:
-        o = outcomes[k]
-        return (*((o.effort, o.max_wait_s) if math.isfinite(longest_s) else (o.max_wait_s, o.effort)), o.mean_bsld)
-
-    best = min(able, key=lambda k: outcomes[k].mean_bsld)
-    equals = sorted((k for k in able if not gains(outcomes, pairs, k, best, min_gain) and not beaten(k)), key=cost)
-    return equals[0], tuple(equals[1:])
-
-
-def outdoes(one: ChoiceFigures, other: ChoiceFigures) -> bool:
-    """Whether one choice asks less of a site and has the shorter mean wait, and no longer a longest one."""
-    less = one.effort < other.effort and one.mean_wait_s < other.mean_wait_s
-    return less and one.max_wait_s <= other.max_wait_s
 
 
 def groups_of(jobs: JobTable, size: int) -> list[tuple[str, str, NDArray[np.bool_]]]:

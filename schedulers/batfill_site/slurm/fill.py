@@ -14,10 +14,10 @@ from batfill_site.advice.fill import LONGER, first_upper, percent, shares, users
 from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Table
 from batfill_site.score import ratio_text
 from batfill_site.slurm.ensemble import Difference
-from batfill_site.slurm.what_if import ends_of
+from batfill_site.slurm.found import ends_of
 
 if TYPE_CHECKING:
-    from batfill_site.slurm.what_if import Group, Outcome, SlurmWhatIf
+    from batfill_site.slurm.found import Group, Outcome, SlurmWhatIf
 
 NOISE = "Slurm's own noise"
 HEAD = ("", "mean wait", "change", "longest", "slowdown")
