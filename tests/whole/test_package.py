@@ -104,7 +104,7 @@ def test_the_paper_cites_what_its_references_hold_and_only_commands_that_exist()
 
 
 def test_make_help_lists_every_target_with_what_it_does():
-    said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     listed = {
         name: what for names, _, what in (line.partition(": ") for line in said.splitlines()) for name in names.split()
     }
