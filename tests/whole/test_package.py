@@ -80,7 +80,7 @@ def test_a_version_of_the_changelog_has_each_section_once_and_no_entry_twice():
     _, *versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
     for version_text in versions:
         sections = re.findall(r"^### (.+)$", version_text, re.MULTILINE)
-        assert sections == [name for name in ("Added", "Changed", "Fixed") if name in sections]
+        assert sections == [name for name in ("Added", "Changed", "Removed", "Fixed") if name in sections]
         entries = re.split(r"^- ", version_text, flags=re.MULTILINE)[1:]
         assert len(entries) == len(set(entries))
 
@@ -104,7 +104,9 @@ def test_the_paper_cites_what_its_references_hold_and_only_commands_that_exist()
 
 
 def test_make_help_lists_every_target_with_what_it_does():
-    said = subprocess.run(["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     listed = {
         name: what for names, _, what in (line.partition(": ") for line in said.splitlines()) for name in names.split()
     }
