@@ -126,11 +126,6 @@ class Queue:
         return float(self.arrays.rules["divider_s"][0])
 
     @property
-    def submitted_rows(self) -> NDArray[np.intp]:
-        """The jobs submitted so far, oldest first."""
-        return self.arrays.ages[: self.submitted].astype(np.intp)
-
-    @property
     def waiting_rows(self) -> NDArray[np.intp]:
         """The waiting jobs, oldest first."""
         ages = self.arrays.ages[: self.submitted]
@@ -276,11 +271,6 @@ class Queue:
         self.arrays = self.arrays._replace(changes=changes, left=left)
         self.arrays.rules[:] = of.arrays.rules
         kernel(now_s, self.size, free, changed, stops, forks, self.arrays, events)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the arrays, those of the waiting and the running jobs excepted."""
-        return sum(array.nbytes for array in self.arrays if isinstance(array, np.ndarray))
 
     def start(self, row: int, now_s: float) -> None:
         """Start a job that does not wait."""

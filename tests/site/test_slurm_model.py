@@ -147,6 +147,23 @@ def test_a_run_may_begin_with_a_job_that_runs_and_end_with_a_start():
     np.testing.assert_array_equal(shorter.start_s, [*run.start_s[:2], np.nan])
 
 
+def test_of_two_jobs_that_run_where_there_is_room_for_one_the_second_holds_nothing():
+    given = {"started_s": [BEGAN - 500.0, BEGAN - 400.0, np.nan], "ran_on": ("n0", "n0", ""), "limit_s": [600, 600, 60]}
+    jobs, running = jobs_of(run_s=[600.0, 600.0, 60.0], **given), np.array([True, True, False])
+    run = Model(site_of(1), jobs, running).run(Clock())
+    assert run.start_s[2] == pytest.approx(BEGAN + 101, abs=1)  # when the first ends
+
+
+def test_a_job_that_may_not_reserve_waits_for_nodes_that_are_being_cleaned():
+    # The first job ends at 31, its node is clean at 36; the only cycle, at 33, plans with it.
+    site = site_of(1, settings=Settings(multifactor=False, bf_min_age_reserve_s=1000))
+    jobs = jobs_of(run_s=[30.0, 30.0])
+    clock = Clock(main_s=(BEGAN + 1.0,), cycles_s=(BEGAN + 33.0,), overhead_s=0.0, cleaning_s=5.0)
+    run = Model(site, jobs).run(clock)
+    assert_same(run, Twin(site, jobs).run(clock))
+    np.testing.assert_array_equal(run.by, [1, 0])
+
+
 def state_of(seed):
     """A random case with the jobs that run at a date of its run; None if none starts."""
     site, jobs, clock = possible_case(seed)

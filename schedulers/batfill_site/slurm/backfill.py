@@ -338,9 +338,7 @@ def try_job(slurm, place, may_reserve):
             else:
                 keep_startable(slurm, slurm.queue[place], nodes.open)
                 if choose(slurm, job, slot, nodes.open, NOW, old_even):
-                    if would_exceed(slurm, row):
-                        return tested, 0
-                    return tested, place + 1 - start(slurm, place, BACKFILL)
+                    return tested, 0 if would_exceed(slurm, row) else place + 1 - start(slurm, place, BACKFILL)
         if begin > now and not may_reserve:
             return tested, 0
         b, e = cut(options, begin), cut(options, begin + job.limit)
