@@ -272,6 +272,11 @@ class Queue:
         self.arrays.rules[:] = of.arrays.rules
         kernel(now_s, self.size, free, changed, stops, forks, self.arrays, events)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays, those of the waiting and the running jobs excepted."""
+        return sum(array.nbytes for array in self.arrays if isinstance(array, np.ndarray))
+
     def start(self, row: int, now_s: float) -> None:
         """Start a job that does not wait."""
         running.start(float(now_s), self.arrays, row)

@@ -17,6 +17,7 @@ from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay
+from batfill.workloads import generate_workload
 from from_python import from_python
 from oracle import Oracle, assert_same, oracle
 from strategies import outliving, random_mixed, random_table, table
@@ -81,6 +82,14 @@ def test_a_machine_taken_over_as_it_stands_goes_on_as_the_oracle_does():
         run.begin_at(50.5, np.where(start_s <= 50.5, start_s, np.nan)[left])
         run.advance()
         assert run.start_s.tolist() == start_s[left].tolist()
+
+
+def test_the_bytes_of_a_queue_grow_with_its_jobs():
+    jobs = generate_workload(200, 16, 1).jobs
+    half, whole = (
+        EngineReplay(jobs.select(range(n)), 16, Rules(policy_named("fcfs"))).queue.nbytes for n in (100, 200)
+    )
+    assert 1.2 * half < whole < 2 * half
 
 
 def test_rules_that_cannot_be_are_refused_and_dividers_in_force_change_nothing():

@@ -313,8 +313,8 @@ def engine_bytes(jobs: JobTable, rules: Rules, learns: bool) -> int:
     small = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8)) if (jobs.job_class == SMALL).any() else jobs
     run = EngineReplay(small, 1, replace(rules, calendar=None, backfill_while=None, energy_budget=None), learns=learns)
     made = run.schedule()
-    arrays = [*run.events, *run.given, *run.queue.arrays, made.start_s, made.backfilled]
+    arrays = [*run.events, *run.given, made.start_s, made.backfilled]
     in_table = {id(getattr(small, f.name)) for f in fields(small)}
     tries = len(run.events.starts) * made.order.itemsize + run.events.kills.nbytes  # if every try takes place
     others = (a.nbytes for a in arrays if isinstance(a, np.ndarray) and id(a) not in in_table)
-    return int(tries) + sum(others)
+    return int(tries) + run.queue.nbytes + sum(others)
