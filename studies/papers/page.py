@@ -47,7 +47,8 @@ Each paper's page has every statement with its verdict; these do not hold here.
 
 ## How to read a paper's page
 
-Each section names the command that makes it alone; it prints the parameters, and writes all figures to `table.csv`.
+Each section names the command that makes it alone; it prints the parameters and notes, and writes all figures
+to `table.csv`.
 
 - A table has our numbers, and in brackets the paper's. If the paper leaves a choice open, it is that of the choice that
   comes nearest by the median distance of a ratio from 1. Of a long table only the rank agreement is shown.
@@ -68,7 +69,7 @@ Each section names the command that makes it alone; it prints the parameters, an
 """
 SIZES: dict[Size, str] = {
     "quick": "This is the small version (`--quick`): fewer weeks, samples or points than the papers'.",
-    "usual": "This is not `--full`: some logs are resampled less often than in the papers, as the notes say.",
+    "usual": "This is not `--full`: some logs are resampled less often than in the papers, as the commands' notes say.",
     "full": "This is `--full`: as many resamplings as in the papers.",
 }
 OPTIONS: dict[Size, str] = {"quick": " --quick", "usual": "", "full": " --full"}
@@ -214,7 +215,6 @@ def page_of(results: Sequence[Reproduced], index: str) -> str:
     """The page of a paper's entries, in the folder of its figures; `index` leads back."""
     paper, name = results[0].named.paper, results[0].named.paper_name
     used = {log for each in results for log in each.used}
-    notes: set[str] = set()
     lead = [figure_link(each.named, chart) for each in results for chart in shown(each)][:1]
     parts = [
         f"# {paper.title}",
@@ -223,7 +223,7 @@ def page_of(results: Sequence[Reproduced], index: str) -> str:
         f"{paper.authors}, {paper.venue}{doi_of(paper)}. `batfill reproduce {name}` computes all of it; "
         f"[how to read this page]({index}#how-to-read-a-papers-page).",
         said(paper.open, used),
-        *(section_of(each, notes) for each in results),
+        *(section_of(each, brief=True) for each in results),
     ]
     return escaped("\n\n".join(part for part in parts if part)) + "\n"
 
@@ -333,9 +333,8 @@ def reason_of(log: str) -> str:
     return f"`batfill workload fetch {log}` gets it" if log in manifest() else "the archive has no file of this name"
 
 
-def section_of(result: Reproduced, above: set[str] | None = None) -> str:
-    """One entry as Markdown; on a paper's page brief, with its charts, and `above` has the notes that stand above."""
-    brief = above is not None
+def section_of(result: Reproduced, *, brief: bool = False) -> str:
+    """One entry as Markdown; brief, as on a paper's page, with its charts and without parameters, notes and ratios."""
     named, outcome, size = result.named, result.outcome, result.size
     entry = named.entry
     given = named.parameters[size].model_dump(by_alias=True, exclude_unset=True)
@@ -365,11 +364,8 @@ def section_of(result: Reproduced, above: set[str] | None = None) -> str:
         parts.append(markdown(("the paper says", "seen", "our figures"), rows))
     if brief:
         parts += [figure_link(named, chart) for chart in shown(result)]
-    parts += [f"Note: {note}" for note in outcome.notes if not above or note not in above]
-    if above is not None:
-        above.update(outcome.notes)
-    if not brief:
-        parts += ratio_lines(found)
+    else:
+        parts += [*(f"Note: {note}" for note in outcome.notes), *ratio_lines(found)]
     if why := said(entry.why, result.used):
         parts.append(f"**Why.** {why}")
     return "\n\n".join(part.strip() for part in parts)

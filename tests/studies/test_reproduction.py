@@ -253,11 +253,12 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
     assert text.startswith("# A paper\n\n**1 of 2 published statements hold on our logs.**\n\n![Table 1: thresholds")
     for part in (
         "(the paper's), one way", "(the paper's), another", "| FCFS comes first | no   | FCFS 2, SAF 1 |",
-        "Note: a note", "**Why.** other jobs\n\nin this log\n", "`batfill reproduce paper/table-1`",
+        "**Why.** other jobs\n\nin this log\n", "`batfill reproduce paper/table-1`",
         "\n\nwhat the paper leaves open\n\n", "\n## Table 1: thresholds on a log\n",
         "\n\n![Table 1: thresholds on a log (weeks)](paper-table-1-weeks.svg)\n\n",
     ):  # fmt: skip
         assert part in text
+    assert "Note: a note\n" in (tmp_path / "out" / "paper" / "table-1" / "page.md").read_text()
     index = (tmp_path / "all.md").read_text()
     assert "| [A paper](all/paper.md) | somewhere | -                             | 1 of 2               |" in index
     svg = tmp_path / "all" / "paper-table-1-weeks.svg"
