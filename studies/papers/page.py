@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TABLE, PAGE = "table.csv", "page.md"
 SCREEN_DPI = 72  # of the bitmaps in an SVG: maps
 FEWEST_RANKED = 3  # fewer values may agree in order by chance
-MOST_OWN = 24  # figures of ours alone in a table on a paper's page
+MOST_ROWS = 10  # of a table on a paper's page; of a longer one only the rank agreement is shown
 MINUTE_S = 60
 AGREES = 0.9  # Spearman's coefficient from which two orders are said to agree
 INDEX_HEAD = """\
@@ -47,13 +47,14 @@ Each paper's page has every statement with its verdict; these do not hold here.
 
 ## How to read a paper's page
 
-Each section names the command that makes it alone.
+Each section names the command that makes it alone; it prints the parameters and notes, and writes all figures
+to `table.csv`.
 
 - A table has our numbers, and in brackets the paper's. If the paper leaves a choice open, it is that of the choice that
-  comes nearest. The command writes all figures, with ratios, to `table.csv`.
+  comes nearest by the median distance of a ratio from 1. Of a long table only the rank agreement is shown.
 - **Rank agreement** is Spearman's coefficient: 1 if both put the rows of a column in the same order.
 - A **statement** of the paper is judged on all logs that an entry shows, also on those that the paper does not have: it
-  can fail here and hold on the paper's logs.
+  can fail here and hold on the paper's logs. Our figures are shown where it does.
 - The papers' numbers are typed from their tables. A **dash** means that the paper prints none, or that a log is
   missing.
 - Ratios, agreement and verdicts are computed. The explanations under **Why** are hand-written, and printed only beside
@@ -62,10 +63,13 @@ Each section names the command that makes it alone.
 ## How these pages are made
 
 `{command} --page FILE` of batfill {version} writes them from the protocols in `studies/papers/protocols`, with {seeds}.
-{size} {took}"""
+{size} {took}
+
+{logs}
+"""
 SIZES: dict[Size, str] = {
     "quick": "This is the small version (`--quick`): fewer weeks, samples or points than the papers'.",
-    "usual": "This is not `--full`: some logs are resampled less often than in the papers, as the notes say.",
+    "usual": "This is not `--full`: some logs are resampled less often than in the papers, as the commands' notes say.",
     "full": "This is `--full`: as many resamplings as in the papers.",
 }
 OPTIONS: dict[Size, str] = {"quick": " --quick", "usual": "", "full": " --full"}
@@ -202,8 +206,8 @@ def index_of(results: Sequence[Reproduced], names: Sequence[str], folder: str) -
             took=f"The entries took {minutes(wall_s)} to compute, and {minutes(cpu_s)} of processor time."
             if known and len(known) == len(took)
             else "How long the entries took is not known.",
+            logs=logs_table(results),
         )
-        + "\n"
     )
 
 
@@ -218,11 +222,8 @@ def page_of(results: Sequence[Reproduced], index: str) -> str:
         *lead,
         f"{paper.authors}, {paper.venue}{doi_of(paper)}. `batfill reproduce {name}` computes all of it; "
         f"[how to read this page]({index}#how-to-read-a-papers-page).",
-        overview_table(results),
         said(paper.open, used),
         *(section_of(each, brief=True) for each in results),
-        "## Logs",
-        logs_table(results),
     ]
     return escaped("\n\n".join(part for part in parts if part)) + "\n"
 
@@ -332,55 +333,39 @@ def reason_of(log: str) -> str:
     return f"`batfill workload fetch {log}` gets it" if log in manifest() else "the archive has no file of this name"
 
 
-def overview_table(results: Sequence[Reproduced]) -> str:
-    """A line per entry: rank agreement in the columns that the paper prints, and the statements observed."""
-    rows = []
-    for result in results:
-        name = f"[{result.named.name.partition('/')[2]}](#{anchor_of(result.named)})"
-        line = [name, f"{result.named.entry.source}: {result.named.entry.title}"]
-        if result.outcome is None:
-            rows.append([*line, "-", "not run"])
-            continue
-        found = agreements_of(result)
-        rows.append([*line, f"{min(found):.2f} to {max(found):.2f}" if found else "-", Tally.of([result]).statements])
-    return markdown(("entry", "in the paper", "rank agreement", "statements that hold"), rows)
-
-
 def section_of(result: Reproduced, *, brief: bool = False) -> str:
-    """One entry as Markdown; brief, as on a paper's page, with fewer tables and the figures beside it."""
+    """One entry as Markdown; brief, as on a paper's page, with its charts and without parameters, notes and ratios."""
     named, outcome, size = result.named, result.outcome, result.size
     entry = named.entry
     given = named.parameters[size].model_dump(by_alias=True, exclude_unset=True)
     taken = ", ".join(f"{name} {value_text(value, result.missing)}" for name, value in given.items())
-    parts = [
-        f"## {heading_of(named)}",
-        f"`batfill reproduce {named.name}{OPTIONS[size]}`" + (f" with {taken}." if taken else ""),
-    ]
+    command = f"`batfill reproduce {named.name}{OPTIONS[size]}`"
+    parts = [f"## {heading_of(named)}", f"{command} with {taken}." if taken and not brief else command]
     if size == "quick":
         parts.append(SIZES[size])
     absent = [entry.logs[label] for label in result.missing]
     missing = ", ".join(f"{file_of(log)} ({reason_of(log)})" for log in absent)
     if outcome is None:
         return "\n\n".join([*parts, f"Not run, for want of {missing}."])
-    if missing:
+    if missing and not brief:
         parts.append(f"Without {missing}.")
     found = list(cells(entry, outcome))
     if found:
         parts.append(f"{entry.quantity[0].upper()}{entry.quantity[1:]}:")
-        parts += brief_tables(found, entry.logs) if brief else tables_of(found, entry.logs)
+        parts += brief_tables(found, entry) if brief else tables_of(found, entry.logs)
     if by_place := in_order((cell for cell in found if cell.whose is not None), "column"):
         assert entry.published is not None
         parts.append(sorted_words(entry.published, by_place))
     if entry.says:
         rows = [
-            (statement, "yes" if outcome.verdicts[name].holds else "no", outcome.verdicts[name].evidence)
-            for name, statement in entry.says.items()
+            (statement, "yes" if verdict.holds else "no", "" if brief and verdict.holds else verdict.evidence)
+            for statement, verdict in ((each, outcome.verdicts[name]) for name, each in entry.says.items())
         ]
         parts.append(markdown(("the paper says", "seen", "our figures"), rows))
     if brief:
         parts += [figure_link(named, chart) for chart in shown(result)]
-    parts += [f"Note: {note}" for note in outcome.notes]
-    parts += ratio_lines(found)
+    else:
+        parts += [*(f"Note: {note}" for note in outcome.notes), *ratio_lines(found)]
     if why := said(entry.why, result.used):
         parts.append(f"**Why.** {why}")
     return "\n\n".join(part.strip() for part in parts)
@@ -471,37 +456,36 @@ def tables_of(found: Sequence[Cell], logs: Iterable[str]) -> list[str]:
     return [*by_column, *alone([cell for cell in found if cell.column not in printed], list(logs))]
 
 
-def brief_tables(found: Sequence[Cell], logs: Iterable[str]) -> list[str]:
-    """The tables of a paper's page: of the choice that comes nearest, ours and the paper's; then short ones of ours."""
+def nearest_among(found: Sequence[Cell]) -> list[Cell]:
+    """The figures of the columns that the paper prints, too, of the choice that comes nearest."""
     printed = {cell.column for cell in found if cell.paper is not None}
-    compared, own = ([cell for cell in found if (cell.column in printed) is theirs] for theirs in (True, False))
-    if nearest := nearest_of(found):
-        its_columns = {cell.column for cell in compared if cell.choice == nearest}
-        compared = [cell for cell in compared if cell.choice == nearest or cell.column not in its_columns]
-    parts = [
-        together(here)
-        for choice in in_order(compared, "choice")
-        for by_itself in (False, True)
-        if (here := [cell for cell in compared if cell.choice == choice and (cell.whose is not None) is by_itself])
-    ]
-    sizes = Counter(cell.choice for cell in own)
-    short = [cell for cell in own if sizes[cell.choice] <= MOST_OWN]
-    parts += alone(short, list(logs))
-    left = len(found) - len(compared) - len(short)
-    return [*parts, f"`{TABLE}` has {left:,} more figures of ours."] if left else parts
+    compared = [cell for cell in found if cell.column in printed]
+    if not (nearest := nearest_of(found)):
+        return compared
+    its_columns = {cell.column for cell in compared if cell.choice == nearest}
+    return [cell for cell in compared if cell.choice == nearest or cell.column not in its_columns]
+
+
+def brief_tables(found: Sequence[Cell], entry: Entry) -> list[str]:
+    """The tables of a paper's page: of the choice that comes nearest, ours and the paper's; then those of `tables`."""
+    printed = {cell.column for cell in found if cell.paper is not None}
+    compared = [cell for cell in nearest_among(found) if cell.whose is None]
+    own = [cell for cell in found if cell.column not in printed and cell.choice in entry.tables]
+    by_choice = [[cell for cell in compared if cell.choice == choice] for choice in in_order(compared, "choice")]
+    parts = [*filter(None, map(together, by_choice)), *alone(own, list(entry.logs))]
+    return parts or [f"`{TABLE}` has {len(found):,} figures."]
 
 
 def together(found: Sequence[Cell]) -> str:
-    """One choice: our numbers with the paper's in brackets, and the rank agreement of each column."""
-    by_itself, choice = found[0].whose is not None, found[0].choice
-    columns = in_order(found, "column")
+    """One choice: our numbers with the paper's in brackets, if they are few, and the rank agreement of each column."""
+    choice, columns, names = found[0].choice, in_order(found, "column"), in_order(found, "row")
     cells = {(cell.row, cell.column): cell for cell in found}
-    rows = [[row, *(both(cells.get((row, name))) for name in columns)] for row in in_order(found, "row")]
+    rows = [[row, *(both(cells.get((row, name))) for name in columns)] for row in names if len(names) <= MOST_ROWS]
     agreement = [rank_agreement([cell for cell in found if cell.column == name]) for name in columns]
     if any(rho is not None for rho in agreement):
         rows.append(["rank agreement", *("-" if rho is None else f"{rho:.2f}" for rho in agreement)])
-    title = f"ours (the paper's){', by place' if by_itself else ''}{f', {choice}' if choice else ''}"
-    return markdown([title, *columns], rows)
+    title = f"ours (the paper's){f', {choice}' if choice else ''}"
+    return markdown([title, *columns], rows) if rows else ""
 
 
 def both(cell: Cell | None) -> str:

@@ -80,6 +80,7 @@ class Entry(Section):
     relative_to: Text | None = None  # the row that normalises its columns
     says: dict[Text, Text] = Field(default_factory=dict)  # statements, by the keys of their verdicts
     show: list[Text] = Field(default_factory=list)  # charts for the page
+    tables: list[str] = Field(default_factory=list)  # choices whose tables of ours alone are on the page
     why: list[Remark] = Field(default_factory=list)  # reasons, as far as known; figures are computed, not written here
 
 
