@@ -19,9 +19,9 @@ from batfill.learn.habits import History
 from batfill.learn.predictor import make
 from batfill.learn.quantiles import RollingMedian
 from batfill.live.request import job_request
+from batfill.model.kinds import Divider
 from batfill.model.options import Options
 from batfill.model.policy import Policy, policy_named
-from batfill.model.rows import Divider
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.learning import LearningReplay

@@ -120,7 +120,7 @@ LIGHT = (
     "batfill.cli",
     "batfill.model.batsched",
     "batfill.model.options",
-    "batfill.model.rows",
+    "batfill.model.kinds",
     "batfill.model.values",
     "batfill.base.errors",
     "batfill.base.progress",

@@ -15,8 +15,8 @@ import click
 from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
 from batfill.cli import note
 from batfill.cli.app import named, option_name
+from batfill.model.kinds import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, refuse_other
-from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import (
     has_policy_name,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from batfill.base.files import Writes
-    from batfill.model.rows import Option
+    from batfill.model.kinds import Option
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 

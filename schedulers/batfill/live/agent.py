@@ -29,6 +29,7 @@ from batfill.live.request import Registration
 from batfill.model.dates import unreached
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, LONGEST_S, SMALL
+from batfill.model.kinds import margin_of
 from batfill.model.options import (
     CLASS,
     LIVE,
@@ -45,7 +46,6 @@ from batfill.model.options import (
     plans_machines,
 )
 from batfill.model.pools import amount_text
-from batfill.model.rows import margin_of
 from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject, WaitingTime
 from batfill.workloads.batsim_json import READ_FIELDS, unread_in, unread_lines
 

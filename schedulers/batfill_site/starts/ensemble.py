@@ -126,7 +126,7 @@ class Ensemble:
                 if policy is not None:
                     keys["key"], keys["rise"] = (line.reshape(forks, n) for line in policy.lines(*known))
         users = np.zeros(0, np.uint32), np.zeros((forks, 0), np.uint32)
-        if rules.limits_users:
+        if rules.max_running is not None:
             both = np.concatenate([past.jobs[moment.past_rows], again.ravel()])
             numbers = users_by_number(np.where(both["known_user"], both["user"], -1))
             users = numbers[: len(rows)].copy(), numbers[len(rows) :].reshape(forks, n).copy()

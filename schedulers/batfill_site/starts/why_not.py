@@ -96,7 +96,7 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
             found.append(f"it {needs}; {ahead}, and the calendar has windows")
         elif row == head and procs > free:
             found.append(why_head(short, [names[other] for other in freed_by], shadow_s, instants))
-        elif row == head and rules.limits_users:
+        elif row == head and rules.max_running is not None:
             found.append("the next decision looks again: a job before it has reached its user's limit since the last")
         elif procs > free:
             ahead = f"{things(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
