@@ -356,8 +356,8 @@ def test_every_knowledge_listed_drives_a_replay_to_its_end(known):
         ({"small": "all", "kill": "never"}, "kill: if every job is small and none is killed, nothing changes"),
         ({"small": "all", "kill": "yes"}, "kill: 'yes' is none of never, always, needed"),
         ({"small": "all", "small-width": "1/0"}, "small-width: '1/0' is not a share > 0"),
-        ({"small": "all", "small-width": 6.25}, "small-width: 6.25 is more than the whole; write 6.25% for"),
-        ({"small": "all", "divider": "mean"}, "divider: 'mean' is not a duration > 0, median, or a part of it"),
+        ({"small": "all", "small-width": 6.25}, "small-width: 6.25 is not a share > 0 and at most 1"),
+        ({"small": "all", "divider": "mean"}, "divider: 'mean' is not a number of seconds > 0, as 72000"),
         ({"small": "all", "seed": 2}, "seed: no forest is trained; choose small forest, or leave it out"),
         ({"small": "forest", "seed": 1.5}, "seed: 1.5 is not a whole number"),
         ({"small": "all", "predict": "easy++"}, "predict: small jobs take their requests; choose small none"),
@@ -370,6 +370,8 @@ def test_every_knowledge_listed_drives_a_replay_to_its_end(known):
             )
             for order, moves in (({"policy": "wfp3"}, "wfp3"), ({"backfill": "sexp"}, "sexp"))
         ),
+        ({"depth": "all", "backfill": "spf"}, "backfill: with depth all no order of backfilling begins"),
+        ({"depth": 0, "backfill": "spf"}, "backfill: with depth 0 no order of backfilling begins"),
         ({"overdue": "half"}, "overdue: no job is overdue without a threshold"),
         ({"overdue": "small", "threshold": 5}, "overdue: 'small' is none of all, half"),
     ],

@@ -206,13 +206,13 @@ def test_a_policy_in_a_file_orders_by_its_polynomial_and_states_its_file(tmp_pat
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("two", "{", "Own.json cannot be read (not JSON: "),
+        ("two", "{", "not JSON ("),
         ("two", [], "Own.json is not a policy file (batfill policies 1)"),
         ("two", {**STORED, "format": "batfill policies 2"}, "is not a policy file"),
-        ("", STORED, "Own.json recommends nothing; name one of its functions (two@)"),
-        ("", {**STORED, "recommendation": {"take": "fcfs2"}}, "has no function 'fcfs2'; it has two"),
-        ("saf", STORED, "has no function 'saf'; it has two"),
-        ("two", {**STORED, "functions": []}, "has no function 'two'; it has none"),
+        ("", STORED, "Own.json recommends nothing; name one of its functions, two"),
+        ("", {**STORED, "recommendation": {"take": "fcfs2"}}, "has no function 'fcfs2'; name one of its functions, two"),
+        ("saf", STORED, "has no function 'saf'"),
+        ("two", {**STORED, "functions": []}, "is not a policy file"),
         *(
             ("two", {**STORED, "functions": {"two": {"terms": [term]}}}, "a term of 'two' in ")
             for term in (7, {"p": 1}, *({"coefficient": 1, "p": p} for p in (-1, 1.5, True, 9)))

@@ -118,7 +118,6 @@ def test_make_help_lists_every_target_with_what_it_does():
 ARCHITECTURE = ROOT / "docs" / "background" / "architecture.md"
 LIGHT = (
     "batfill.cli",
-    "batfill.model.batsched",
     "batfill.model.options",
     "batfill.model.kinds",
     "batfill.model.values",
