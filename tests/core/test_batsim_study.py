@@ -18,9 +18,9 @@ import pytest
 
 import batfill as bf
 from batfill.batsim_files.platform import read_platform
+from batfill.cli.batsched import COUNTERPARTS, counterpart
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation4
-from batfill.cli.batsched import COUNTERPARTS, counterpart
 from batfill.simulator.command_line import REFUSED, ArgumentsError, parse_arguments
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings

@@ -210,7 +210,11 @@ def test_a_policy_in_a_file_orders_by_its_polynomial_and_states_its_file(tmp_pat
         ("two", [], "Own.json is not a policy file (batfill policies 1)"),
         ("two", {**STORED, "format": "batfill policies 2"}, "is not a policy file"),
         ("", STORED, "Own.json recommends nothing; name one of its functions, two"),
-        ("", {**STORED, "recommendation": {"take": "fcfs2"}}, "has no function 'fcfs2'; name one of its functions, two"),
+        (
+            "",
+            {**STORED, "recommendation": {"take": "fcfs2"}},
+            "has no function 'fcfs2'; name one",
+        ),
         ("saf", STORED, "has no function 'saf'"),
         ("two", {**STORED, "functions": []}, "is not a policy file"),
         *(
