@@ -13,6 +13,7 @@ from batfill.live.agent import Agent
 from batfill.model import arguments
 from batfill.model.options import ARGUMENTS, OPTIONS, Options, of_arguments, plans_machines
 from batfill.model.values import tau_of
+from golden_text import check
 
 
 def test_the_defaults_are_easy_fcfs():
@@ -120,62 +121,39 @@ def test_a_width_is_a_share_in_any_form_and_at_least_one_processor(width):
     assert [options.widest_try(size) for size in (8, 16, 31, 32, 100)] == [1, 1, 1, 2, 6]
 
 
-@pytest.mark.parametrize("name", ["policy", "backfill"])
-@pytest.mark.parametrize("value", [7, ["saf"], True])
-def test_a_policy_must_be_a_name(name, value):
-    with pytest.raises(BatfillError, match=f"option {name}: .* is not a name"):
-        Options.of({name: value})
-
-
-def test_the_backfill_order_may_not_be_called_same_as_a_policy():
-    with pytest.raises(BatfillError, match="policy 'same' is unknown"):
-        Options.of({"policy": "same"})
-
-
-def test_what_only_a_live_scheduler_takes_is_refused_elsewhere_with_the_reason():
-    said = "only `batfill schedule` and the plug-in take it, as a replay counts processors"
-    for refused in (Options.of, of_arguments):
-        with pytest.raises(BatfillError, match=f"option plan: {said}"):
-            refused({"plan": "scratch"})
-    with pytest.raises(BatfillError, match=f"option reservation machines: {said}"):
-        Options.of({"reservation": "machines"})
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (
-            {"depth": 2},
-            "backfill.while, max.running, pool, energy.budget: with reservation kept one job of all that wait",
-        ),
-        (
-            {"max-running": 3},
-            "options depth, tested, calendar, backfill.while, max.running, pool, energy.budget: with reservation kept",
-        ),
-        ({"small": "all", "kill": "needed"}, "option kill: needed compares reservations of processors; choose always"),
-    ],
-)
-def test_what_makes_the_reservation_anew_is_refused_where_it_is_kept(given, said):
-    with pytest.raises(BatfillError, match=said):
-        Options.of({"reservation": "kept", **given})
-    assert Options.of({"reservation": "kept", "small": "all", "divider": 60}).kill == "always"
-
-
 def test_a_live_scheduler_states_what_its_head_reserves():
     assert Agent({}).stated()["reservation"] == "processors"
     assert Agent({"reservation": "machines"}).stated()["reservation"] == "machines"
     assert Agent({"reservation": "machines", "small": "all"}).stated()["kill"] == "always"
-    with pytest.raises(BatfillError, match="option kill: needed compares reservations"):
-        Agent({"reservation": "machines", "small": "all", "kill": "needed"})
-    with pytest.raises(
-        BatfillError, match="option reservation: 'machine' is none of processors, kept, machines; did you mean"
-    ):
-        Agent({"reservation": "machine"})
-    with pytest.raises(BatfillError, match="option select: its replays reserve processors"):
-        Agent({"reservation": "machines", "select": "full"})
+    assert Options.of({"reservation": "kept", "small": "all", "divider": 60}).kill == "always"
 
 
-def test_an_unknown_option_is_answered_with_the_known_ones():
-    with pytest.raises(BatfillError) as refused:
-        Options.of({"treshold": 1})
-    assert f"option 'treshold' is unknown; known are {', '.join(OPTIONS)}" in refused.value.on_command_line
+KEPT, SMALL = {"reservation": "kept"}, {"small": "all"}
+MISTAKEN = [
+    *({"treshold": 1}, {"policy": 7}, {"policy": ["saf"]}, {"backfill": True}, {"policy": "same"}, {"plan": "scratch"}),
+    *({"reservation": "machines"}, {"reservation": "machine"}, {"preset": "x"}, {"preset": "conservative_bf"}),
+    *({**KEPT, "depth": 2}, {**KEPT, "max-running": 3}, {**KEPT, **SMALL, "kill": "needed"}, {"small": "some"}),
+    *({"depth": "all", "backfill": "spf"}, {"depth": 0, "backfill": "spf"}, {"depth": 1.5}, {"tested": 0}),
+    *({"predict": "magic"}, {"kill": "always"}, {"divider": 600}, {"small-width": 0.5}, {"small": "class"}),
+    *({"small": "class", "divider": "median/4"}, {**SMALL, "kill": "never"}, {**SMALL, "kill": "yes"}),
+    *({**SMALL, "small-width": "1/0"}, {**SMALL, "small-width": 6.25}, {**SMALL, "divider": "mean"}),
+    *({**SMALL, "seed": 2}, {"small": "forest", "seed": 1.5}, {**SMALL, "predict": "easy++"}, {"predict-for": "all"}),
+    *({"predict": "easy++", "predict-for": "some"}, {"overdue": "half"}, {"overdue": "small", "threshold": 5}),
+    *({"predict": "easy++", "predict-for": "order", **order} for order in ({"policy": "wfp3"}, {"backfill": "sexp"})),
+    *({**SMALL, "stand-back": 0}, {**SMALL, "kill": "always", "stand-back": 5}, {"max-running": "x"}),
+]
+LIVE = [
+    *({"reservation": "machines", **SMALL, "kill": "needed"}, {"reservation": "machines", "select": "full"}),
+    *({"plan": "x"}, {"unlimited": "x"}, {"plan": "kept"}, {"select": "full", "policy": "saf"}),
+]
+
+
+def test_a_mistaken_option_is_answered_with_what_it_may_be():
+    said = []
+    for given in [*MISTAKEN, *LIVE]:
+        with pytest.raises(BatfillError) as refused:
+            Agent(given) if given in LIVE else Options.of(given)
+        said += [", ".join(f"{name} {value}" for name, value in given.items()), f"  {refused.value.on_command_line}"]
+    check("refused-options", "\n".join(said))
+    with pytest.raises(BatfillError, match="option plan: only `batfill schedule` and the plug-in take it"):
+        of_arguments({"plan": "scratch"})

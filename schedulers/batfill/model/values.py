@@ -133,7 +133,7 @@ def count_of(name: str, value: Any, *, least: int = 0, word: str = "all", exampl
     number = number_or_text(value)
     if isinstance(number, str) and number.strip().lower() == word:
         return word
-    return number_from(name, number, least, f" nor {word}; try {example}")
+    return number_from(name, number, least, f"; try {example}, or {word}")
 
 
 def unrequested_of(name: str, value: Any) -> str | float:
