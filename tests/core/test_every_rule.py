@@ -28,12 +28,12 @@ from batfill.base.kernels import PLAIN
 from batfill.engine import blocks
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation4
-from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
-from batfill.model.energy import Budget
-from batfill.model.gate import Gate
 from batfill.model.jobs import LARGE, SMALL, job_table
+from batfill.model.limits.calendar import ANNOUNCED, FAILURE, Calendar, Window
+from batfill.model.limits.energy import Budget
+from batfill.model.limits.gate import Gate
+from batfill.model.limits.pools import Pool, Pools, rejected, wanted
 from batfill.model.policy import POLICIES, policy_named
-from batfill.model.pools import Pool, Pools, rejected, wanted
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay

@@ -19,12 +19,12 @@ from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation4
 from batfill.live.request import Registration
-from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
-from batfill.model.energy import Budget
-from batfill.model.gate import Gate
 from batfill.model.jobs import SMALL, Clock
+from batfill.model.limits.calendar import ANNOUNCED, FAILURE, Calendar, Window
+from batfill.model.limits.energy import Budget
+from batfill.model.limits.gate import Gate
+from batfill.model.limits.pools import Pool, Pools, wanted
 from batfill.model.policy import policy_named
-from batfill.model.pools import Pool, Pools, wanted
 from batfill.model.rules import Rules
 from batfill.model.schedule import Drawn, Use
 from batfill.queue import Queue, users_by_number

@@ -126,8 +126,8 @@ def words(*known: str) -> Kind:
 
 
 def lazily(module: str, function: str, *more: str) -> Kind:
-    """A kind that a function of batfill.model checks, whose module is imported when it runs."""
-    return Kind(lambda *given: attrgetter(function)(import_module(f"batfill.model.{module}"))(*given), *more)
+    """A kind that a function of batfill.model.limits checks, whose module is imported when it runs."""
+    return Kind(lambda *given: attrgetter(function)(import_module(f"batfill.model.limits.{module}"))(*given), *more)
 
 
 class Own(str):

@@ -39,12 +39,12 @@ from batfill.model.values import count_of, machines_of, of_numpy, seconds_of, se
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from batfill.model.calendar import Calendar
-    from batfill.model.energy import Budget
-    from batfill.model.gate import Gate
     from batfill.model.jobs import Clock, JobTable, Workload
+    from batfill.model.limits.calendar import Calendar
+    from batfill.model.limits.energy import Budget
+    from batfill.model.limits.gate import Gate
+    from batfill.model.limits.pools import Pools
     from batfill.model.policy import Policy
-    from batfill.model.pools import Pools
     from batfill.model.rules import Rules
 
 NO_PRESET, FIRST_TRIES, CONSERVATIVE = "none", "first-tries", "conservative_bf"

@@ -10,11 +10,11 @@ from batfill.engine.records import QueueRules
 from batfill.model.limits import Limits
 
 if TYPE_CHECKING:
-    from batfill.model.calendar import Calendar
-    from batfill.model.energy import Budget
-    from batfill.model.gate import Gate
+    from batfill.model.limits.calendar import Calendar
+    from batfill.model.limits.energy import Budget
+    from batfill.model.limits.gate import Gate
+    from batfill.model.limits.pools import Pool
     from batfill.model.policy import Policy
-    from batfill.model.pools import Pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,15 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import csv_text
-from batfill.model.dates import Change, as_field, date_of, in_time, read_rows, require_one_form, second
-from batfill.model.pools import amount_of, amount_text, rejected, wanted
+from batfill.model.limits.dates import Change, as_field, date_of, in_time, read_rows, require_one_form, second
+from batfill.model.limits.pools import amount_of, amount_text, rejected, wanted
 from batfill.model.values import finite
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Clock, JobTable
-    from batfill.model.pools import Pool
+    from batfill.model.limits.pools import Pool
 
 ANNOUNCED, FAILURE = KINDS = ("announced", "failure")
 COLUMNS = ("kind", "begin", "end", "processors", "announced", "machines", "pool")

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from batfill.base.errors import BatfillError
-from batfill.model.calendar import ANNOUNCED, Calendar
-from batfill.model.dates import Change, date_of, read_rows, require_one_form
+from batfill.model.limits.calendar import ANNOUNCED, Calendar
+from batfill.model.limits.dates import Change, date_of, read_rows, require_one_form
 from batfill.model.values import is_finite, number_or_text
 
 GATE = "the gate"  # what its dates are of, in place of a pool's name

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import BatfillError
 
 if TYPE_CHECKING:
-    from batfill.model.calendar import Calendar
-    from batfill.model.dates import Change
-    from batfill.model.energy import Budget
-    from batfill.model.gate import Gate
     from batfill.model.jobs import JobTable
-    from batfill.model.pools import Pool, Pools
+    from batfill.model.limits.calendar import Calendar
+    from batfill.model.limits.dates import Change
+    from batfill.model.limits.energy import Budget
+    from batfill.model.limits.gate import Gate
+    from batfill.model.limits.pools import Pool, Pools
 
 DATED = ("calendar", "backfill_while", "energy_budget")  # limits with dates
 
@@ -44,14 +44,14 @@ class Limits:
     @property
     def changes(self) -> list[Change]:
         """The changes at all these dates, in order."""
-        from batfill.model.dates import in_time
+        from batfill.model.limits.dates import in_time
 
         return in_time(date for one in self.dated.values() for date in one.changes)
 
     @property
     def taken(self) -> list[tuple[str, Pool]]:
         """All pools, each behind the option that it is of; a limit of running jobs is one, of which each takes one."""
-        from batfill.model.pools import RUNNING, Pool
+        from batfill.model.limits.pools import RUNNING, Pool
 
         limit, budget = self.max_running, self.energy_budget
         return [
@@ -78,7 +78,7 @@ class Limits:
 
     def require_taken(self, jobs: JobTable, source: str) -> None:
         """Refuse a pool of which no job takes anything, and fields that a pool reads and are no amounts."""
-        from batfill.model.pools import DRAWN
+        from batfill.model.limits.pools import DRAWN
 
         for name, pool in self.taken if len(jobs) else ():
             amounts, where = pool.amounts(jobs), f"{source}: option {name}"
