@@ -125,7 +125,7 @@ def words(*known: str) -> Kind:
     return Kind(lambda name, value: one_of(name, value, known), listed, "which", choices=known)
 
 
-def lazily(module: str, function: str, *more: str) -> Kind:
+def lazily(module: str, function: str, *more: Any) -> Kind:
     """A kind that a function of batfill.model.limits checks, whose module is imported when it runs."""
     return Kind(lambda *given: attrgetter(function)(import_module(f"batfill.model.limits.{module}"))(*given), *more)
 

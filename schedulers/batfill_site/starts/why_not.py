@@ -76,7 +76,7 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
         return ()
     order = [row for row in in_order(queue, now_s) if not queue.is_held(row)]
     jobs, rules, free = queue.jobs, queue.rules, queue.free
-    held = f"its user has {things(rules.max_running, 'running job')}, the limit"
+    held = f"its user has {things(rules.max_running or 0, 'running job')}, the limit"
     if not order:
         return (held,) * len(rows)
     place, head = {row: n for n, row in enumerate(order)}, order[0]

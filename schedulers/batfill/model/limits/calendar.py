@@ -70,9 +70,9 @@ class Window(NamedTuple):
     def changes(self) -> list[Change]:
         """What happens at its begin, at its end, and when it becomes known."""
         fails, pool, n = self.kind == FAILURE, self.pool, self.processors
-        known_s = self.begin if fails else -math.inf if self.announced is None else self.announced
-        dates = [Change(self.begin, pool, -n, known_s, int(fails)), Change(self.end, pool, n, known_s, 0)]
-        dates += [Change(known_s, pool, 0, known_s, 0)] * (-math.inf < known_s < self.begin)
+        since_s = self.begin if fails else -math.inf if self.announced is None else self.announced
+        dates = [Change(self.begin, pool, -n, since_s, int(fails)), Change(self.end, pool, n, since_s, 0)]
+        dates += [Change(since_s, pool, 0, since_s, 0)] * (-math.inf < since_s < self.begin)
         return [date for date in dates if date.at_s < math.inf]
 
 

@@ -157,7 +157,7 @@ def pool_of(option: str, text: str) -> Pool:
     if found is None:
         raise BatfillError(f"option {option}: {text!r:.60} is no pool; {FORM}")
     name, there, takes, lacking = found.groups()
-    how = {"skips": lacking == "skip", "of_user": lacking == "user"}
+    how: dict[str, Any] = {"skips": lacking == "skip", "of_user": lacking == "user"}
     where = f"option {option}: {name}"
     if name in ("processors", "procs"):
         raise BatfillError(f"option {option}: {name} are the machine's own; --procs says how many there are")
