@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -76,6 +76,29 @@ class Window(NamedTuple):
         return [date for date in dates if date.at_s < math.inf]
 
 
+# What no window can be, and why.
+WRONG: tuple[tuple[Callable[[Window], Any], str], ...] = (
+    (lambda w: w.kind not in KINDS, f"kind {{w.kind!r:.60}} is none of {', '.join(KINDS)}"),
+    (lambda w: w.processors < 1, "{w.processors} {of} are none; give at least 1, or drop the line"),
+    (
+        lambda w: w.pool and (w.kind == FAILURE or w.machines),
+        "only processors fail, and have machines; announce what {of} lacks",
+    ),
+    (
+        lambda w: w.end != math.inf and not w.begin < w.end,
+        "ends at {w.end}, and begins at {w.begin}; the end comes after the begin",
+    ),
+    (
+        lambda w: w.announced is not None and w.kind == FAILURE,
+        "a failure is known when it happens; leave announced empty",
+    ),
+    (
+        lambda w: w.announced is not None and not w.announced <= w.begin,
+        "announced at {w.announced}, after its begin at {w.begin}",
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Calendar:
     """Windows in which processors are unavailable, as `calendar` of a replay.
@@ -105,24 +128,9 @@ class Calendar:
 
     def check(self, window: Window) -> None:
         """Refuse a window that cannot be."""
-        kind, begin, end, procs, announced, *_ = window
-        known, fails, of = announced is not None, kind == FAILURE, window.pool
-        for wrong, what in (
-            (kind not in KINDS, f"kind {kind!r:.60} is none of {', '.join(KINDS)}"),
-            (procs < 1, f"{procs} {of or 'processors'} are none; give at least 1, or drop the line"),
-            (
-                of and (fails or window.machines),
-                f"only processors fail, and have machines; announce what {of} lacks",
-            ),
-            (
-                end != math.inf and not begin < end,
-                f"ends at {end}, and begins at {begin}; the end comes after the begin",
-            ),
-            (known and fails, "a failure is known when it happens; leave announced empty"),
-            (known and not announced <= begin, f"announced at {announced}, after its begin at {begin}"),
-        ):
-            if wrong:
-                raise self.wrong(window, what)
+        for is_wrong, what in WRONG:
+            if is_wrong(window):
+                raise self.wrong(window, what.format(w=window, of=window.pool or "processors"))
 
     def place(self, number: int) -> str:
         """Where a window is, for messages."""
