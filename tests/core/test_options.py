@@ -12,7 +12,7 @@ from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
 from batfill.model import arguments
 from batfill.model.options import ARGUMENTS, OPTIONS, Options, of_arguments, plans_machines
-from batfill.model.values import tau_of
+from batfill.model.values import part_of, tau_of
 from golden_text import check
 
 
@@ -115,6 +115,13 @@ def test_what_is_not_given_follows_from_what_is(given, stated):
     assert Options.of(options.as_dict()) == options
 
 
+def test_a_share_above_the_whole_is_given_in_per_cent():
+    assert (part_of("it", "250%"), part_of("it", "0.5"), part_of("it", 1)) == (2.5, 0.5, 1.0)
+    for number in (2.5, "2.5", -0.1, "1/2"):
+        with pytest.raises(BatfillError, match="is not a share >= 0, as 10% or 0.1"):
+            part_of("it", number)
+
+
 @pytest.mark.parametrize("width", ["1/16", "6.25%", 0.0625])
 def test_a_width_is_a_share_in_any_form_and_at_least_one_processor(width):
     options = Options.of({"small": "all", "small-width": width})
@@ -140,6 +147,8 @@ MISTAKEN = [
     *({**SMALL, "seed": 2}, {"small": "forest", "seed": 1.5}, {**SMALL, "predict": "easy++"}, {"predict-for": "all"}),
     *({"predict": "easy++", "predict-for": "some"}, {"overdue": "half"}, {"overdue": "small", "threshold": 5}),
     *({"predict": "easy++", "predict-for": "order", **order} for order in ({"policy": "wfp3"}, {"backfill": "sexp"})),
+    *({"policy": f"aged:{numbers}"} for numbers in ("-1,1,1", "1,5,0", "1,0,-5", "nan,1,1", "1")),
+    *({"policy": f"mixed:{numbers}"} for numbers in ("0,0,0,0,0,0", "1,2", "1,2,3,4,5,x")),
     *({**SMALL, "stand-back": 0}, {**SMALL, "kill": "always", "stand-back": 5}, {"max-running": "x"}),
 ]
 LIVE = [
