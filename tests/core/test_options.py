@@ -118,7 +118,7 @@ def test_what_is_not_given_follows_from_what_is(given, stated):
 def test_a_share_above_the_whole_is_given_in_per_cent():
     assert (part_of("it", "250%"), part_of("it", "0.5"), part_of("it", 1)) == (2.5, 0.5, 1.0)
     for number in (2.5, "2.5", -0.1, "1/2"):
-        with pytest.raises(BatfillError, match="is not a share >= 0, as 10% or 0.1"):
+        with pytest.raises(BatfillError, match=r"is not a share >= 0, as 10% or 0\.1"):
             part_of("it", number)
 
 
