@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run help test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist image version-check lint docs try screens bench format clean
+.PHONY: test-slow run help test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist image version-check lint docs try screens bench format clean
 
 run: $(VENV)/.installed kernels  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
@@ -14,6 +14,10 @@ help:  ## List what can be made
 
 test: $(VENV)/.test kernels  ## Run the tests but the slow ones, one process per processor; ARGS="-m quick" for the quickest
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+
+test-slow: $(VENV)/.test kernels  ## Run the slow tests, and twice as many cases of all rules together
+	$(BIN)/pytest -n auto --dist worksteal -m "slow and not long" $(ARGS)
+	BATFILL_EXAMPLES=2 $(BIN)/pytest -n auto --dist worksteal tests/core/test_every_rule.py
 
 # The core's tests, in environments of their own; those that need an extra are skipped, each with its reason.
 test-core: $(VENV)-core/.installed kernels  ## Run the core's tests with the core alone, no extra
@@ -27,7 +31,7 @@ test-pages test-site test-lab test-studies test-whole: test-%: $(VENV)/.test ker
 
 # The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and queue.py.
 UNCOMPILED := $(addprefix tests/core/test_,engine.py on_paper.py blocks.py policies.py cluster.py tries.py replay_state.py \
-	ends.py invariants.py plan.py calendar.py max_running.py pools.py energy.py gate.py every_rule.py) \
+	ends.py invariants.py plan.py limits.py every_rule.py) \
 	tests/whole/test_kernels.py tests/lab/test_deciding.py tests/site/test_when.py \
 	tests/site/test_slurm_model.py
 

@@ -26,8 +26,8 @@ from logs import KTH, LogMissing
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation4
-from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.jobs import DAY_S, HOUR_S, LARGE, SMALL, Workload, job_table
+from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate
 from batfill.simulator.simulation import Simulation

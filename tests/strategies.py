@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from batfill.model.calendar import ANNOUNCED, FAILURE, Window
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, WEEK_S, job_table
+from batfill.model.limits.calendar import ANNOUNCED, FAILURE, Window
+from batfill.model.limits.pools import DRAWN, MOST, Pool
 from batfill.model.policy import POLICIES, policy_named
-from batfill.model.pools import DRAWN, MOST, Pool
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill_lab.search.periods import Periods

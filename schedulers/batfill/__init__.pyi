@@ -14,7 +14,7 @@ from batfill.workloads.formats import write as write  # a workload into a file: 
 from batfill.model.jobs import job_table as job_table  # a table of jobs from lists, arrays, Series or dates
 from batfill.model.jobs import JobTable as JobTable  # the jobs of a workload as columns
 from batfill.model.jobs import Workload as Workload  # a table of jobs with its machine and its origin
-from batfill.model.calendar import Calendar as Calendar  # windows in which processors are unavailable
+from batfill.model.limits.calendar import Calendar as Calendar  # windows in which processors are unavailable
 
 # Policies
 from batfill.model.policy import POLICIES

@@ -5,18 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from batfill.model import rows
+from batfill.base.errors import BatfillError
+from batfill.model.kinds import Kind, options_table, words
 from batfill.model.options import Options, Study
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-STUDIED = rows.options_table(
-    ("bound", "", rows.SWITCH, True, "Expect a small job that may be killed to end at the divider at the latest."),
-    ("regime", "", rows.words("fresh", "decoupled"), "fresh", "What the learner knows: all that has ended, or what had "
-     "ended by the last week's end."),
-    ("divider-rule", "", rows.words("known", "week"), "known", "The median of all known run times, or of the last "
-     "week's."),
+
+def truth(name: str, value: Any) -> bool:
+    """The value, which must be true or false."""
+    if not isinstance(value, bool):
+        raise BatfillError(f"option {name}: {value!r:.60} is neither true nor false")
+    return value
+
+
+STUDIED = options_table(
+    "",
+    ("bound", Kind(truth, "true, false", ""), True, "Expect a small job that may be killed to end at the divider at "
+     "the latest."),
+    ("regime", words("fresh", "decoupled"), "fresh", "What the learner knows: all that has ended, or what had ended by "
+     "the last week's end."),
+    ("divider-rule", words("known", "week"), "known", "The median of all known run times, or of the last week's."),
 )  # fmt: skip
 
 

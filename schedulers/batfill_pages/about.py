@@ -14,14 +14,14 @@ from batfill.base.files import digest, file_bytes, loaded_json
 from batfill.base.version import ENGINE
 from batfill.base.words import in_a_row
 from batfill.batsim_files.results import RUN_JSON, JobFacts, facts_of
-from batfill.model.calendar import Calendar
-from batfill.model.energy import Budget
-from batfill.model.gate import Gate
 from batfill.model.jobs import NO_REQUEST, Clock
+from batfill.model.limits.calendar import Calendar
+from batfill.model.limits.energy import Budget
+from batfill.model.limits.gate import Gate
+from batfill.model.limits.pools import Pool, Pools
 from batfill.model.metrics import TAU_S
 from batfill.model.option_texts import described
 from batfill.model.options import LIVE, OPTIONS, named_values
-from batfill.model.pools import Pool, Pools
 from batfill.model.values import as_word, finite
 from batfill.workloads.batsim_json import FIRST_WORKLOAD, name_in, read_members, usable
 from batfill_pages.words import log_name

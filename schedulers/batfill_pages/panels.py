@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.words import duration, percent, things
-from batfill.model.pools import rounded_text, scales, unit_for
+from batfill.model.limits.pools import rounded_text, scales, unit_for
 from batfill_pages.steps import Steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.model.pools import Pool
+    from batfill.model.limits.pools import Pool
     from batfill_pages.uses import EnergyUse, PoolUse, Uses
 
 

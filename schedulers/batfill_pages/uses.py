@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from batfill.batsim_files.results import JOBS_CSV_5
-from batfill.model.pools import Pool
+from batfill.model.limits.pools import Pool
 from batfill.model.schedule import REFUSED, Drawn, Use
 from batfill_pages.sample import span_s, taken, tries_of
 from batfill_pages.steps import Steps
@@ -20,7 +20,7 @@ from batfill_pages.steps import Steps
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.model.energy import Budget
+    from batfill.model.limits.energy import Budget
     from batfill_pages.runs import ReportedRun
 
 

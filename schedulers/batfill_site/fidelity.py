@@ -13,8 +13,8 @@ from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.progress import patient_progress
 from batfill.base.tables import as_table
 from batfill.base.words import duration, in_a_row, things
-from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
+from batfill.model.limits.calendar import Calendar
 from batfill.model.metrics import width_class
 from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
 from batfill.replays.found import Found, document

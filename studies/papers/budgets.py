@@ -13,8 +13,8 @@ from pydantic import Field
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest
-from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.jobs import HOUR_S, WEEK_S, Workload, job_table
+from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.metrics import bounded_slowdown
 from batfill.replays.replay import replay
 from batfill.workloads.batsim_json import load_document, run_times

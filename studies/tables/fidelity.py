@@ -16,8 +16,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
+from batfill.model.limits.calendar import Calendar
 from batfill.workloads.formats import source_of
 from batfill_site.fidelity import PLAIN, WITH_OUTAGES, Factors, fitted, logged_of
 from batfill_site.score import percent, ratio_text

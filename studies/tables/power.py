@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from batfill.learn.habits import NO_CLOCK
-from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
+from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.options import Options, of_arguments
 from batfill.replays.replay import simulate
 from batfill_pages.stats import holm, paired

@@ -12,8 +12,8 @@ from procset import ProcSet
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.jobs import Workload
+from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate

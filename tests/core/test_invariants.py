@@ -10,8 +10,8 @@ import pytest
 
 from batfill.batsim_files.machines import Machines
 from batfill.model.invariants import InternalError, Ledger
+from batfill.model.limits.pools import Pools
 from batfill.model.policy import policy_named
-from batfill.model.pools import Pools
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from small_runs import at, document, execute, job, simulate

@@ -19,9 +19,9 @@ from batfill.learn.habits import History
 from batfill.learn.predictor import make
 from batfill.learn.quantiles import RollingMedian
 from batfill.live.request import job_request
+from batfill.model.kinds import Divider
 from batfill.model.options import Options
 from batfill.model.policy import Policy, policy_named
-from batfill.model.rows import Divider
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.learning import LearningReplay
@@ -341,43 +341,6 @@ def test_every_knowledge_listed_drives_a_replay_to_its_end(known):
     np.testing.assert_array_equal(np.isfinite(driven.schedule.start_s), jobs.procs <= 8)
     no_jobs = jobs.select(slice(0))
     assert not len(drive(no_jobs, 8, make(Options.of(known), no_jobs, None)).schedule.jobs)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"small": "some"}, "small: 'some' is none of none, class, all, forest, perfect"),
-        ({"predict": "magic"}, "predict: 'magic' is none of request, easy++"),
-        ({"kill": "always"}, "kill: no job is small; add small all, or leave it out"),
-        ({"divider": 600}, "divider: no divider decides which jobs are small; add small all, or leave it out"),
-        ({"small-width": 0.5}, "small-width: no job is small"),
-        ({"small": "class"}, "divider: median would need the run times"),
-        ({"small": "class", "divider": "median/4"}, "divider: median/4 would need the run times"),
-        ({"small": "all", "kill": "never"}, "kill: if every job is small and none is killed, nothing changes"),
-        ({"small": "all", "kill": "yes"}, "kill: 'yes' is none of never, always, needed"),
-        ({"small": "all", "small-width": "1/0"}, "small-width: '1/0' is not a share > 0"),
-        ({"small": "all", "small-width": 6.25}, "small-width: 6.25 is more than the whole; write 6.25% for"),
-        ({"small": "all", "divider": "mean"}, "divider: 'mean' is not a duration > 0, median, or a part of it"),
-        ({"small": "all", "seed": 2}, "seed: no forest is trained; choose small forest, or leave it out"),
-        ({"small": "forest", "seed": 1.5}, "seed: 1.5 is not a whole number"),
-        ({"small": "all", "predict": "easy++"}, "predict: small jobs take their requests; choose small none"),
-        ({"predict-for": "all"}, "predict-for: nothing is predicted; add predict easy++, or leave it out"),
-        ({"predict": "easy++", "predict-for": "some"}, "predict-for: 'some' is none of order, all"),
-        *(
-            (
-                {"predict": "easy++", "predict-for": "order", **order},
-                f"predict-for: order takes orders that stay as they are, and that of {moves} changes",
-            )
-            for order, moves in (({"policy": "wfp3"}, "wfp3"), ({"backfill": "sexp"}, "sexp"))
-        ),
-        ({"overdue": "half"}, "overdue: no job is overdue without a threshold"),
-        ({"overdue": "small", "threshold": 5}, "overdue: 'small' is none of all, half"),
-    ],
-)
-def test_a_mistaken_option_is_answered_with_what_it_may_be(options, says):
-    with pytest.raises(BatfillError) as refused:
-        Options.of(options)
-    assert refused.value.on_command_line.startswith(f"option {says}")
 
 
 def test_what_knows_the_future_cannot_serve_where_there_is_none():

@@ -13,8 +13,8 @@ import pytest
 
 from batfill.engine import running as engine_running
 from batfill.engine.records import NEVER_S
-from batfill.model.calendar import Calendar
 from batfill.model.jobs import LARGE, SMALL
+from batfill.model.limits.calendar import Calendar
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.queue import Queue

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batfill as bf
-from batfill.base.errors import BatfillError
 from batfill.engine.plan import FEW
 from batfill.model.options import PRESETS, Options, plans_machines
 from batfill.model.policy import policy_named
@@ -176,20 +175,6 @@ def test_a_job_that_needs_unavailable_processors_holds_back_only_jobs_without_a_
     assert queue.decide(10.0).tolist() == [wide]
     queue.finish(wide)
     assert queue.decide(20.0).tolist() == [forever]
-
-
-@pytest.mark.parametrize(
-    ("rules", "words"),
-    [
-        ({"depth": -1}, "depth: -1 is not a number of reservations >= 0"),
-        ({"tested": 0}, "tested: 0 is not a number of jobs > 0"),
-        ({"depth": 0, "backfill": policy_named("spf")}, "begins behind the last reservation"),
-        ({"depth": EVERY_JOB, "backfill": policy_named("spf")}, "begins behind the last reservation"),
-    ],
-)
-def test_depths_that_cannot_be_are_refused(rules, words):
-    with pytest.raises(BatfillError, match=words):
-        Rules(policy_named("fcfs"), **rules)
 
 
 # Every host

@@ -11,7 +11,7 @@ import golden
 from batfill.base.files import digest
 from batfill.batsim_files.replayed import write_batsim_files
 from batfill.batsim_files.results import Facts, ResultError, metadata_text
-from batfill.model.calendar import Calendar
+from batfill.model.limits.calendar import Calendar
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs

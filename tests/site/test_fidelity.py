@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from batfill.model.calendar import Calendar, Window
 from batfill.model.jobs import Clock, Workload, job_table
+from batfill.model.limits.calendar import Calendar, Window
 from batfill.workloads.formats import source_of
 from batfill_site.fidelity import (
     DAY_S,

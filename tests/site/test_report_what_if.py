@@ -10,8 +10,8 @@ import pytest
 from batfill.base import version
 from batfill.base.errors import BatfillError
 from batfill.base.words import duration, percent
+from batfill.model.limits.pools import amount_text
 from batfill.model.policy import policy_named
-from batfill.model.pools import amount_text
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.replay import replay

@@ -105,7 +105,7 @@ def oracle_of(run, moment, past, draws, fork):
         threshold_s=rules.threshold_s,
         depth=rules.depth if rules.planned else None,
         half=rules.half,
-        max_running=rules.max_running,
+        max_running=rules.max_running or math.inf,
         stand_back=rules.stand_back,
         divider_s=rules.divider_s,
         spares=rules.spares,

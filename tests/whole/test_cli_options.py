@@ -333,23 +333,16 @@ def with_its_modules(name):
 
 
 @pytest.mark.parametrize("name", [with_its_modules(name) for name in NAMES])
-def test_a_replays_result_states_each_option_as_it_was_given(name, classed):
+def test_an_option_is_what_it_was_given_in_json_in_python_and_in_a_replays_result(name, classed):
     option = OPTIONS[name]
     for value in values_of(option):
         given = {**beside(option), name: value}
+        arguments = {OPTIONS[key].argument: each for key, each in given.items()}
+        assert Options.of(given).as_dict()[name] == Options.of(of_arguments(arguments)).as_dict()[name] == value
         words = [word for key, entry in given.items() for word in (f"--{key}", entry)]
         stated = json.loads(batfill("replay", classed, *words, "--json").out)["options"]
         assert stated.items() >= given.items()
         assert tuple(stated) == (*OPTIONS, "procs", "tau", "overrun", "unrequested")
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_of_the_table_is_what_it_was_given_in_json_and_in_python(name):
-    option = OPTIONS[name]
-    for value in values_of(option):
-        assert Options.of({**beside(option), name: value}).as_dict()[name] == value
-        arguments = {OPTIONS[key].argument: each for key, each in {**beside(option), name: value}.items()}
-        assert Options.of(of_arguments(arguments)).as_dict()[name] == value
 
 
 def test_every_command_that_replays_logs_takes_both_options_on_requests():

@@ -118,9 +118,8 @@ def test_make_help_lists_every_target_with_what_it_does():
 ARCHITECTURE = ROOT / "docs" / "background" / "architecture.md"
 LIGHT = (
     "batfill.cli",
-    "batfill.model.batsched",
     "batfill.model.options",
-    "batfill.model.rows",
+    "batfill.model.kinds",
     "batfill.model.values",
     "batfill.base.errors",
     "batfill.base.progress",

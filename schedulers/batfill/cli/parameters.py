@@ -15,8 +15,8 @@ import click
 from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
 from batfill.cli import note
 from batfill.cli.app import named, option_name
+from batfill.model.kinds import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, refuse_other
-from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import (
     has_policy_name,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from batfill.base.files import Writes
-    from batfill.model.rows import Option
+    from batfill.model.kinds import Option
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -66,9 +66,7 @@ class OfScheduler(click.Option):
 
 def group_of(option: click.Option) -> str:
     """The group of GROUPS in which the help shows an option."""
-    if isinstance(option, OfScheduler) and option.group:
-        return option.group
-    return GROUP_OF.get(option_name(option), "")
+    return (isinstance(option, OfScheduler) and option.group) or GROUP_OF.get(option_name(option), "")
 
 
 def files_in(value: Any) -> Iterator[str]:
@@ -122,7 +120,7 @@ class OnceCommand(click.Command):
                 formatter.write_dl(records, col_max=22)
 
     def make_parser(self, ctx: click.Context) -> Any:
-        """Click's parser, which would take the last of several values without a word, and suggest hidden options."""
+        """Click's, but for an option that is given twice, and without hidden ones among those that it suggests."""
         parser = super().make_parser(ctx)
         parse = parser.parse_args
 
@@ -155,7 +153,6 @@ class Choice(click.Choice):  # type: ignore[type-arg]  # older clicks have no ge
     """One of some words; a word that is none is answered with the nearest."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The word."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
@@ -174,7 +171,6 @@ class PathParam(click.Path):
         self.example = example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value as a path."""
         from batfill.base.files import require_place
 
         try:
@@ -217,7 +213,6 @@ class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have n
         self.name, self.check, self.words = name, check, words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value that the check returns."""
         return self.check(option_name(param), number_or_text(value))
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -238,7 +233,6 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
         self.several = several
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value, if it names policies."""
         plain = not self.several and "batfill.model.policy" not in sys.modules  # to which users may add their own
         if value in self.more or (plain and has_policy_name(value)):
             return value
@@ -266,7 +260,6 @@ class Whole(click.IntRange):
         return f"x>={self.min}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number."""
         least, most = int(self.min or 0), int(self.max or LARGEST)
         number = number_or_text(value)
         if type(number) is not int or not least <= number <= most:
@@ -354,27 +347,19 @@ WHOLE_OR_NONE = Whole(0, LARGEST)
 
 def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Command]:
     """An option of the table on the command line; None if it is not given."""
-    flag = isinstance(option.default, bool)
-    usual = "" if option.default is None or flag else f" [default: {option.default}]"
-    text = option.help.removesuffix(".") + usual + "."
-    if flag:
-        return click.option(f"--{option.name}", is_flag=True, default=None, help=text)
-    kind: Any
+    usual = "" if option.default is None else f" [default: {option.default}]"
+    how: dict[str, Any] = {"default": None, "help": f"{option.help.removesuffix('.')}{usual}."}
+    how["type"] = Checked(option.kind.metavar, option.check)
     if option.kind.choices:
-        kind = Choice(option.kind.choices)
+        how |= {"type": Choice(option.kind.choices), "metavar": option.kind.metavar.upper()}
     elif option.name == "policies":
-        kind = PolicyName("ten", "twelve", several=True)
+        how["type"] = PolicyName("ten", "twelve", several=True)
     elif option.kind.metavar == "policy":
-        kind = PolicyName(*([option.default] if option.name == "backfill" else []))
-    else:
-        kind = Checked(option.kind.metavar, option.check)
+        how["type"] = PolicyName(*[option.default] * (option.name == "backfill"))
+    elif option.name == "pool":  # which may be given several times
+        how |= {"multiple": True, "callback": joined}
     made = type(option.group, (OfScheduler,), {"group": option.group})
-    if option.name == "pool":  # which may be given several times
-        changes = {"multiple": True, "callback": joined, **changes}
-    shown = {"metavar": option.kind.metavar.upper()} if option.kind.choices else {}
-    return click.option(
-        f"--{option.name}", cls=made, **{"type": kind, "default": None, "help": text, **shown, **changes}
-    )
+    return click.option(f"--{option.name}", cls=made, **how | changes)
 
 
 def joined(_context: click.Context, _parameter: click.Parameter, given: Sequence[Any]) -> str | None:

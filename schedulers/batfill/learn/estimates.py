@@ -20,7 +20,7 @@ from batfill.learn.quantiles import Divided
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 
 if TYPE_CHECKING:
-    from batfill.model.rows import Divider
+    from batfill.model.kinds import Divider
 
 # Run times are in hours: the squared and the linear side of the loss meet at one hour.
 RATE = 0.5  # eta

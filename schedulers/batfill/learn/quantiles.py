@@ -7,7 +7,7 @@ from heapq import heappop, heappush, heappushpop
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from batfill.model.rows import Divider
+    from batfill.model.kinds import Divider
 
 
 class RollingMedian:

@@ -26,9 +26,11 @@ from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, windows_of
 from batfill.live.request import Registration
-from batfill.model.dates import unreached
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, LONGEST_S, SMALL
+from batfill.model.kinds import margin_of
+from batfill.model.limits.dates import unreached
+from batfill.model.limits.pools import amount_text
 from batfill.model.options import (
     CLASS,
     LIVE,
@@ -44,8 +46,6 @@ from batfill.model.options import (
     Options,
     plans_machines,
 )
-from batfill.model.pools import amount_text
-from batfill.model.rows import margin_of
 from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject, WaitingTime
 from batfill.workloads.batsim_json import READ_FIELDS, unread_in, unread_lines
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from batfill.learn.events import KnowledgeByName
     from batfill.live.request import Request
-    from batfill.model.pools import Pool
+    from batfill.model.limits.pools import Pool
     from batfill.protocol.decisions import Decision
 
 log = logging.getLogger("batfill")

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.base.errors import BatfillError
-from batfill.model.calendar import spans_of
+from batfill.model.limits.calendar import spans_of
 from batfill.model.options import ALL, NO_SMALL, PRESETS, REQUEST
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from batfill.batsim_files.machines import Intervals
     from batfill.live.request import Request
-    from batfill.model.calendar import Calendar
+    from batfill.model.limits.calendar import Calendar
     from batfill.model.options import Options
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.model.calendar import Calendar
-    from batfill.model.energy import Budget
-    from batfill.model.gate import Gate
+    from batfill.model.limits.calendar import Calendar
+    from batfill.model.limits.energy import Budget
+    from batfill.model.limits.gate import Gate
+    from batfill.model.limits.pools import Pools
     from batfill.model.policy import Policy
-    from batfill.model.pools import Pools
 
 
 class Arguments(TypedDict, total=False):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from batfill.model.kinds import OFF
 from batfill.model.options import ALL, LIVE, NO_PRESET, OPTIONS, PRESETS, named_values
 from batfill.model.policy import order_words
-from batfill.model.rows import OFF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from batfill.model.rows import Option
+    from batfill.model.kinds import Option
 
 
 def described(given: Mapping[str, Any]) -> str:

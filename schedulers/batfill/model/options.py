@@ -1,6 +1,6 @@
 """The scheduler's options: one table of names, kinds, defaults and meanings, which every host reads.
 
-Each option is a field of `Options`, with its row, whose parts are in `rows`. The command line, the plug-in's JSON,
+Each option is a field of `Options`, with its row, whose parts are in `kinds`. The command line, the plug-in's JSON,
 campaigns, the documentation's table, the types in `arguments` and the results all read the rows, as `OPTIONS`. This
 module loads no library that is slow to import, since `batfill COMMAND --help` and shell completion read it too.
 """
@@ -9,32 +9,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import ARGUMENT_OF, BatfillError, nearest, require
-from batfill.model import rows
-from batfill.model.rows import (
+from batfill.model import kinds
+from batfill.model.kinds import (
+    KEPT,
     LIVE_ONLY,
+    OFF,
     PREDICTIONS,
+    SAME,
+    SCRATCH,
     SMALL_JOBS,
     WHAT,
     Divider,
+    Kind,
     Needs,
     Option,
     Own,
+    lazily,
     option,
+    plain_value,
     words,
 )
+from batfill.model.limits import Limits
+from batfill.model.values import count_of, machines_of, of_numpy, seconds_of, seed_of, text_of, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from batfill.model.calendar import Calendar
-    from batfill.model.energy import Budget
-    from batfill.model.gate import Gate
     from batfill.model.jobs import Clock, JobTable, Workload
+    from batfill.model.limits.calendar import Calendar
+    from batfill.model.limits.energy import Budget
+    from batfill.model.limits.gate import Gate
+    from batfill.model.limits.pools import Pools
     from batfill.model.policy import Policy
-    from batfill.model.pools import Pool, Pools
     from batfill.model.rules import Rules
 
 NO_PRESET, FIRST_TRIES, CONSERVATIVE = "none", "first-tries", "conservative_bf"
@@ -43,7 +53,7 @@ REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
 NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
 ALL, ORDER, HALF = "all", "order", "half"
-RESERVATION, PROCESSORS, KEPT, MACHINES = "reservation", "processors", "kept", "machines"
+RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
 PLAN, UNLIMITED, REJECT = "plan", "unlimited", "reject"
 
 # File in which a scheduler started by `batfill run` writes the options in force.
@@ -58,6 +68,13 @@ OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
 OF_THRESHOLD = Needs("threshold", (), "no job is overdue without a threshold", "24h")
 OF_REQUESTS = Needs("small", (NO_SMALL,), "small jobs take their requests")
 OF_PREDICTIONS = Needs("predict", (*LEARNED, RUNTIME), "nothing is predicted", own=True)
+TIME, OR_ALL, OR_NONE, ORDERED = "float | str", 'int | Literal["all"]', 'Literal["none"]', "Policy | str"
+POLICY = Kind(
+    kinds.policy_of,
+    "a policy's name, `mixed:` and six weights, `aged:` and three numbers, or `NAME@FILE.json`",
+    "policy",
+    ORDERED,
+)
 
 
 class Preset(NamedTuple):
@@ -111,7 +128,7 @@ PRESETS = {
         "nodes, the pause between cycles (scheduler_iteration), and help for starving jobs.",
     ),
     CONSERVATIVE: Preset(
-        {"depth": ALL, PLAN: f"{rows.KEPT}:5"},
+        {"depth": ALL, PLAN: f"{KEPT}:5"},
         "batsched's conservative_bf by default: a plan on machines that is kept, with 5 s more for each job. Live "
         "schedulers alone have it, and nothing of it is left out.",
     ),
@@ -127,7 +144,7 @@ class Study(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Limits):
     """How a scheduler orders, backfills, kills and learns, with a row of the table for each field.
 
     None is the queue's own order, any number of running jobs, or no calendar; `threshold_s` is Theta. What
@@ -136,37 +153,47 @@ class Options:
 
     # fmt: off
     preset: str = option(WHAT, words(*PRESETS), NO_PRESET, "A setting; see `batfill policies`.", quiet=True)
-    policy: Policy = option(WHAT, rows.POLICY, "fcfs", "Queue order; see `batfill policies`.", off=MISSING)
-    backfill: Policy | None = option(WHAT, rows.BACKFILL, rows.SAME, "The order of backfilling.")
-    depth: int | str = option(WHAT, rows.DEPTH, 1, "The number of reservations, or all.", quiet=True)
-    tested: int | str = option(WHAT, rows.TESTED, ALL, "How many jobs are tested, or all.", quiet=True)
+    policy: Policy = option(WHAT, POLICY, "fcfs", "Queue order; see `batfill policies`.", off=MISSING)
+    backfill: Policy | None = option(WHAT, POLICY._replace(value="`same`, or a policy"), SAME, "The order of "
+        "backfilling.")
+    depth: int | str = option(WHAT, Kind(partial(count_of, example=1), "a whole number, or `all`", "number", OR_ALL), 1,
+        "The number of reservations, or all.", quiet=True)
+    tested: int | str = option(WHAT, Kind(partial(count_of, least=1), "a whole number > 0, or `all`", "number", OR_ALL),
+        ALL, "How many jobs are tested, or all.", quiet=True)
     reservation: str = option(WHAT, words(PROCESSORS, KEPT, MACHINES), PROCESSORS, "What the head reserves: "
         "processors, kept processors, or (live) machines.", quiet=True)
-    max_running: int | None = option(WHAT, rows.MOST, None, "The most jobs of one user that run at once.", quiet=True)
-    calendar: Calendar | None = option(WHAT, rows.CALENDAR, None, "Windows in which processors are unavailable.",
-        quiet=True)
-    backfill_while: Gate | None = option(WHAT, rows.GATE, None, "When jobs are backfilled, as grid.csv:300.",
-        quiet=True)
-    pool: Pools | None = option(WHAT, rows.POOLS, None, "What jobs take besides, as licences=40.", quiet=True)
-    energy_budget: Budget | None = option(WHAT, rows.BUDGET, None, "Energy in a period, as 2MWh@0..3d,watts=100W.",
-        quiet=True)
-    threshold_s: float = option(WHAT, rows.LIMIT_S, None, "Jobs that waited longer come first, oldest first.",
-        off=math.inf)
+    max_running: int | None = option(WHAT, Kind(partial(count_of, least=1, word=OFF, example=40), "a whole number > 0, "
+        "or `none`", "number", f"int | {OR_NONE}"), None, "The most jobs of one user that run at once.", quiet=True)
+    calendar: Calendar | None = option(WHAT, lazily("calendar", "calendar_of", "a CSV file", "file",
+        "Calendar | str | Path"), None, "Windows in which processors are unavailable.", quiet=True)
+    backfill_while: Gate | None = option(WHAT, lazily("gate", "Gate.given", "a CSV file of periods; or of intensities, "
+        "with `:` and the highest", "file", "Gate | str | Path | list[tuple[float, float]]"), None, "When jobs are "
+        "backfilled, as grid.csv:300.", quiet=True)
+    pool: Pools | None = option(WHAT, lazily("pools", "Pools.of", "`NAME=AMOUNT`, or a share, with `@` and a field, or "
+        "what a processor takes; several with commas", "pool", "Pools | str | list[str]"), None, "What jobs take "
+        "besides, as licences=40.", quiet=True)
+    energy_budget: Budget | None = option(WHAT, lazily("energy", "Budget.of", "`AMOUNT@BEGIN..END`, with `,watts=`, "
+        "`,idle=` and `,head-holds` behind it", "budget", "Budget | str"), None, "Energy in a period, as "
+        "2MWh@0..3d,watts=100W.", quiet=True)
+    threshold_s: float = option(WHAT, Kind(seconds_of, "a duration, >= 0, or `none`", "duration", TIME, " s"), None,
+        "Jobs that waited longer come first, oldest first.", off=math.inf)
     overdue: str = option(WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.", OF_THRESHOLD)
-    small: str = option(SMALL_JOBS, rows.words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to the "
-        "divider: none, all, those of class small, those that a forest expects to be short, or (perfect) that are.")
-    divider: Divider = option(SMALL_JOBS, rows.DIVIDER, "median", "A try's length: a duration, the median of the "
-        "known run times, or a part, as median/4.", OF_DIVIDED)
-    small_width: float = option(SMALL_JOBS, rows.WIDTH, 1, "The widest job that can be small, as a share of the "
-        "machine.", OF_SMALL)
+    small: str = option(SMALL_JOBS, kinds.words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to "
+        "the divider: none, all, those of class small, those that a forest expects to be short, or (perfect) that are.")
+    divider: Divider = option(SMALL_JOBS, Kind(kinds.divider_of, "a duration > 0, `median`, or a part of it as "
+        "`median/4`", "divider", TIME, " s"), "median", "A try's length: a duration, the median of the known run "
+        "times, or a part, as median/4.", OF_DIVIDED)
+    small_width: float = option(SMALL_JOBS, Kind(width_of, "a share > 0, at most 1, as `1/16`", "share", TIME), 1,
+        "The widest job that can be small, as a share of the machine.", OF_SMALL)
     kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a try is killed at the divider and queued again as "
         "large: never, always, or if its processors are needed; always with another reservation.",
         OF_SMALL, off=NEVER)
-    stand_back: float | None = option(SMALL_JOBS, rows.BACKLOG, None, "No try for overdue jobs, a large head, or while "
-        "waiting jobs request more machines than this.",
-        OF_SMALL, OF_SPARED, quiet=True)
-    seed: int = option(SMALL_JOBS, rows.SEED, 0, "Seed of the forests.", OF_FOREST)
-    predict: str = option(PREDICTIONS, rows.words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "What a job is "
+    stand_back: float | None = option(SMALL_JOBS, Kind(machines_of, "a number > 0, or `none`", "number",
+        f"float | {OR_NONE}"), None, "No try for overdue jobs, a large head, or while waiting jobs request more "
+        "machines than this.", OF_SMALL, OF_SPARED, quiet=True)
+    seed: int = option(SMALL_JOBS, Kind(seed_of, "a whole number", "integer", "int"), 0, "Seed of the forests.",
+        OF_FOREST)
+    predict: str = option(PREDICTIONS, kinds.words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "What a job is "
         "expected to run: its request, easy++, regression, or the true runtime.", OF_REQUESTS)
     predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where that replaces the request: in the order "
         "alone, or in backfilling, too; all if the order changes.", OF_PREDICTIONS, off=ALL)
@@ -197,8 +224,8 @@ class Options:
 
         Every result states its options in this form.
         """
-        stated = {name: rows.plain_value(getattr(self, option.argument)) for name, option in OPTIONS.items()}
-        stated["backfill"] = stated["backfill"] or rows.SAME
+        stated = {name: plain_value(getattr(self, option.argument)) for name, option in OPTIONS.items()}
+        stated["backfill"] = stated["backfill"] or SAME
         if any(stated[name] is None for name in PRESETS[self.preset].values):  # which the preset would switch on again
             stated["preset"] = NO_PRESET
         whole = dict(stated)
@@ -227,16 +254,6 @@ class Options:
 
         return digests([self.policy, self.backfill]) | self.file_digests
 
-    @property
-    def dated(self) -> dict[str, Any]:
-        """The options in force that have dates, by argument: a calendar, a gate, an energy budget."""
-        return {name: one for name in DATED if (one := getattr(self, name)) is not None}
-
-    @property
-    def file_digests(self) -> dict[str, str]:
-        """The sha256 of the files with dates; {} without any."""
-        return {f"{name}_sha256": one.digest for name, one in self.dated.items() if hasattr(one, "digest")}
-
     def on(self, workload: Workload, jobs: JobTable) -> Options:
         """The same with all dates in seconds of these jobs, which must be able to run beside a calendar."""
         made = self.in_seconds(workload.clock).sized(workload.procs or 0)
@@ -259,30 +276,6 @@ class Options:
         return self if self.pool is None else replace(self, pool=self.pool.on(size))
 
     # What the options mean together
-
-    @property
-    def pools(self) -> tuple[Pool, ...]:
-        """What jobs take beside processors."""
-        return self.pool or ()
-
-    @property
-    def taken(self) -> list[tuple[str, Pool]]:
-        """All pools, each behind the option that it is of."""
-        from batfill.model.pools import RUNNING, Pool
-
-        limit = self.max_running
-        drawn = None if self.energy_budget is None else self.energy_budget.pool
-        return [
-            *([] if limit is None else [("max-running", Pool(RUNNING, int(limit), of_user=True))]),
-            *(("pool", pool) for pool in self.pools),
-            *([] if drawn is None else [("energy-budget", drawn)]),
-        ]
-
-    @property
-    def fields(self) -> set[str]:
-        """The fields of jobs that pools read."""
-        read = {pool.reads for _, pool in self.taken if pool.reads}
-        return read | {"resources"} if read else read
 
     @property
     def kills(self) -> bool:
@@ -365,22 +358,6 @@ class Options:
         if self.small == FOREST:
             require("learn", "sklearn")
 
-    def require_taken(self, jobs: JobTable, source: str) -> None:
-        """Refuse a pool of which no job takes anything, and fields that a pool reads and are no amounts."""
-        from batfill.model.pools import DRAWN
-
-        for name, pool in self.taken if len(jobs) else ():
-            amounts = pool.amounts(jobs) * ((jobs.user >= 0) | (not pool.of_user))
-            if not amounts.any():
-                raise BatfillError(f"{source}: option {name}: {pool.unused}")
-            if (odd := pool.odd(jobs)) is not None:
-                raise BatfillError(f"{source}: option {name}: {pool.reads} of job {odd} is no number >= 0; correct it")
-            if pool.name == DRAWN and (most := amounts > pool.capacity).any():
-                raise BatfillError(
-                    f"{source}: option {name}: job {jobs.ids[most.argmax()]} draws more than {pool.capacity:,} W, up "
-                    "to which sums are exact; correct it"
-                )
-
     def require_classes(self, jobs: JobTable, source: str) -> None:
         """Refuse classes of the workload if no job states its own."""
         from batfill.model.jobs import UNKNOWN
@@ -399,7 +376,6 @@ OPTIONS = {
     for name in [each.name.removesuffix("_s").replace("_", "-")]
 }
 NAMES = tuple(OPTIONS)
-DATED = ("calendar", "backfill_while", "energy_budget")  # arguments with dates
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
@@ -410,14 +386,15 @@ SHARED_BY_CHOICES = tuple(
 SHARED_BY_TRIES = tuple(name for name, each in OPTIONS.items() if {OF_SMALL, OF_DIVIDED} & set(each.needs))
 
 # Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
-LIVE = rows.options_table(
-    (UNLIMITED, LIVE_ONLY, words("run", "reject"), "run", "What becomes of a job without a walltime: it runs, or is "
-     "rejected, as by batsched's easy_bf."),
-    (PLAN, LIVE_ONLY, rows.PLANNED, rows.SCRATCH, "With depth "
-     "all: whether each decision plans from scratch, or the plan is kept, on machines, as batsched's conservative_bf "
-     "does; kept:5, batsched's own default, plans each job for 5 s longer than its request."),
-    ("select", LIVE_ONLY, rows.CHOOSER, None, "Choose the policy "
-     "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
+LIVE = kinds.options_table(
+    LIVE_ONLY,
+    (UNLIMITED, words("run", REJECT), "run", "What becomes of a job without a walltime: it runs, or is rejected, as by "
+     "batsched's easy_bf."),
+    (PLAN, Kind(kinds.plan_of, "`scratch`, `kept`, or `kept:` and a duration", "which"), SCRATCH, "With depth all: "
+     "whether each decision plans from scratch, or the plan is kept, on machines, as batsched's conservative_bf does; "
+     "kept:5, batsched's own default, plans each job for 5 s longer than its request."),
+    ("select", Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy again after "
+     "each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
 )  # fmt: skip
 
 
@@ -444,12 +421,9 @@ def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
             refuse_other(name.replace("_", "-"))
             suggested = nearest(name, ARGUMENTS) or f"; known are {', '.join(ARGUMENTS)}"
             raise BatfillError(f"argument {name!r} is unknown{suggested}")
-        option = ARGUMENTS[name]
-        if getattr(value, "ndim", None) == 0:
-            value = value.item()
-        if option.default is None and option.kind.unit and isinstance(value, float) and value == math.inf:
-            value = rows.OFF
-        given[option.name] = value
+        value = of_numpy(value)
+        endless = name == "threshold_s" and isinstance(value, float) and value == math.inf
+        given[ARGUMENTS[name].name] = OFF if endless else value
     return given
 
 
@@ -461,21 +435,18 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
             suggested = nearest(str(name), OPTIONS)
             raise BatfillError(f"option {name!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
     whole = with_preset(given)
-    chosen = {}
-    for name, row in OPTIONS.items():
-        chosen[name] = usual(row) if whole.get(name) is None else row.check(name, whole[name])
+    chosen = {n: row.usual if whole.get(n) is None else row.check(n, whole[n]) for n, row in OPTIONS.items()}
     idle = {name: [need for need in OPTIONS[name].needs if not need.met(chosen)] for name in chosen}
     for name, (need, *_) in ((name, needs) for name, needs in idle.items() if needs):
-        if given.get(name) is not None and chosen[name] != usual(OPTIONS[name]):
+        if given.get(name) is not None and chosen[name] != OPTIONS[name].usual:
             add = "add" if given.get(need.option) is None else "choose"
             raise BatfillError(f"option {name}: {need.why}; {add} {need.option} {need.advised}, or leave it out")
         chosen[name] = None
-    if chosen["predict-for"] == ORDER:
-        orders = [order for order in (chosen["policy"], chosen["backfill"]) if order is not None]
-        moving = [order.name for order in orders if order.moves]  # whose keys read the expected run time in force
-        if given.get("predict-for") is None and moving:
-            chosen["predict-for"] = ALL
-        elif moving:
+    orders = [order for order in (chosen["policy"], chosen["backfill"]) if order is not None]
+    moving = [order.name for order in orders if order.moves]  # whose keys read the expected run time in force
+    if chosen["predict-for"] == ORDER and moving:
+        chosen["predict-for"] = ALL
+        if given.get("predict-for") is not None:
             raise BatfillError(
                 f"option predict-for: {ORDER} takes orders that stay as they are, and that of {moving[0]} changes "
                 "while jobs wait; choose another policy, or predict-for all"
@@ -534,11 +505,6 @@ AT_ODDS: tuple[tuple[str, Callable[[Options], bool], str], ...] = (
      "name} has failures, which kill jobs, and nothing can be learned of those; leave the lines of kind failure out, "
      "or what is learned"),
 )  # fmt: skip
-
-
-def usual(option: Option) -> Any:
-    """The checked value of an option that is not given; given explicitly, it is accepted where it has no effect."""
-    return None if option.default in (None, option.off) else option.check(option.name, option.default)
 
 
 def refuse_live(what: str) -> None:

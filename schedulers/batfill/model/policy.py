@@ -14,14 +14,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, fields
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.base.errors import BatfillError, PolicyError
-from batfill.base.files import readable
+from batfill.base.files import read_json
 from batfill.base.tables import in_columns, label_html
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
 from batfill.model.values import AGED, MIXED, has_policy_name, is_finite, number_or_text
@@ -173,21 +172,18 @@ class Policy:
         procs: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """The values of the policy's function `what` for these jobs, as float64; see `lines`."""
-        found = np.asarray(values)
+        found, name = np.asarray(values), f"policy {self.name}: its {what}"
         if found.dtype.kind not in "iufb":
-            raise PolicyError(
-                f"policy {self.name}: its {what} is of type {found.dtype}; return real numbers, one per job"
-            )
+            raise PolicyError(f"{name} is of type {found.dtype}; return real numbers, one per job")
         numbers = found.astype(np.float64, copy=False)
         if numbers.shape != submit_s.shape:
-            shapes = f"{numbers.shape}, not {submit_s.shape}"
-            raise PolicyError(f"policy {self.name}: its {what} has shape {shapes}; return one number per job")
+            raise PolicyError(f"{name} has shape {numbers.shape}, not {submit_s.shape}; return one number per job")
         # The same with math, which takes a tenth of numpy's.
         if not (math.isfinite(numbers[0]) if len(numbers) == 1 else np.isfinite(numbers).all()):
             row = int(np.argmin(np.isfinite(numbers)))
             raise PolicyError(
-                f"policy {self.name}: its {what} is {numbers[row]} for r = {submit_s[row]:g}, "
-                f"p~ = {request_s[row]:g}, q = {procs[row]}; correct its formula so that it is finite for every job"
+                f"{name} is {numbers[row]} for r = {submit_s[row]:g}, p~ = {request_s[row]:g}, q = {procs[row]}; "
+                "correct its formula so that it is finite for every job"
             )
         return numbers
 
@@ -205,12 +201,10 @@ class WithNumbers:
     numbers: tuple[Any, ...]
 
     def __call__(self, r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> Column:
-        """The function's value for these jobs."""
         return self.function(*self.numbers, r, p, q)
 
 
 def same_for_all(value: float, r: NDArray[np.float64], p: Column, q: Column) -> Column:
-    """The value, for every job."""
     return np.full(len(r), value)
 
 
@@ -226,67 +220,54 @@ def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # The functions of the table have names, so that they and what is built on them can be pickled.
 def submission(r, p, q):  # type: ignore[no-untyped-def]
-    """The submission time."""
     return r
 
 
 def request(r, p, q):  # type: ignore[no-untyped-def]
-    """The requested time."""
     return p
 
 
 def width(r, p, q):  # type: ignore[no-untyped-def]
-    """The processors."""
     return q.astype(np.float64)
 
 
 def area(r, p, q):  # type: ignore[no-untyped-def]
-    """The area."""
     return p * q
 
 
 def ratio(r, p, q):  # type: ignore[no-untyped-def]
-    """The ratio."""
     return p / q
 
 
-def minus(key, r, p, q):  # type: ignore[no-untyped-def]
-    """The key with the other sign: largest first."""
+def minus(key, r, p, q):  # type: ignore[no-untyped-def]  # largest first
     return -key(r, p, q)
 
 
 def negative(key: Key) -> Key:
-    """The opposite order."""
     return WithNumbers(minus, (key,))
 
 
-def wfp3_rise(r, p, q):  # type: ignore[no-untyped-def]
-    """That of WFP3, of which the key is the cube root."""
+def wfp3_rise(r, p, q):  # type: ignore[no-untyped-def]  # the cube root of its key
     return -np.cbrt(q)
 
 
 def unicef_rise(r, p, q):  # type: ignore[no-untyped-def]
-    """That of UNICEF."""
     return -1 / np.log2(np.maximum(q, 2))
 
 
 def f1(r, p, q):  # type: ignore[no-untyped-def]
-    """F1."""
     return np.log10(p) * q + 8.70e2 * log10_submission(r)
 
 
 def f2(r, p, q):  # type: ignore[no-untyped-def]
-    """F2."""
     return np.sqrt(p) * q + 2.56e4 * log10_submission(r)
 
 
 def f3(r, p, q):  # type: ignore[no-untyped-def]
-    """F3."""
     return p * q + 6.86e6 * log10_submission(r)
 
 
 def f4(r, p, q):  # type: ignore[no-untyped-def]
-    """F4."""
     return p * np.sqrt(q) + 5.30e5 * log10_submission(r)
 
 
@@ -379,13 +360,11 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
         alpha: the exponent of p~.
         beta: that of q.
     """
-    wrong = [f"c = {c_s:g} is not a number of seconds >= 0"] * (not 0 <= c_s < math.inf) + [
-        f"{name} = {exponent:g} is not from -{LARGEST_EXPONENT} to {LARGEST_EXPONENT}"
-        for name, exponent in (("alpha", alpha), ("beta", beta))
-        if not abs(exponent) <= LARGEST_EXPONENT
-    ]
-    if wrong:
-        raise PolicyError(f"policy aged: {', '.join(wrong)}; write {AGED}, as aged:50000,0.5,0.5")
+    if not (0 <= c_s < math.inf and abs(alpha) <= LARGEST_EXPONENT and abs(beta) <= LARGEST_EXPONENT):
+        raise PolicyError(
+            f"policy aged: {c_s:g}, {alpha:g} and {beta:g} are not seconds >= 0 and two exponents from "
+            f"-{LARGEST_EXPONENT} to {LARGEST_EXPONENT}; write {AGED}, as aged:50000,0.5,0.5"
+        )
     moves = alpha != 0 or beta != 0
     return Policy(
         "aged:" + ",".join(repr(float(value)).removesuffix(".0") for value in (c_s, alpha, beta)),
@@ -411,24 +390,18 @@ def policy_named(text: str) -> Policy:
     name, _, rest = text.strip().lower().partition(":")
     if has_policy_name(text, POLICIES):
         return POLICIES[name]
-    if name == "mixed":
-        try:
-            return mixed(tuple(float_of(word) for word in rest.split(",")))
-        except ValueError:
-            raise PolicyError(f"policy {text}: it takes six weights, {MIXED}, as mixed:0,0,-1,0,0,0") from None
+    n, form, example = (6, MIXED, "mixed:0,0,-1,0,0,0") if name == "mixed" else (3, AGED, "aged:50000,0.5,0.5")
     try:
-        c_s, alpha, beta = (float_of(word) for word in rest.split(","))
+        numbers = [float_of(word) for word in rest.split(",")]
     except ValueError:
-        raise PolicyError(f"policy {text}: it takes three numbers, {AGED}, as aged:50000,0.5,0.5") from None
-    return aged(c_s, alpha, beta)
+        numbers = []
+    if len(numbers) != n:
+        raise PolicyError(f"policy {text}: it takes {n} numbers, {form}, as {example}")
+    return mixed(tuple(numbers)) if name == "mixed" else aged(*numbers)
 
 
 def float_of(word: Any) -> float:
-    """A finite number, also as text.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """A finite number, also as text; ValueError if it is none."""
     number = number_or_text(word)
     if not is_finite(number):
         raise ValueError(word)
@@ -475,11 +448,9 @@ def names_in(text: str) -> list[str]:
     """
     if "@" not in text:
         text = re.sub(r"\+(?=\s*[A-Za-z])", ";" if ";" in text else ",", text)
-    if ";" in text:
-        return [name.strip() for name in text.split(";")]
     names: list[str] = []
-    for word in text.split(","):
-        if names and NUMBER.fullmatch(word.strip()):
+    for word in text.split(";" if ";" in text else ","):
+        if ";" not in text and names and NUMBER.fullmatch(word.strip()):
             names[-1] += f",{word.strip()}"
         else:
             names.append(word.strip())
@@ -527,35 +498,25 @@ def formula_of(term: Term) -> str:
 
 def policy_in_file(text: str) -> Policy:
     """The policy of NAME@FILE, or the one that the file recommends for @FILE."""
-    import orjson  # here: kernels are compiled where only numba is installed
-
     name, _, file = text.strip().partition("@")
     name, path = name.lower(), Path(file)
     try:
-        with readable(path) as stream:
-            stored = stream.read()
-        content = orjson.loads(stored)
+        content, digest = read_json(path, "`batfill fit` writes such files")
     except BatfillError as error:
         raise PolicyError(f"policy {text}: {error.on_command_line.removeprefix(f'{path}: ')}") from None
-    except (OSError, ValueError) as error:
-        what = getattr(error, "strerror", None) or f"not JSON: {error}"
-        raise PolicyError(f"policy {text}: {path} cannot be read ({what}); `batfill fit` writes such files") from None
-    if not isinstance(content, dict) or content.get("format") != FILE_FORMAT:
+    functions = content.get("functions") if isinstance(content, dict) and content.get("format") == FILE_FORMAT else None
+    if not isinstance(functions, dict):
         raise PolicyError(
             f"policy {text}: {path} is not a policy file ({FILE_FORMAT}); `batfill fit` writes such files"
         )
-    functions = content.get("functions")
     if not name:
         advice = content.get("recommendation")
         name = str(advice.get("take") or "") if isinstance(advice, dict) else ""
         if name in POLICIES:
             return POLICIES[name]
-        if not name:
-            known = ", ".join(f"{each}@" for each in functions) if isinstance(functions, dict) else "NAME@"
-            raise PolicyError(f"policy {text}: {path} recommends nothing; name one of its functions ({known})")
-    if not isinstance(functions, dict) or name not in functions:
-        known = ", ".join(functions) if isinstance(functions, dict) else "none"
-        raise PolicyError(f"policy {text}: {path} has no function {name!r}; it has {known}")
+    if name not in functions:
+        has = f"has no function {name!r}" if name else "recommends nothing"
+        raise PolicyError(f"policy {text}: {path} {has}; name one of its functions, {', '.join(functions) or 'none'}")
     try:
         terms = [term_of(term) for term in functions[name]["terms"]]
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -563,7 +524,7 @@ def policy_in_file(text: str) -> Policy:
             f"policy {text}: a term of {name!r} in {path} is not a finite coefficient with whole powers p, q, r from 0 "
             f"to {LARGEST_POWER}; fit it again"
         ) from None
-    return polynomial(f"{name}@{path}", terms, str(content.get("made_by", path)), sha256(stored).hexdigest())
+    return polynomial(f"{name}@{path}", terms, str(content.get("made_by", path)), digest)
 
 
 def term_of(entry: Any) -> Term:

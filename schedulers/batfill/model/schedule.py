@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from batfill.base.tables import AsDict, ReadOnly, same_values
 from batfill.base.words import duration, things
-from batfill.model.calendar import NO_WINDOWS, Calendar
-from batfill.model.dates import unreached
-from batfill.model.energy import Budget
-from batfill.model.gate import GATE, Gate
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import JobTable
+from batfill.model.limits.calendar import NO_WINDOWS, Calendar
+from batfill.model.limits.dates import unreached
+from batfill.model.limits.energy import Budget
+from batfill.model.limits.gate import GATE, Gate
+from batfill.model.limits.pools import Pool, rejected, rounded_text
 from batfill.model.metrics import TAU_S, Summary, summarize
-from batfill.model.pools import Pool, rejected, rounded_text
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import LARGEST, BatfillError, PolicyError, nearest, whole_from
@@ -32,8 +33,7 @@ DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re
 PARTS = re.compile("".join(rf"(?:(?P<{unit}>\d+)\s*{unit}\s*)?" for unit in ("w", "d", "h", "min", "s")), re.ASCII)
 UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.model.jobs.Unrequested
 NUMBER = re.compile(r"[+-]?(?:\d+|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE)
-WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-MOST_DIGITS = 4000  # of a whole number; Python converts no more of them
+WHOLE = re.compile(r"[+-]?\d{1,3999}", re.ASCII)  # Python converts no longer ones
 ONE_OF = re.compile(r"1/([1-9]\d{0,5})", re.ASCII)
 PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
 
@@ -42,35 +42,6 @@ def quantity(text: str, units: Mapping[str, float]) -> float | None:
     """The number in this text times its unit's size; None if it is not a number with one of the units."""
     match = QUANTITY.fullmatch(text.strip())
     return float(match[1]) * units[match[2]] if match and match[2] in units else None
-
-
-def speed_given(name: str, value: Any) -> float:
-    """A speed in operations per second, from a number or text such as 1Gf."""
-    rule = "a finite number of operations per second > 0, as 1e9 or 1Gf"
-    return number_of(
-        name, quantity(value, SPEED_UNITS) or value if isinstance(value, str) else value, 1e-300, math.inf, rule
-    )
-
-
-def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
-    """The value as a finite number of seconds, at least `least`: a number, or text such as 72000, 20h, 1.5d, 1d12h.
-
-    Raises:
-        BatfillError: it is something else.
-    """
-    value = of_numpy(value)
-    number = value.total_seconds() if hasattr(value, "total_seconds") else value
-    if isinstance(value, str) and (found := DURATION.fullmatch(value.strip().lower())) and found[2] in UNITS_S:
-        number = float(found[1]) * UNITS_S[found[2]]
-    elif isinstance(value, str) and value.strip() and (found := PARTS.fullmatch(value.strip().lower())):
-        number = sum(float(part or 0) * UNITS_S[unit] for unit, part in found.groupdict().items())
-    return number_of(
-        name,
-        number,
-        least,
-        math.inf,
-        f"a number of seconds {'>= 0' if least == 0 else '> 0'}, as 72000, 20h, 1d12h or 30min",
-    )
 
 
 def of_numpy(value: Any) -> Any:
@@ -82,8 +53,8 @@ def number_or_text(value: Any) -> Any:
     """A word of the command line as JSON has it: a number if it is one, in the digits 0 to 9 without separators."""
     word = value.strip() if isinstance(value, str) else ""
     if not NUMBER.fullmatch(word):
-        return value
-    return int(word) if WHOLE.fullmatch(word) and len(word) < MOST_DIGITS else float(word)
+        return of_numpy(value)
+    return int(word) if WHOLE.fullmatch(word) else float(word)
 
 
 def is_finite(value: Any) -> bool:
@@ -94,46 +65,86 @@ def is_finite(value: Any) -> bool:
         return False
 
 
-def number_of(name: str, value: Any, least: float, most: float, rule: str) -> float:
-    """The value, which must be a finite number from `least` to `most`; `rule` describes this range."""
-    value = of_numpy(value)
-    if not is_finite(value) or not least <= value <= most:
-        raise BatfillError(f"option {name}: {value!r:.60} is not {rule}")
-    return float(value)
-
-
-def part_of(name: str, value: Any, *, most: float = math.inf, positive: bool = False) -> float:
-    """The value as a share from 0 to `most`: a number such as 0.1, also as text, or text such as 10%."""
-    per_cent = PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
-    number = float(per_cent[1]) / 100 if per_cent else number_or_text(of_numpy(value))
-    rule = f"a share {'>' if positive else '>='} 0{' and at most 1' if most == 1 else ''}, as 10% or 0.1"
-    wrong = not is_finite(number)
-    if per_cent is None and not wrong and 1 < number <= 100 * most:
-        raise BatfillError(f"option {name}: {value!r:.60} is more than the whole; write {value}% for per cent")
-    if wrong or not 0 <= number <= most or (positive and number == 0):
-        raise BatfillError(f"option {name}: {value!r:.60} is not {rule}")
+def number_of(name: str, value: Any, least: float, most: float, rule: str, *, given: Any = None) -> float:
+    """The value, a finite number from `least` to `most`; `rule` describes this range, and the message shows `given`."""
+    number = of_numpy(value)
+    if not is_finite(number) or not least <= number <= most:
+        raise BatfillError(f"option {name}: {value if given is None else given!r:.60} is not {rule}")
     return float(number)
 
 
-def probability_of(name: str, value: Any) -> float:
-    """The value as a share of the whole, as for `part_of`."""
-    return part_of(name, value, most=1)
+def speed_given(name: str, value: Any) -> float:
+    """A speed in operations per second, from a number or text such as 1Gf."""
+    number = quantity(value, SPEED_UNITS) if isinstance(value, str) else value
+    rule = "a finite number of operations per second > 0, as 1e9 or 1Gf"
+    return number_of(name, number, 1e-300, math.inf, rule, given=value)
 
 
-def width_of(name: str, value: Any) -> float:
-    """The value as a share of the machine above 0, as for `part_of`, or as 1/16."""
-    if isinstance(value, str) and (found := ONE_OF.fullmatch(value.strip())):
-        return 1 / int(found[1])
-    return part_of(name, value, most=1, positive=True)
+def seconds_of(name: str, value: Any, *, least: float = 0.0, or_else: str = "") -> float:
+    """The value as a finite number of seconds, at least `least`: a number, or text such as 72000, 20h, 1.5d, 1d12h."""
+    number = value.total_seconds() if hasattr(value, "total_seconds") else value
+    text = value.strip().lower() if isinstance(value, str) else ""
+    if (found := DURATION.fullmatch(text)) and found[2] in UNITS_S:
+        number = float(found[1]) * UNITS_S[found[2]]
+    elif text and (found := PARTS.fullmatch(text)):
+        number = sum(float(part or 0) * UNITS_S[unit] for unit, part in found.groupdict().items())
+    rule = f"a number of seconds {'> 0' if least else '>= 0'}, as 72000, 20h, 1d12h or 30min{or_else}"
+    return number_of(name, number, least, math.inf, rule, given=value)
 
 
-def tau_of(value: Any) -> float:
-    """The bound of the bounded slowdown, in seconds.
+def part_of(name: str, value: Any, *, most: float = math.inf, positive: bool = False) -> float:
+    """The value as a share from 0 to `most`: a number up to 1, also as text, or text such as 10% or 1/16."""
+    text = value.strip() if isinstance(value, str) else ""
+    number = number_or_text(value)
+    if per_cent := PER_CENT.fullmatch(text):
+        number = float(per_cent[1]) / 100
+    elif positive and (below := ONE_OF.fullmatch(text)):
+        number = 1 / int(below[1])
+    elif is_finite(number) and number > 1:  # meant as per cent
+        number = None
+    rule = f"a share {'>' if positive else '>='} 0{' and at most 1' if most == 1 else ''}, as 10% or 0.1"
+    return number_of(name, number, 1e-300 if positive else 0, most, rule, given=value)
 
-    Raises:
-        BatfillError: it is not a finite number > 0.
-    """
-    return seconds_of("tau", value, least=1e-9)
+
+probability_of = partial(part_of, most=1)  # a share of the whole
+width_of = partial(part_of, most=1, positive=True)  # a share of the machine
+tau_of = partial(seconds_of, "tau", least=1e-9)  # the bound of the bounded slowdown
+
+
+def machines_of(name: str, value: Any) -> float:
+    """The value as a number of machines > 0, also as text."""
+    rule = "a number of machines > 0, as 32, or none"
+    return number_of(name, number_or_text(value), 1e-9, math.inf, rule, given=value)
+
+
+def number_from(name: str, value: Any, least: int = 1, remedy: str = "") -> int:
+    """The value, which must be a whole number from `least` on; `remedy` ends the message."""
+    number = of_numpy(value)
+    if type(number) is not int or not least <= number <= LARGEST:
+        raise BatfillError(f"option {name}: {value!r:.60} is not {whole_from(least)}{remedy}")
+    return number
+
+
+seed_of = partial(number_from, least=0, remedy="; try 0")  # random number generators accept all of these
+
+
+def count_of(name: str, value: Any, *, least: int = 0, word: str = "all", example: int = 2) -> int | str:
+    """The value as a number of jobs: a whole number from `least` on, also as text, or the word for no limit."""
+    number = number_or_text(value)
+    if isinstance(number, str) and number.strip().lower() == word:
+        return word
+    return number_from(name, number, least, f"; try {example}, or {word}")
+
+
+def unrequested_of(name: str, value: Any) -> str | float:
+    """What stands in for a missing request: one of UNREQUESTED, or a limit in seconds, whole if it is whole."""
+    if isinstance(value, str) and value in UNREQUESTED:
+        return value
+    from batfill.model.jobs import LONGEST_S
+
+    seconds = seconds_of(name, value, least=1e-9, or_else=f", nor one of {', '.join(UNREQUESTED)}")
+    number_of(name, seconds, 0, LONGEST_S, f"at most {LONGEST_S:g} s", given=value)
+    return int(seconds) if seconds == int(seconds) else seconds
 
 
 def text_of(name: str, value: Any) -> str:
@@ -151,13 +162,6 @@ def one_of(name: str, value: Any, known: Sequence[str]) -> str:
     return value
 
 
-def truth(name: str, value: Any) -> bool:
-    """The value, which must be true or false."""
-    if not isinstance(value, bool):
-        raise BatfillError(f"option {name}: {value!r:.60} is neither true nor false")
-    return value
-
-
 def has_policy_name(text: str, names: Collection[str] = POLICY_NAMES) -> bool:
     """Whether this text is one of these names; other forms are for `policy_named` to read."""
     name, colon, _ = text.strip().lower().partition(":")
@@ -169,46 +173,6 @@ def has_policy_name(text: str, names: Collection[str] = POLICY_NAMES) -> bool:
     return True
 
 
-def noise_of(name: str, value: Any) -> float | str:
-    """The value as "walltime" or a number >= 0."""
-    if value == "walltime":
-        return "walltime"
-    return number_of(name, number_or_text(value), 0, math.inf, "walltime or a number >= 0, as 0.5")
-
-
-def machines_of(name: str, value: Any) -> float:
-    """The value as a number of machines > 0, also as text."""
-    number = number_or_text(of_numpy(value))
-    return number_of(name, number, 1e-9, math.inf, "a number of machines > 0, as 32, or none")
-
-
-def unrequested_of(name: str, value: Any) -> str | float:
-    """What stands in for a missing request: one of UNREQUESTED, or a limit in seconds, whole if it is a whole number.
-
-    Raises:
-        BatfillError: it is neither.
-    """
-    if isinstance(value, str) and value in UNREQUESTED:
-        return value
-    from batfill.model.jobs import LONGEST_S
-
-    try:
-        seconds = number_of(name, seconds_of(name, value, least=1e-9), 0, LONGEST_S, "")
-    except BatfillError:
-        raise BatfillError(
-            f"option {name}: {value!r:.60} is none of {', '.join(UNREQUESTED)}, nor a limit > 0 such as 3600 or 24h"
-        ) from None
-    return int(seconds) if seconds == int(seconds) else seconds
-
-
-def number_from(name: str, value: Any, least: int = 1, remedy: str = "") -> int:
-    """The value, which must be a whole number from `least` on; `remedy` ends the message."""
-    number = of_numpy(value)
-    if type(number) is not int or not least <= number <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r:.60} is not {whole_from(least)}{remedy}")
-    return number
-
-
 def function_of(name: str, value: Any) -> Any:
     """The value of an argument, which must be a function, or None."""
     if value is not None and not callable(value):
@@ -216,27 +180,10 @@ def function_of(name: str, value: Any) -> Any:
     return value
 
 
-def seed_of(name: str, value: Any) -> int:
-    """The value, which must be a whole number that all random number generators accept."""
-    return number_from(name, value, 0, "; try 0")
-
-
-def count_of(name: str, value: Any, *, least: int = 0, word: str = "all", example: int = 2) -> int | str:
-    """The value as a number of jobs: a whole number from `least` on, also as text, or the word for no limit."""
-    number = number_or_text(of_numpy(value))
-    if isinstance(number, str) and number.strip().lower() == word:
-        return word
-    if type(number) is not int or not least <= number <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r:.60} is neither {whole_from(least)} nor {word}; try {example}")
-    return number
-
-
 def as_word(value: Any) -> str:
     """A value as in the `options` line of a text."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 

@@ -23,10 +23,10 @@ from batfill.engine import ends, loop
 from batfill.engine.loop import CLOCK, KILL, Events, Given
 from batfill.engine.records import LINE, STARTED, STEP, as_records, new_records
 from batfill.engine.violations import Marks, marks_for
-from batfill.model.calendar import NO_WINDOWS, never_runs
 from batfill.model.invariants import require_sound
 from batfill.model.jobs import SMALL, JobTable, checked_size
-from batfill.model.pools import RUNNING, may_run_short, rejected, wanted
+from batfill.model.limits.calendar import NO_WINDOWS, never_runs
+from batfill.model.limits.pools import RUNNING, may_run_short, rejected, wanted
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
 from batfill.queue import Queue, copied, users_by_number
@@ -34,7 +34,7 @@ from batfill.queue import Queue, copied, users_by_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from batfill.model.calendar import Calendar
+    from batfill.model.limits.calendar import Calendar
     from batfill.model.policy import Policy
 
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job

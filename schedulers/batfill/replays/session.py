@@ -26,9 +26,9 @@ from batfill.base.files import loaded_json, place_of, readable, whole_file
 from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows
 from batfill.base.words import instant
-from batfill.model.calendar import Calendar
-from batfill.model.gate import Gate
 from batfill.model.jobs import Clock, JobTable, Overrun, Workload, checked_size
+from batfill.model.limits.calendar import Calendar
+from batfill.model.limits.gate import Gate
 from batfill.model.metrics import TAU_S, Summary
 from batfill.model.options import REQUEST, Options, arguments_of, of_arguments
 from batfill.model.policy import Policy

@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field, ValidationError
 from batfill.base.documents import Document, KeyPath, read_document
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import Overrun, Unrequested
+from batfill.model.kinds import SAME
 from batfill.model.metrics import TAU_S
 from batfill.model.options import FOREST, LEARNED, OPTIONS, REQUEST, RUNTIME, with_preset
-from batfill.model.rows import SAME
 from batfill.model.values import MOST_SAMPLES
 from batfill.workloads.times import MOST_WEEKS, Align, Boundary, ProfileWeeks, ResamplingMethod
 from batfill_lab.campaigns.sections import (

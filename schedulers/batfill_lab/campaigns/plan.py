@@ -14,7 +14,8 @@ from batfill.base.kernels import digest_of
 from batfill.base.version import __version__
 from batfill.engine.sources import FILES
 from batfill.model import policy
-from batfill.model.options import DATED, OPTIONS
+from batfill.model.limits import DATED
+from batfill.model.options import OPTIONS
 from batfill_lab.campaigns.config import CampaignError, seeded
 from batfill_lab.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, warnings_by_log
 from batfill_lab.campaigns.work import Run, Task

@@ -11,10 +11,10 @@ import numpy as np
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.model.jobs import DAY_S, request_warnings
+from batfill.model.kinds import SAME
 from batfill.model.metrics import TAU_S
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
-from batfill.model.rows import SAME
 from batfill.model.rules import Rules
 from batfill.model.values import finite, tau_of
 from batfill.replays.engine_replay import EngineReplay

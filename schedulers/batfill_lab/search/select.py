@@ -10,9 +10,9 @@ import numpy as np
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.model.jobs import DAY_S, WEEK_S
+from batfill.model.kinds import SAME
 from batfill.model.metrics import long_waits
 from batfill.model.policy import POLICIES, Policy
-from batfill.model.rows import SAME
 from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.found import Found, ReadingOptions, document

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import WorkloadError
-from batfill.model.calendar import ANNOUNCED, Calendar, Window
+from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill.workloads.swf import job_rows
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import HOUR_S
+from batfill.model.kinds import plain_value
+from batfill.model.limits import DATED
 from batfill.model.option_texts import policy_words
 from batfill.model.options import (
-    DATED,
     FIRST_TRIES,
     OPTIONS,
     SHARED_BY_CHOICES,
@@ -18,7 +19,6 @@ from batfill.model.options import (
     of_arguments,
     with_preset,
 )
-from batfill.model.rows import plain_value
 from batfill.model.values import seconds_of
 from batfill.replays.replay import simulate
 from batfill_site.advice.configuration import configuration

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import things
-from batfill.model.rows import plain_value
+from batfill.model.kinds import plain_value
 from batfill_pages.comparison import Comparison, Difference
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
 from batfill_site.advice.choices import (

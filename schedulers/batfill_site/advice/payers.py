@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.words import in_a_row
-from batfill.model.pools import amount_text
+from batfill.model.limits.pools import amount_text
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_site.accounting.outages import most_held
 

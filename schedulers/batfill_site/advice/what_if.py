@@ -10,9 +10,9 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.sums import mean_of
+from batfill.model.limits.pools import Pools, rejected, wanted
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, who_pays, width_bins
 from batfill.model.options import OPTIONS, Options
-from batfill.model.pools import Pools, rejected, wanted
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
 from batfill.workloads.formats import read_once, source_of

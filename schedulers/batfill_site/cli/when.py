@@ -18,8 +18,8 @@ from batfill.cli.parameters import (
     scheduler_options,
     seed_option,
 )
+from batfill.model.kinds import PREDICTIONS
 from batfill.model.options import NAMES, OPTIONS, arguments_of
-from batfill.model.rows import PREDICTIONS
 from batfill_site.cli.of_slurm import require_one_kind, site_options
 
 if TYPE_CHECKING:

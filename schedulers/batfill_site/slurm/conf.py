@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import any_length, readable
-from batfill.model.dates import date_of
+from batfill.model.limits.dates import date_of
 from batfill_site.accounting.record_text import lines_of
 from batfill_site.slurm.accounts import read_accounts
 from batfill_site.slurm.hosts import MOST, by_name, expand, numbers

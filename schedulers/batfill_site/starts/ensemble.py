@@ -15,8 +15,8 @@ import numpy as np
 from batfill.engine import ends
 from batfill.engine.loop import CLOCK, KILL, Events
 from batfill.engine.records import AWAY, JOB, LINE, STARTED, as_records, new_records
-from batfill.model.calendar import NO_WINDOWS
 from batfill.model.jobs import DAY_S
+from batfill.model.limits.calendar import NO_WINDOWS
 from batfill.queue import users_by_number
 from batfill.replays.engine_replay import available
 from batfill_site.starts import forks as forking
@@ -24,7 +24,7 @@ from batfill_site.starts import forks as forking
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.model.calendar import Calendar
+    from batfill.model.limits.calendar import Calendar
     from batfill.queue import Queue
     from batfill_site.starts.past import Past
 
@@ -126,7 +126,7 @@ class Ensemble:
                 if policy is not None:
                     keys["key"], keys["rise"] = (line.reshape(forks, n) for line in policy.lines(*known))
         users = np.zeros(0, np.uint32), np.zeros((forks, 0), np.uint32)
-        if rules.limits_users:
+        if rules.max_running is not None:
             both = np.concatenate([past.jobs[moment.past_rows], again.ravel()])
             numbers = users_by_number(np.where(both["known_user"], both["user"], -1))
             users = numbers[: len(rows)].copy(), numbers[len(rows) :].reshape(forks, n).copy()

@@ -76,7 +76,7 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
         return ()
     order = [row for row in in_order(queue, now_s) if not queue.is_held(row)]
     jobs, rules, free = queue.jobs, queue.rules, queue.free
-    held = f"its user has {things(rules.max_running, 'running job')}, the limit"
+    held = f"its user has {things(rules.max_running or 0, 'running job')}, the limit"
     if not order:
         return (held,) * len(rows)
     place, head = {row: n for n, row in enumerate(order)}, order[0]
@@ -96,7 +96,7 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
             found.append(f"it {needs}; {ahead}, and the calendar has windows")
         elif row == head and procs > free:
             found.append(why_head(short, [names[other] for other in freed_by], shadow_s, instants))
-        elif row == head and rules.limits_users:
+        elif row == head and rules.max_running is not None:
             found.append("the next decision looks again: a job before it has reached its user's limit since the last")
         elif procs > free:
             ahead = f"{things(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"

@@ -157,18 +157,17 @@ def pool_of(option: str, text: str) -> Pool:
     if found is None:
         raise BatfillError(f"option {option}: {text!r:.60} is no pool; {FORM}")
     name, there, takes, lacking = found.groups()
+    how: dict[str, Any] = {"skips": lacking == "skip", "of_user": lacking == "user"}
+    where = f"option {option}: {name}"
     if name in ("processors", "procs"):
         raise BatfillError(f"option {option}: {name} are the machine's own; --procs says how many there are")
-    where = f"option {option}: {name}"
     if share := SHARE.fullmatch(there.strip()):
         part, base = amount_of(where, takes or "1") if not takes or takes[0].isdigit() else (0, "")
-        if not part or not 0 < float(share[1]) <= 100:
-            raise BatfillError(
-                f"{where}: {text!r:.60} is not a share, up to 100%, of what all processors take; give an amount "
-                "for each, as power=80%@100W"
-            )
-        return Pool(
-            *(name, 0, part), skips=lacking == "skip", of_user=lacking == "user", base=base, share=float(share[1])
+        if part and 0 < float(share[1]) <= 100:
+            return Pool(name, 0, part, **how, base=base, share=float(share[1]))
+        raise BatfillError(
+            f"{where}: {text!r:.60} is not a share, up to 100%, of what all processors take; give an amount for each, "
+            "as power=80%@100W"
         )
     capacity, base = amount_of(where, there)
     if base == "J":
@@ -176,7 +175,7 @@ def pool_of(option: str, text: str) -> Pool:
     each, field = takes_of(where, takes or "", base)
     if each is None:
         require_unit(where, field or name, base)
-    return Pool(name, int(capacity), each, field, skips=lacking == "skip", of_user=lacking == "user", base=base)
+    return Pool(name, int(capacity), each, field, **how, base=base)
 
 
 def takes_of(where: str, text: str, base: str) -> tuple[float | None, str]:
@@ -235,9 +234,7 @@ def amount_text(amount: float, base: str) -> str:
 
 def scales(base: str) -> dict[int, str]:
     """The units of a pool's base, or watt-hours for "J", each by how many of the base it is."""
-    if base == "J":
-        return {scale: unit for unit, (_, scale) in UNITS.items() if unit.endswith("Wh")}
-    return {scale: unit for unit, (of, scale) in UNITS.items() if of == base}
+    return {n: unit for unit, (of, n) in UNITS.items() if of == base and (base != "J" or unit.endswith("Wh"))}
 
 
 def unit_for(most: float, units: dict[int, str]) -> tuple[int, str]:
@@ -281,8 +278,3 @@ def may_run_short(pool: Pool, amounts: NDArray[np.int64], procs: NDArray[np.int6
     """
     there = pool.capacity - (0 if pool.reserves else amounts.max(initial=0))
     return pool.of_user or bool((amounts * (size * (1 + 1e-9)) > there * procs.astype(np.float64)).any())
-
-
-def in_order(pools: Iterable[Pool]) -> tuple[Pool, ...]:
-    """The pools as the engine takes them: those that reserve, others of the machine, those of users."""
-    return tuple(sorted(pools, key=lambda pool: (pool.of_user, not pool.reserves)))

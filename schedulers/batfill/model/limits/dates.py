@@ -28,6 +28,11 @@ class Change(NamedTuple):
     fails: int
 
 
+def in_time(changes: Iterable[Change]) -> list[Change]:
+    """The changes in order of time: what a pool gets back before what it loses, failures last."""
+    return sorted(changes, key=lambda change: (change.at_s, change.amount < 0, change.fails))
+
+
 def date_of(where: str, column: str, value: Any) -> Any:
     """A date of a row: seconds, or a datetime; None if it is empty."""
     if value is None or (isinstance(value, str) and not value.strip()):

@@ -13,8 +13,8 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError
-from batfill.model.dates import Change, as_field, date_of, require_one_form, second
-from batfill.model.pools import DRAWN, MOST, Pool, amount_in, amount_text, require_unit, takes_of
+from batfill.model.limits.dates import Change, as_field, date_of, require_one_form, second
+from batfill.model.limits.pools import DRAWN, MOST, Pool, amount_in, amount_text, require_unit, takes_of
 from batfill.model.values import seconds_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,15 +22,15 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import csv_text
-from batfill.model.dates import Change, as_field, date_of, read_rows, require_one_form, second
-from batfill.model.pools import amount_of, amount_text, rejected, wanted
+from batfill.model.limits.dates import Change, as_field, date_of, in_time, read_rows, require_one_form, second
+from batfill.model.limits.pools import amount_of, amount_text, rejected, wanted
 from batfill.model.values import finite
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Clock, JobTable
-    from batfill.model.pools import Pool
+    from batfill.model.limits.pools import Pool
 
 ANNOUNCED, FAILURE = KINDS = ("announced", "failure")
 COLUMNS = ("kind", "begin", "end", "processors", "announced", "machines", "pool")
@@ -60,26 +60,43 @@ class Window(NamedTuple):
 
     @property
     def dates(self) -> tuple[Any, Any, Any]:
-        """Its dates."""
         return self.begin, self.end, self.announced
 
     @property
     def amount(self) -> str:
-        """What it takes, with its unit."""
         return amount_text(self.processors, self.base)
 
     @property
     def changes(self) -> list[Change]:
-        """What happens at its dates."""
-        fails, pool = self.kind == FAILURE, self.pool
-        announced_s = self.begin if fails else -math.inf if self.announced is None else self.announced
-        dates = [
-            Change(self.begin, pool, -self.processors, announced_s, int(fails)),
-            Change(self.end, pool, self.processors, announced_s, 0),
-        ]
-        if -math.inf < announced_s < self.begin:
-            dates.append(Change(announced_s, pool, 0, announced_s, 0))
+        """What happens at its begin, at its end, and when it becomes known."""
+        fails, pool, n = self.kind == FAILURE, self.pool, self.processors
+        since_s = self.begin if fails else -math.inf if self.announced is None else self.announced
+        dates = [Change(self.begin, pool, -n, since_s, int(fails)), Change(self.end, pool, n, since_s, 0)]
+        dates += [Change(since_s, pool, 0, since_s, 0)] * (-math.inf < since_s < self.begin)
         return [date for date in dates if date.at_s < math.inf]
+
+
+# What no window can be, and why.
+WRONG: tuple[tuple[Callable[[Window], Any], str], ...] = (
+    (lambda w: w.kind not in KINDS, f"kind {{w.kind!r:.60}} is none of {', '.join(KINDS)}"),
+    (lambda w: w.processors < 1, "{w.processors} {of} are none; give at least 1, or drop the line"),
+    (
+        lambda w: w.pool and (w.kind == FAILURE or w.machines),
+        "only processors fail, and have machines; announce what {of} lacks",
+    ),
+    (
+        lambda w: w.end != math.inf and not w.begin < w.end,
+        "ends at {w.end}, and begins at {w.begin}; the end comes after the begin",
+    ),
+    (
+        lambda w: w.announced is not None and w.kind == FAILURE,
+        "a failure is known when it happens; leave announced empty",
+    ),
+    (
+        lambda w: w.announced is not None and not w.announced <= w.begin,
+        "announced at {w.announced}, after its begin at {w.begin}",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +118,8 @@ class Calendar:
                 f"{self.name}: {len(self.windows):,} windows are too many, since each decision plans around all "
                 f"that are to come; give at most {MOST_WINDOWS:,}, or join windows"
             )
-        for place, window in zip(self.places, self.windows, strict=True):
-            require_one_form(place, window.dates)
+        for number, window in enumerate(self.windows):
+            require_one_form(self.place(number), window.dates)
         require_one_form(self.name, [date for window in self.windows for date in window.dates])
         for window in self.windows:
             self.check(window)
@@ -111,33 +128,18 @@ class Calendar:
 
     def check(self, window: Window) -> None:
         """Refuse a window that cannot be."""
-        if window.kind not in KINDS:
-            raise self.wrong(window, f"kind {window.kind!r:.60} is none of {', '.join(KINDS)}")
-        if window.processors < 1:
-            of = window.pool or "processors"
-            raise self.wrong(window, f"{window.processors} {of} are none; give at least 1, or drop the line")
-        if window.pool and (window.kind == FAILURE or window.machines):
-            raise self.wrong(window, f"only processors fail, and have machines; announce what {window.pool} lacks")
-        if window.end != math.inf and not window.begin < window.end:
-            raise self.wrong(
-                window, f"ends at {window.end}, and begins at {window.begin}; the end comes after the begin"
-            )
-        if window.announced is None:
-            return
-        if window.kind == FAILURE:
-            raise self.wrong(window, "a failure is known when it happens; leave announced empty")
-        if not window.announced <= window.begin:
-            raise self.wrong(window, f"announced at {window.announced}, after its begin at {window.begin}")
+        for is_wrong, what in WRONG:
+            if is_wrong(window):
+                raise self.wrong(window, what.format(w=window, of=window.pool or "processors"))
 
-    @property
-    def places(self) -> list[str]:
-        """Where each window is, for messages."""
-        numbered = enumerate(self.windows, 1)
-        return [f"{self.name}: {f'line {w.line}' if w.line else f'window {number}'}" for number, w in numbered]
+    def place(self, number: int) -> str:
+        """Where a window is, for messages."""
+        line = self.windows[number].line
+        return f"{self.name}: {f'line {line}' if line else f'window {number + 1}'}"
 
     def wrong(self, window: Window, what: str) -> BatfillError:
         """The error that this is wrong with a window."""
-        return BatfillError(f"{self.places[self.windows.index(window)]}: {what}")
+        return BatfillError(f"{self.place(self.windows.index(window))}: {what}")
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]], name: str = "calendar", digest: str = "") -> Self:
@@ -146,36 +148,12 @@ class Calendar:
         Raises:
             BatfillError: a row is no window.
         """
-        windows = []
         if not isinstance(rows, Iterable):
             raise BatfillError(f"{name}: {rows!r:.60} are not rows; give a dict for each window")
+        windows = []
         for number, row in enumerate(rows, 1):
             line = row.get("line", 0) if isinstance(row, Mapping) else 0
-            where = f"{name}: {f'line {line}' if line else f'window {number}'}"
-            if not isinstance(row, Mapping):
-                raise BatfillError(f"{where}: {row!r:.60} is not a row; give a dict with {', '.join(NEEDED)}")
-            if other := [name for name in row if name not in (*COLUMNS, "line")]:
-                raise BatfillError(f"{where}: {other[0]!r:.60} is unknown; {cls.remedy}")
-            machines = str(row.get("machines") or "").strip()
-            if machines and row.get("processors") not in (None, ""):
-                raise BatfillError(f"{where}: has machines and processors; give one of them")
-            if machines:
-                row = {**row, "processors": sum(last - first + 1 for first, last in spans_of(where, machines))}
-            if lacking := [column for column in NEEDED if row.get(column) in (None, "") and column != "end"]:
-                raise BatfillError(f"{where}: has no {lacking[0]}; {cls.remedy}")
-            begin, end, announced = (
-                date_of(where, column, row.get(column)) for column in ("begin", "end", "announced")
-            )
-            procs, kind, pool = (str(row.get(name) or "").strip() for name in ("processors", "kind", "pool"))
-            if pool:
-                amount, base = amount_of(where, procs)
-                taken = math.ceil(amount)
-            elif not PROCS.fullmatch(procs):
-                raise BatfillError(f"{where}: {procs!r} is not a number of processors; give a whole number >= 1")
-            else:
-                taken, base = int(procs), ""
-            end = math.inf if end is None else end
-            windows.append(Window(kind, begin, end, taken, announced, line, machines, pool, base))
+            windows.append(window_of(f"{name}: {f'line {line}' if line else f'window {number}'}", row, cls.remedy))
         return cls(tuple(windows), name, digest)
 
     @classmethod
@@ -203,14 +181,12 @@ class Calendar:
 
     def as_csv(self) -> str:
         """The windows as a file."""
+        pooled = any(window.pool for window in self.windows)
         rows = [
-            [window.kind, *map(as_field, (window.begin, window.end)), window.amount, as_field(window.announced)]
-            for window in self.windows
+            [w.kind, as_field(w.begin), as_field(w.end), w.amount, as_field(w.announced), *[w.pool] * pooled]
+            for w in self.windows
         ]
-        if not any(window.pool for window in self.windows):
-            return csv_text([COLUMNS[:5], *rows])
-        rows = [[*row, window.pool] for row, window in zip(rows, self.windows, strict=True)]
-        return csv_text([(*COLUMNS[:5], "pool"), *rows])
+        return csv_text([[*COLUMNS[:5], *["pool"] * pooled], *rows])
 
     def on(self, clock: Clock | None) -> Self:
         """The same in seconds of a log with this clock.
@@ -219,24 +195,19 @@ class Calendar:
             BatfillError: there are dates and no clock.
         """
         made = []
-        for place, window in zip(self.places, self.windows, strict=True):
-            begin, end, announced = (second(place, date, clock) for date in window.dates)
+        for number, window in enumerate(self.windows):
+            begin, end, announced = (second(self.place(number), date, clock) for date in window.dates)
             made.append(window._replace(begin=begin, end=end, announced=announced))
         return replace(self, windows=tuple(made))
 
     def require_form(self, *, by_ids: bool) -> None:
-        """Refuse windows that name machines without being of a kept plan, or do not though they are.
-
-        Raises:
-            BatfillError: there is one.
-        """
+        """Refuse windows that name machines without being of a kept plan, or do not though they are."""
         for window in self.windows:
             if window.machines and not by_ids:
                 raise self.wrong(window, "names machines, and only processors are counted here; give their number")
-            if by_ids and window.pool:
-                raise self.wrong(window, f"is of {window.pool}, and a kept plan is of machines; leave it out")
-            if by_ids and not window.machines:
-                raise self.wrong(window, "has a number of processors, and a kept plan is of machines; name them")
+            if by_ids and (window.pool or not window.machines):
+                has = f"is of {window.pool}" if window.pool else "has a number of processors"
+                raise self.wrong(window, f"{has}, and a kept plan is of machines; name them")
             if by_ids and window.announced is not None:
                 raise self.wrong(window, "is announced at a date, and a kept plan knows all windows; leave that empty")
 
@@ -247,9 +218,6 @@ class Calendar:
             size: m.
             pools: what jobs take beside processors.
             ids: of the machines that compute, for a kept plan; None to count processors.
-
-        Raises:
-            BatfillError: there is no such pool or machine, or more is unavailable at a time than there is.
         """
         self.require_form(by_ids=ids is not None)
         known = set(ids or ())
@@ -268,11 +236,7 @@ class Calendar:
             self.require_room(pool.name, pool.capacity, f"of {pool.text}", pool.base)
 
     def require_room(self, pool: str, most: int, of: str, base: str) -> None:
-        """Refuse windows that together take more of a pool than its capacity, or more processors than there are.
-
-        Raises:
-            BatfillError: some do.
-        """
+        """Refuse windows that together take more of a pool than its capacity, or more processors than there are."""
         windows = [window for window in self.windows if window.pool == pool]
         if wide := [window for window in windows if window.processors > most]:
             raise self.wrong(wide[0], f"takes {wide[0].amount} {of}; give fewer")
@@ -291,9 +255,8 @@ class Calendar:
 
     @property
     def changes(self) -> list[Change]:
-        """The dates of all windows in order: ends first, then begins, failures last."""
-        dates = [date for window in self.windows for date in window.changes]
-        return sorted(dates, key=lambda date: (date.at_s, date.amount < 0, date.fails))
+        """The dates of all windows in order."""
+        return in_time(date for window in self.windows for date in window.changes)
 
     def most_kills(self, n_jobs: int) -> int:
         """The most tries that failures can kill, if so many jobs run."""
@@ -318,11 +281,7 @@ class Calendar:
         return gap(self.changes, spare, span_s, submit_s)[0] < math.inf
 
     def require_possible(self, jobs: JobTable, size: int, source: str, pools: Sequence[Pool] = ()) -> None:
-        """Refuse a workload with jobs for which no gap is ever wide and long enough.
-
-        Raises:
-            BatfillError: it has some.
-        """
+        """Refuse a workload with jobs for which no gap is ever wide and long enough."""
         lasts_s = np.minimum(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.request_s)
         spare = beside(jobs, size, pools)
         lasting = np.any([left < self.away(name)[1][-1] for name, left in spare.items()], axis=0)
@@ -421,6 +380,32 @@ def calendar_of(name: str, value: Any) -> Calendar:
     if not isinstance(value, (str, Path)):
         raise BatfillError(f"option {name}: {value!r:.60} is neither a file nor a Calendar")
     return Calendar.read(Path(value))
+
+
+def window_of(where: str, row: Any, remedy: str) -> Window:
+    """The window in a row that has a file's columns."""
+    if not isinstance(row, Mapping):
+        raise BatfillError(f"{where}: {row!r:.60} is not a row; give a dict with {', '.join(NEEDED)}")
+    if other := [name for name in row if name not in (*COLUMNS, "line")]:
+        raise BatfillError(f"{where}: {other[0]!r:.60} is unknown; {remedy}")
+    kind, pool, machines = (str(row.get(name) or "").strip() for name in ("kind", "pool", "machines"))
+    if machines and row.get("processors") not in (None, ""):
+        raise BatfillError(f"{where}: has machines and processors; give one of them")
+    if machines:
+        row = {**row, "processors": sum(last - first + 1 for first, last in spans_of(where, machines))}
+    if lacking := [column for column in NEEDED if row.get(column) in (None, "") and column != "end"]:
+        raise BatfillError(f"{where}: has no {lacking[0]}; {remedy}")
+    begin, end, announced = (date_of(where, column, row.get(column)) for column in ("begin", "end", "announced"))
+    procs, base = str(row["processors"]).strip(), ""
+    if pool:
+        amount, base = amount_of(where, procs)
+        taken = math.ceil(amount)
+    elif not PROCS.fullmatch(procs):
+        raise BatfillError(f"{where}: {procs!r} is not a number of processors; give a whole number >= 1")
+    else:
+        taken = int(procs)
+    end, line = math.inf if end is None else end, row.get("line", 0)
+    return Window(kind, begin, end, taken, announced, line, machines, pool, base)
 
 
 NO_WINDOWS = Calendar(())

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from batfill.base.errors import BatfillError
-from batfill.model.calendar import ANNOUNCED, Calendar
-from batfill.model.dates import Change, date_of, read_rows, require_one_form
+from batfill.model.limits.calendar import ANNOUNCED, Calendar
+from batfill.model.limits.dates import Change, date_of, read_rows, require_one_form
 from batfill.model.values import is_finite, number_or_text
 
 GATE = "the gate"  # what its dates are of, in place of a pool's name
@@ -50,10 +50,10 @@ class Gate(Calendar):
             return cls.of_periods(rows, "gate")
         if not isinstance(value, (str, Path)) or not str(value):
             raise BatfillError(f"option {option}: {value!r:.60} is no file; {REMEDY}")
-        if not (bounded := BOUNDED.fullmatch(str(value))):
-            rows, digest = read_rows(Path(value), PERIODS, PERIODS, REMEDY)
-            return cls.of_periods(rows, str(value), digest)
-        return cls.below(Path(bounded[1]), number_or_text(bounded[2]))
+        if bounded := BOUNDED.fullmatch(str(value)):
+            return cls.below(Path(bounded[1]), number_or_text(bounded[2]))
+        rows, digest = read_rows(Path(value), PERIODS, PERIODS, REMEDY)
+        return cls.of_periods(rows, str(value), digest)
 
     @classmethod
     def of_periods(cls, rows: Iterable[Mapping[str, Any]], name: str, digest: str = "") -> Gate:
@@ -69,8 +69,8 @@ class Gate(Calendar):
     def below(cls, path: Path, most: float) -> Gate:
         """The gate that is open while the intensity in a file is at most this."""
         rows, digest = read_rows(path, INTENSITIES, INTENSITIES, REMEDY)
-        begins, found = [], [number_or_text(row["intensity"]) for row in rows]
-        for row, intensity in zip(rows, found, strict=True):
+        begins, values = [], [number_or_text(row["intensity"]) for row in rows]
+        for row, intensity in zip(rows, values, strict=True):
             begins.append(date_of(f"{path}: line {row['line']}", "begin", row["begin"]))
             if begins[-1] is None or not is_finite(intensity):
                 raise BatfillError(f"{path}: line {row['line']}: is not begin and intensity; {REMEDY}")
@@ -78,9 +78,10 @@ class Gate(Calendar):
         if any(begin >= later for begin, later in pairwise(begins)):
             raise BatfillError(f"{path}: dates are not in order, each once; sort the lines")
         periods: list[dict[str, Any]] = []
-        for begin, end, intensity in zip(begins, [*begins[1:], None], found, strict=True):
-            if intensity <= most:
-                begin = periods.pop()["begin"] if periods and periods[-1]["end"] == begin else begin
+        for begin, end, intensity in zip(begins, [*begins[1:], None], values, strict=True):
+            if intensity <= most and periods and periods[-1]["end"] == begin:
+                periods[-1]["end"] = end
+            elif intensity <= most:
                 periods.append({"begin": begin, "end": end})
         return cls.of_periods(periods, f"{path}:{most:.15g}", digest)
 
