@@ -11,7 +11,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.progress import patient_progress
-from batfill.base.tables import as_table
+from batfill.base.tables import shown
 from batfill.base.words import duration, in_a_row, things
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
@@ -21,12 +21,14 @@ from batfill.replays.found import Found, document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import replayable
 from batfill.workloads.swf import job_rows
+from batfill_pages.words import count, duration_html, growth, log_name
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
 from batfill_site.accounting.outages import most_held, outages
+from batfill_site.answer import Answer, Bar, Bars, Detail, Screen, Table, dates_text, plain, table_of
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Score, errors_of, percent, ratio_text, score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -318,7 +320,7 @@ def fidelity(
     unrequested: Unrequested | None = None,
     slurm_conf: Path | str | None = None,
     **site: Any,
-) -> Found:
+) -> FoundFidelity:
     """How far the waits of a replay under FCFS with EASY backfilling are from those in the log, and what explains it.
 
     Args:
@@ -404,7 +406,9 @@ def fidelity(
         results=results,
     )
     rows = [{"replay": name, **each.cells()} for name, each in scores.items()]
-    return Found(content, rows, text_below(content))
+    cautions = [*workload.size_warnings, *eligibility_warnings(source.log), *filter(None, [scores["plain"].unlike()])]
+    dates = dates_text(workload.jobs.submit_s, workload.clock)
+    return FoundFidelity(content, rows, answer_of(content, rows, dates, cautions))
 
 
 SHOWN = {"plain": PLAIN, "outages": WITH_OUTAGES}
@@ -431,19 +435,6 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
                 "group": str(group) if names is None else names[group],
                 **{name: logged.score(wait_s, rows)._asdict() for name, wait_s in waits.items()},
             }
-
-
-def outages_text(content: Mapping[str, Any]) -> str:
-    """How the row with the outages was replayed, and a word if it is much worse than the plain one."""
-    found, (plain, other) = content["outages"], (content["scores"][name] for name in SHOWN)
-    if not found["number"]:
-        return ""
-    known = f"; the replay in the row outages knows {found['number'] - found['sudden']:,} of them a week before"
-    if found["sudden"]:
-        known += ", the others when they begin, since the longest request would find no time to start for weeks"
-    if None not in (plain["error"], other["error"]) and other["error"] > WORSE * plain["error"]:
-        known += ". This makes the error much larger, so these are hardly the site's outages: do not use that row"
-    return known
 
 
 def unmodelled(log: SwfLog) -> list[str]:
@@ -491,75 +482,160 @@ def local_hour(submit_s: NDArray[np.float64], clock: Clock) -> NDArray[np.int64]
     return hours[of_job]
 
 
-def text_below(content: Mapping[str, Any]) -> str:
-    """What the command prints below the scores: the groups, the fit, and the grade."""
-    found = content["outages"]
-    parts = [
-        f"{content['input']['source']} on {content['input']['procs']:,} processors, fcfs with EASY backfilling; "
-        f"{things(found['number'], 'outage')} found in the log, {duration(found['days'] * DAY_S)} in all"
-        + outages_text(content),
-        f"Not modelled: {'; '.join(content['unmodelled'])}. A replay has one queue for one machine of equal processors."
-        if content["unmodelled"]
-        else "",
-        f"{things(content['without_wait'], 'job')} without a wait in the log are not compared"
-        if content["without_wait"]
-        else "",
-        "mean and median error: over the hours of the log, of how far the mean simulated wait of the two weeks around "
-        "is from the logged one, at the ends of the log of one week; hours with fewer than 50 jobs around, or a logged "
-        "mean of a minute or less, are left out, and - stands where no hour is left (- for sim/log: no job waited in "
-        "the log; for correlation: all waits are equal)",
-        as_table(
-            [
-                {
-                    "group": f"{row['by']} {row['group']}",
-                    "jobs": f"{row['plain']['jobs']:,}",
-                    "logged_mean_s": row["plain"]["logged_mean_s"],
-                    "logged_longest_s": row["plain"]["logged_longest_s"],
-                    **{
-                        f"{name}: {column}": text
-                        for name in SHOWN
-                        for column, text in (
-                            ("sim/log", ratio_text(row[name]["ratio"])),
-                            ("within 10 min", percent(row[name]["near"])),
-                        )
-                    },
-                }
-                for row in content["groups"]
-            ]
+# The answer
+
+ERRORS = (
+    "Mean and median error: over the hours of the log, of how far the mean simulated wait of the two weeks around is "
+    "from the logged one, at the ends of the log of one week. Hours with fewer than 50 jobs around, or a logged mean "
+    "of a minute or less, are left out, and - stands where no hour is left (for sim/log: no job waited in the log; for "
+    "correlation: all waits are equal)."
+)
+FIT = (
+    "Mean errors of what was fitted on the first half of the jobs. Outages are found in each half by a fixed rule; "
+    "whether they are used, and how long they are known before, is fitted. No machine is tried that is smaller than "
+    "what was in use at once in the first half{}."
+)
+NEAR = (
+    "Mean logged wait, and simulated waits over the logged ones, of the plain replay and with outages; then near: the "
+    "shares of jobs within 10 min of their logged waits."
+)
+FITTED = ("", "first half", "second half", "its median", "sim/log")
+HEAD = ("", "mean wait", "longest", "sim/log", "mean error")
+NAMES = {"plain": "plain replay", "outages": "with its outages"}
+
+
+class FoundFidelity(Found):
+    """How far simulated waits are from those in a log: a result file that is displayed as an answer."""
+
+    def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], answer: Answer) -> None:
+        super().__init__(content, rows, plain(answer.screen.headline))
+        self._answer = answer
+
+    def answer(self) -> Answer:
+        """In a headline, a table, at most six lines and details."""
+        return self._answer
+
+    def as_text(self, *, details: bool = False) -> str:
+        """One screen of a terminal of 80 columns, behind the details if they are wanted."""
+        return self._answer.as_text(details=details)
+
+
+def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str]) -> Answer:
+    """The answer about one pool; `rows` are the scores as `Score.cells`."""
+    given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
+    small = [Factors(capacity=step["capacity"]).size(given["procs"]) for step in steps if step["capacity"] < 1]
+    later = f"; later up to {found['most_in_use']:,} were, so the machine is not that small"
+    beyond = bool(small) and found["most_in_use"] > small[-1]
+    tried = [
+        (
+            step["factors"],
+            percent(step["error"]),
+            *map(percent, (then["error"], then["median_error"])),
+            ratio_text(then["ratio"]),
         )
-        if content["groups"]
-        else "",
+        for step in steps
+        if (then := step["later"])
     ]
-    if steps := content["fitted"]:
-        plain, last = steps[0], steps[-1]
-        rows = [
+    groups = [
+        (
+            *(f"{row['by']} {row['group']}", count(row["plain"]["jobs"]), duration(row["plain"]["logged_mean_s"])),
+            *(ratio_text(row[name]["ratio"]) for name in SHOWN),
+            *(percent(row[name]["near"]) for name in SHOWN),
+        )
+        for row in found["groups"]
+    ]
+    logged = ("in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", "")
+    cells = [
+        (
+            NAMES[row["replay"]],
+            *(shown(name, row[name]) for name in ("simulated_mean_s", "simulated_longest_s", *HEAD[3:])),
+        )
+        for row in rows
+    ]
+    return Answer(
+        title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
+        about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",
+        screen=Screen(
+            f"Simulated waits are **{rows[0]['sim/log']}** of the logged ones",
+            Table(HEAD, [logged, *cells]),
             {
-                "factors": step["factors"],
-                "mean error, first half": percent(step["error"]),
-                "second half": percent(step["later"]["error"]),
-                "its median": percent(step["later"]["median_error"]),
-                "sim/log, second half": ratio_text(step["later"]["ratio"]),
-            }
-            for step in steps
-        ]
-        after = last["later"]["error"]
-        known = [step for step in steps if step["later"]["error"] is not None]
-        least = min(known, key=lambda step: step["later"]["error"], default=last)  # of equals the simplest
-        left, lowest = percent(after), percent(least["later"]["error"])
-        held = "the factors do not hold there, where the plain replay has"
-        held = held if least is plain else f"the lowest there, with {least['factors']}:"
-        small = [step for step in steps if step["capacity"] < 1]
-        later = f"; later up to {content['most_in_use']:,} were, so the machine is not that small"
-        sizes = [Factors(capacity=step["capacity"]).size(content["input"]["procs"]) for step in small]
-        beyond = sizes and content["most_in_use"] > sizes[-1]
-        parts += [
-            "Fitted on the first half of the jobs, scored on the second. Outages are found in each half by a fixed "
-            "rule; whether they are used, and how long they are known before, is fitted. No machine is tried that is "
-            f"smaller than what was in use at once in the first half{later if beyond else ''}.",
-            as_table(rows),
-            f"not explained: {left} on the second half" + (f"; {held} {lowest}" if lowest != left else ""),
-        ]
-    return "\n\n".join(filter(None, [*parts, content["grade"]]))
+                "Not explained": not_explained(steps),
+                "Outages": outages_text(found),
+                "Not modelled": f"{'; '.join(alike)} (one queue for one machine of equal processors)." if alike else "",
+                "Not compared": f"{things(beside, 'job')} without a wait in the log." if beside else "",
+                "Advice": "differences between policies are for the machine as simulated.",
+            },
+        ),
+        picture=bars_of(
+            (row["by"], row["group"], row["plain"]["simulated_mean_s"], row["plain"]["logged_mean_s"])
+            for row in found["groups"]
+        ),
+        details=[
+            *details_of(("", "jobs", "in the log", "sim/log", "outages", "near", "outages"), groups, NEAR),
+            Detail(
+                "All figures", [ERRORS], table_of([{k: v for k, v in row.items() if k[-2:] != "_s"} for row in rows])
+            ),
+            *([Detail("What a site does", [FIT.format(later * beyond)], Table(FITTED, tried))] if steps else []),
+            *notes_of_input("Notes on the log", given),
+        ],
+        data=found,
+        cautions=cautions,
+        guide="tutorials/fidelity",
+        more="Groups of jobs, all figures and notes",
+    )
+
+
+def not_explained(steps: Sequence[Mapping[str, Any]]) -> str:
+    """What the fitted factors leave, and whether fewer of them, or none, leave less; "" without a fit."""
+    if not steps:
+        return ""
+    first, last, known = steps[0], steps[-1], [step for step in steps if step["later"]["error"] is not None]
+    least = min(known, key=lambda step: step["later"]["error"], default=last)  # of equals the simplest
+    before, left, lowest = (percent(step["later"]["error"]) for step in (first, last, least))
+    said = f"a mean error of {left} on the second half of the jobs"
+    said += f" with {last['factors']}, {before} without" if last is not first else ": no factor that is tried holds"
+    held = (
+        "the factors do not hold there" if least is first else f"the lowest there is {lowest}, with {least['factors']}"
+    )
+    return f"{said}{f'; {held}' if lowest != left else ''}."
+
+
+def outages_text(found: Mapping[str, Any]) -> str:
+    """How many outages there are, how they are replayed, and a word if that is much worse than the plain replay."""
+    given, (plainly, other) = found["outages"], (found["scores"][name] for name in SHOWN)
+    if not given["number"]:
+        return "none found in the log."
+    said = [f"{given['number']:,} found in the log, {duration(given['days'] * DAY_S)} in all"]
+    said.append(f"the replay knows {given['number'] - given['sudden']:,} of them a week before")
+    if given["sudden"]:
+        said.append(
+            "it learns of the others when they begin, since the longest request would find no time to start for weeks"
+        )
+    if None not in (plainly["error"], other["error"]) and other["error"] > WORSE * plainly["error"]:
+        said.append("they make the error much larger, so these are hardly the site's outages: do not use them")
+    return f"{'; '.join(said)}."
+
+
+def bars_of(groups: Iterable[tuple[str, str, float, float]]) -> Bars:
+    """The picture: what jobs are grouped by, the group, and its mean waits, simulated and logged."""
+    return Bars(
+        "Whose simulated waits are too long or too short",
+        ("Simulated mean wait, minus logged", "in the log"),
+        [
+            Bar(by, name, mean_s - logged_s, False, growth(mean_s - logged_s, 0), duration_html(logged_s))
+            for by, name, mean_s, logged_s in groups
+        ],
+    )
+
+
+def notes_of_input(title: str, given: Mapping[str, Any]) -> list[Detail]:
+    """What warns of the input, if anything does."""
+    return [Detail(title, [f"{text}." for text in given["warnings"]])] if given["warnings"] else []
+
+
+def details_of(head: Sequence[str], groups: Sequence[tuple[str, ...]], words: str) -> list[Detail]:
+    """All groups of jobs, if there are any."""
+    return [Detail("Groups of jobs", [words], Table(head, groups))] if groups else []
 
 
 # The grade beside every advice

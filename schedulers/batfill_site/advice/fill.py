@@ -12,12 +12,12 @@ from batfill.model.options import Options
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.stats import BETTER, CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
-from batfill_pages.words import count, growth, interval_text, log_name, slowdown, submission_dates
+from batfill_pages.words import count, growth, interval_text, log_name, slowdown
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.found import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, REFERENCE, UNSURE, stated
-from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table
+from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table, dates_text
 from batfill_site.score import FAR, LEAST_RANK, ratio_text
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         sure=not found.undecided,
     )
     workload = found.workload
-    dates = submission_dates(workload.jobs.submit_s, workload.clock).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
+    dates = dates_text(workload.jobs.submit_s, workload.clock)
     return Answer(
         title=f"{log_name(workload.name)}: what another queue order would change",
         about=f"{count(len(found.comparison.at))} jobs on {count(workload.procs or 0)} processors, {dates}",

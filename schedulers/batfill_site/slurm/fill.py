@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from batfill.base.words import things
 from batfill.model.jobs import Clock
 from batfill_pages.comparison import FEWEST_JOBS
-from batfill_pages.words import count, slowdown, submission_dates
+from batfill_pages.words import count, slowdown
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.fill import LONGER, first_upper, percent, shares, users_text
-from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Table
+from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Table, dates_text
 from batfill_site.score import ratio_text
 from batfill_site.slurm.ensemble import Difference
 from batfill_site.slurm.found import ends_of
@@ -34,7 +34,7 @@ RULE = (
 
 def answer_of(found: SlurmWhatIf) -> Answer:
     """The answer."""
-    dates = submission_dates(found.jobs.submit_s, Clock(0, UTC)).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
+    dates = dates_text(found.jobs.submit_s, Clock(0, UTC))
     size = f"{count(len(found.jobs))} jobs on {things(len(found.site.nodes), 'node')} ({count(found.site.cpus)} CPUs)"
     figures = found.figures()
     options = {**found.settings, **figures["slurm"]}
