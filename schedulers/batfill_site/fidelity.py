@@ -63,7 +63,6 @@ class Logged(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The machine's processors."""
         assert self.workload.procs is not None
         return self.workload.procs
 
@@ -82,21 +81,17 @@ class Logged(NamedTuple):
 
     @property
     def has_halves(self) -> bool:
-        """Whether jobs of both halves are compared."""
         return all((self.counted & rows).any() for rows in (self.first_half, ~self.first_half))
 
     def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | None = None) -> Score:
-        """The score of simulated waits, of all jobs or some."""
         rows = self.counted if rows is None else self.counted & rows
         return score(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])
 
     def error(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_]) -> float | None:
-        """The error of simulated waits of some jobs."""
         rows = self.counted & rows
         return errors_of(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])[0]
 
     def outages(self) -> Calendar:
-        """The outages in the log."""
         return outages(self.where, self.log, self.size)
 
     @property
@@ -175,7 +170,6 @@ class Factors(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Each that is in force, in words."""
         notice = self.notice_s
         known = "" if notice is None else f" announced {duration(notice)} before"
         return [
@@ -189,11 +183,9 @@ class Factors(NamedTuple):
         return ", ".join(self.names) or "plain"
 
     def size(self, procs: int) -> int:
-        """How many of a machine's processors are in use."""
         return max(round(self.capacity * procs), 1)
 
     def waits(self, workload: Workload, found: Calendar) -> NDArray[np.float64]:
-        """The simulated waits; `found` are the outages."""
         assert workload.procs is not None
         notice_s = self.notice_s
         jobs, size = workload.jobs, self.size(workload.procs)
@@ -213,7 +205,6 @@ class Factors(NamedTuple):
 
 
 def longest_request_s(workload: Workload) -> float:
-    """The longest request of a job that fits on the machine; infinite if one has none."""
     jobs = workload.jobs
     return float(jobs.walltime_s[jobs.procs <= (workload.procs or 0)].max(initial=0.0))
 
@@ -265,7 +256,6 @@ def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
     found, first, most = past.outages(), past.first_half, past.most_in_use
 
     def errors(factors: Factors) -> list[float | None]:
-        """Of all, and of each half."""
         wait_s = factors.waits(past.workload, found)
         advance(1)
         return [past.error(wait_s, rows) for rows in (first | True, first, ~first)]
@@ -297,12 +287,10 @@ def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
 
 
 def no_worse(errors: Sequence[float | None], others: Sequence[float | None]) -> bool:
-    """Whether each error is at most the other one."""
     return all((mine or 0.0) <= (other or 0.0) for mine, other in zip(errors, others, strict=True))
 
 
 def next_factors(factors: Factors, names: Sequence[str]) -> Iterator[Factors]:
-    """Each with one factor more, of these names."""
     for name in names:
         for value in VALUES[name]:
             yield factors._replace(**{name: value})
@@ -460,7 +448,6 @@ def number_of(log: SwfLog, place: str) -> int:
 
 
 def notes_of(log: SwfLog) -> list[str]:
-    """The notes in the header."""
     return [text.removeprefix("; Note: ") for text in log.header if text.startswith("; Note: ")]
 
 
@@ -475,7 +462,6 @@ def eligibility_warnings(log: SwfLog) -> list[str]:
 
 
 def local_hour(submit_s: NDArray[np.float64], clock: Clock) -> NDArray[np.int64]:
-    """The hour of the day of each submission, in the users' time zone."""
     quarter_s, start_s = HOUR_S // 4, clock.unix_start_s  # a zone's offset is in whole quarters of an hour
     quarters, of_job = np.unique((submit_s + start_s) // quarter_s, return_inverse=True)
     hours = np.array([clock.date(quarter * quarter_s - start_s).hour for quarter in quarters.tolist()])
@@ -521,7 +507,6 @@ class FoundFidelity(Found):
 
 
 def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str]) -> Answer:
-    """The answer about one pool; `rows` are the scores as `Score.cells`."""
     given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
     small = [Factors(capacity=step["capacity"]).size(given["procs"]) for step in steps if step["capacity"] < 1]
     later = f"; later up to {found['most_in_use']:,} were, so the machine is not that small"
@@ -601,7 +586,6 @@ def not_explained(steps: Sequence[Mapping[str, Any]]) -> str:
 
 
 def outages_text(found: Mapping[str, Any]) -> str:
-    """How many outages there are, how they are replayed, and a word if that is much worse than the plain replay."""
     given, (plainly, other) = found["outages"], (found["scores"][name] for name in SHOWN)
     if not given["number"]:
         return "none found in the log."
@@ -617,7 +601,6 @@ def outages_text(found: Mapping[str, Any]) -> str:
 
 
 def bars_of(groups: Iterable[tuple[str, str, float, float]]) -> Bars:
-    """The picture: what jobs are grouped by, the group, and its mean waits, simulated and logged."""
     return Bars(
         "Whose simulated waits are too long or too short",
         ("Simulated mean wait, minus logged", "in the log"),
@@ -629,12 +612,10 @@ def bars_of(groups: Iterable[tuple[str, str, float, float]]) -> Bars:
 
 
 def notes_of_input(title: str, given: Mapping[str, Any]) -> list[Detail]:
-    """What warns of the input, if anything does."""
     return [Detail(title, [f"{text}." for text in given["warnings"]])] if given["warnings"] else []
 
 
 def details_of(head: Sequence[str], groups: Sequence[tuple[str, ...]], words: str) -> list[Detail]:
-    """All groups of jobs, if there are any."""
     return [Detail("Groups of jobs", [words], Table(head, groups))] if groups else []
 
 
@@ -679,7 +660,6 @@ def fidelity_of(source: Source) -> Fidelity:
 
 
 def grade_text(plain: Score, with_outages: Score) -> str:
-    """The sentence."""
     ratio = "no wait is logged" if plain.ratio is None else f"simulated waits are {plain.ratio:.2f} of the logged ones"
     explained = with_outages.error is not None and plain.error is not None and with_outages.error < plain.error
     others = "the outages that it suggests explain none of it"

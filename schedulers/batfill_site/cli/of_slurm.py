@@ -64,7 +64,6 @@ def require_one_kind(site: Mapping[str, Any], own: set[str], both: set[str]) -> 
 
 
 def require_forms(*, page: bool, details: bool, as_json: bool) -> None:
-    """Refuse two forms of an answer at once, and a page without what makes it."""
     if details and as_json:
         raise BatfillError("option details: --json has all of them; leave one of the two out")
     if page:

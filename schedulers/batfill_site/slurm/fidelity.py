@@ -95,7 +95,6 @@ def slurm_fidelity(
 
 
 def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: int) -> FoundFidelity:
-    """The answer for the jobs of this log."""
     jobs, never = possible(site, jobs)
     if not len(jobs):
         raise WorkloadError(f"{path}: none of its jobs can start: {never[0]}")
@@ -166,7 +165,6 @@ def gain(
 
 
 def said(figure: dict[str, float], name: str) -> str:
-    """A measure with its margin."""
     words = SHOWN[name][1]
     if not np.isfinite(figure["mean"]):
         return "-"
@@ -175,7 +173,6 @@ def said(figure: dict[str, float], name: str) -> str:
 
 
 def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> Answer:
-    """The answer about a site's Slurm."""
     given, late, tried, scores = found["input"], found["not_started"], found["causes"], found["scores"]
     model, noise = (scores[name]["off_s"] for name in ("model", "noise"))
     groups = [
@@ -249,7 +246,6 @@ class Cause(NamedTuple):
 
 
 def causes(site: Site, jobs: SlurmJobs, rows: Bools) -> Iterator[Cause]:
-    """Those of which the log has a trace."""
     if windows := idle_windows(site, jobs):
         name = (
             f"nodes down or reserved, as {things(len(windows), 'time')} they ran nothing while jobs waited (--windows)"
