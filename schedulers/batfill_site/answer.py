@@ -50,6 +50,11 @@ class Detail(NamedTuple):
     table: Table | None = None
     code: str = ""
 
+    @property
+    def there(self) -> bool:
+        """Whether it has something: a table has rows, whatever is said above it."""
+        return bool(self.table.rows if self.table else self.sentences or self.code)
+
 
 class Screen(NamedTuple):
     """What is said first, of the answer, of a limit or of a point of the picture."""
@@ -188,10 +193,10 @@ class Answer:
 
     @property
     def all_details(self) -> list[Detail]:
-        """The details, behind the lines that had no room."""
+        """The details that have something, behind the lines that had no room."""
         said, first = self.screen.lines, self.screen.first
         more = [f"{name}: {text}" for name, text in said.items() if text and name not in first]
-        return [*([Detail("More", more)] if more else []), *self.details]
+        return [one for one in (Detail("More", more), *self.details) if one.there]
 
     def as_page(self, command: str = "", inputs: Mapping[str, str] | None = None) -> str:
         """A page in one file; `inputs` are files and their sha256."""

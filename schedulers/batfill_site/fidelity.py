@@ -479,14 +479,14 @@ ERRORS = (
 FIT = (
     "Mean errors of what was fitted on the first half of the jobs. Outages are found in each half by a fixed rule; "
     "whether they are used, and how long they are known before, is fitted. No machine is tried that is smaller than "
-    "what was in use at once in the first half{}."
+    "what was in use at once in the first half; in the whole log up to {:,} were."
 )
 NEAR = (
     "Mean logged wait, and simulated waits over the logged ones, of the plain replay and with outages; then near: the "
     "shares of jobs within 10 min of their logged waits."
 )
 FITTED = ("", "first half", "second half", "its median", "sim/log")
-HEAD = ("", "mean wait", "longest", "sim/log", "mean error")
+SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
 NAMES = {"plain": "plain replay", "outages": "with its outages"}
 
 
@@ -508,41 +508,35 @@ class FoundFidelity(Found):
 
 def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str]) -> Answer:
     given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
-    small = [Factors(capacity=step["capacity"]).size(given["procs"]) for step in steps if step["capacity"] < 1]
-    later = f"; later up to {found['most_in_use']:,} were, so the machine is not that small"
-    beyond = bool(small) and found["most_in_use"] > small[-1]
+    logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
+    replays = [[NAMES[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
     tried = [
-        (
+        [
             step["factors"],
-            percent(step["error"]),
-            *map(percent, (then["error"], then["median_error"])),
-            ratio_text(then["ratio"]),
-        )
+            *map(percent, (step["error"], later["error"], later["median_error"])),
+            ratio_text(later["ratio"]),
+        ]
         for step in steps
-        if (then := step["later"])
+        if (later := step["later"])
     ]
     groups = [
-        (
+        [
             *(f"{row['by']} {row['group']}", count(row["plain"]["jobs"]), duration(row["plain"]["logged_mean_s"])),
             *(ratio_text(row[name]["ratio"]) for name in SHOWN),
             *(percent(row[name]["near"]) for name in SHOWN),
-        )
+        ]
         for row in found["groups"]
     ]
-    logged = ("in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", "")
-    cells = [
-        (
-            NAMES[row["replay"]],
-            *(shown(name, row[name]) for name in ("simulated_mean_s", "simulated_longest_s", *HEAD[3:])),
-        )
-        for row in rows
+    means = [
+        (row["by"], row["group"], *(row["plain"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
+        for row in found["groups"]
     ]
     return Answer(
         title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
         about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",
         screen=Screen(
             f"Simulated waits are **{rows[0]['sim/log']}** of the logged ones",
-            Table(HEAD, [logged, *cells]),
+            Table(("", "mean wait", "longest", *SIMULATED[2:]), [logged, *replays]),
             {
                 "Not explained": not_explained(steps),
                 "Outages": outages_text(found),
@@ -551,17 +545,18 @@ def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates
                 "Advice": "differences between policies are for the machine as simulated.",
             },
         ),
-        picture=bars_of(
-            (row["by"], row["group"], row["plain"]["simulated_mean_s"], row["plain"]["logged_mean_s"])
-            for row in found["groups"]
-        ),
+        picture=bars_of(means),
         details=[
-            *details_of(("", "jobs", "in the log", "sim/log", "outages", "near", "outages"), groups, NEAR),
+            Detail(
+                "Groups of jobs",
+                [NEAR],
+                Table(("", "jobs", "in the log", *("sim/log", "outages", "near", "outages")), groups),
+            ),
             Detail(
                 "All figures", [ERRORS], table_of([{k: v for k, v in row.items() if k[-2:] != "_s"} for row in rows])
             ),
-            *([Detail("What a site does", [FIT.format(later * beyond)], Table(FITTED, tried))] if steps else []),
-            *notes_of_input("Notes on the log", given),
+            Detail("What a site does", [FIT.format(found["most_in_use"])], Table(FITTED, tried)),
+            Detail("Notes on the log", [f"{text}." for text in given["warnings"]]),
         ],
         data=found,
         cautions=cautions,
@@ -609,14 +604,6 @@ def bars_of(groups: Iterable[tuple[str, str, float, float]]) -> Bars:
             for by, name, mean_s, logged_s in groups
         ],
     )
-
-
-def notes_of_input(title: str, given: Mapping[str, Any]) -> list[Detail]:
-    return [Detail(title, [f"{text}." for text in given["warnings"]])] if given["warnings"] else []
-
-
-def details_of(head: Sequence[str], groups: Sequence[tuple[str, ...]], words: str) -> list[Detail]:
-    return [Detail("Groups of jobs", [words], Table(head, groups))] if groups else []
 
 
 # The grade beside every advice

@@ -348,7 +348,11 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             change = (difference(one.value), interval_text(one, difference), f"{one.corrected_p:.2g}")
             tests.append((o.name, slowdown(o.mean_bsld), *change))
     head = ("choice", "mean wait", "longest", "slowdown", "jobs longer", "users longer", "kills")
-    limits = [(stop_name(one), found.outcomes[one.advised].name, *figures(found, one.advised)) for one in found.limits]
+    limits = [
+        (stop_name(one), found.outcomes[one.advised].name, *figures(found, one.advised))
+        for one in found.limits
+        if not found.undecided
+    ]
     by_limit = Table(("longest wait may grow by", "take", *head[1:4]), limits, range(len(limits)), "limit", left=1)
     rule = RULE.format(setting(settings["min_gain"]), BY_WAITS)
     mine = found.outcomes[shown]
@@ -361,7 +365,7 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             [f"{longer} ▲: over {STARVED:g} times fcfs's longest wait."],
             Table(head, rows, order),
         ),
-        *([] if found.undecided else [Detail("The advice at each limit", [], by_limit)]),
+        Detail("The advice at each limit", [], by_limit),
         Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
         Detail(
             "Statistics: intervals, p, what the confidence means",
@@ -382,13 +386,13 @@ def details(found: WhatIf, log: str) -> list[Detail]:
     ]
 
 
-def groups(found: WhatIf, k: int) -> Table | None:
+def groups(found: WhatIf, k: int) -> Table:
     rows = []
     for group in found.groups if k else ():
         one = group.differences[k - 1].wait_s
         change = (growth(one.value, 0), interval_text(one, lambda s: growth(s, 0)), f"{one.corrected_p:.2g}")
         rows.append((f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change))
-    return Table(("jobs", "number", "under fcfs", "change", "interval", "corrected p"), rows) if rows else None
+    return Table(("jobs", "number", "under fcfs", "change", "interval", "corrected p"), rows)
 
 
 def notes(found: WhatIf) -> list[str]:

@@ -27,8 +27,8 @@ from batfill.replays.found import document
 from batfill.replays.replay import simulate
 from batfill_pages.words import count
 from batfill_site.accounting.outages import GRID_S, held, idle_spans
-from batfill_site.answer import NB, Answer, Detail, Screen, dates_text, table_of
-from batfill_site.fidelity import FoundFidelity, bars_of, details_of, notes_of_input
+from batfill_site.answer import NB, Answer, Detail, Screen, Table, dates_text, table_of
+from batfill_site.fidelity import FoundFidelity, bars_of
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
 from batfill_site.slurm.arrays import held_cpus, possible, with_usage
 from batfill_site.slurm.conf import read_site
@@ -184,19 +184,16 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> 
         for row in found["groups"]
     ]
     explained = [
-        {"cause": one["cause"], "explains": percent(max(one["share"], 0.0)) + " (noise)" * (not one["beyond_noise"])}
-        for one in tried
+        (one["cause"], percent(max(one["share"], 0.0)) + " (noise)" * (not one["beyond_noise"])) for one in tried
     ]
     cause = f"none of {'those' if tried else 'the causes'} that are looked for explains a tenth of the distance"
     near = model["mean"] - model["margin"] <= noise["mean"]
     if near:
         cause = "the model is as near to the log as one of its runs to another"
     elif tried and tried[0]["share"] >= LEAST_GAIN and tried[0]["beyond_noise"]:
-        cause = f"the largest remaining one, {explained[0]['explains']} of the distance, is {tried[0]['cause']}"
-    beside = [f"{things(found['held'], 'job')} that waited for what is not modelled, such as a reservation"]
-    beside = beside * bool(found["held"]) + (
-        [f"{things(len(late), 'job')} that did not start in each run, such as {late[0]}"] if late else []
-    )
+        cause = f"the largest remaining one, {explained[0][1]} of the distance, is {tried[0]['cause']}"
+    beside = [f"{things(found['held'], 'job')} that waited for what is not modelled"] * bool(found["held"])
+    beside += [f"{things(len(late), 'job')} that did not start in each run, such as {late[0]}" for _ in late[:1]]
     return Answer(
         title=f"{given['source']}: how near the model of its Slurm is to the log",
         about=f"{count(found['compared'])} jobs on {count(given['procs'])} CPUs, {dates}; means of "
@@ -217,10 +214,12 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> 
             if np.isfinite(row["model"]["ratio"]["mean"])
         ),
         details=[
-            *details_of(("", "jobs", "in the log", *REPLAYS, "pool sim/log", "model"), groups, OFF),
+            Detail(
+                "Groups of jobs", [OFF], Table(("", "jobs", "in the log", *REPLAYS, "pool sim/log", "model"), groups)
+            ),
             Detail("All figures", [], table_of(rows)),
-            *([Detail("What the files do not say", [], table_of(explained))] if tried else []),
-            *notes_of_input("Notes on the log and the configuration", given),
+            Detail("What the files do not say", [], Table(("cause", "explains"), explained)),
+            Detail("Notes on the log and the configuration", [f"{text}." for text in given["warnings"]]),
         ],
         data=found,
         guide="how-to/slurm",
