@@ -22,6 +22,7 @@ from batfill.base.errors import BatfillError
 from batfill.model.calendar import Calendar, Window
 from batfill.model.jobs import Clock, Workload, job_table
 from batfill.workloads.formats import source_of
+from batfill_site.answer import MINUS
 from batfill_site.fidelity import (
     DAY_S,
     HOUR_S,
@@ -261,6 +262,13 @@ def test_the_longest_request_finds_a_start_within_a_month(lengths, longest_h):
         assert not any(found)
 
 
+def test_the_first_outages_after_three_weeks_without_a_start_are_sudden():
+    # 3 h every 2 days from day 10 on; a request of 8 days could start on day 3, so the outages from day 24 on, three
+    # weeks later, begin unannounced until it has had its week from the end of the one on day 22.
+    windows = (Window("announced", day * DAY_S, day * DAY_S + 10_800, 4) for day in range(10, 31, 2))
+    assert sudden_windows(Calendar(tuple(windows)), 8 * DAY_S) == [False] * 7 + [True] * 3 + [False]
+
+
 def test_an_outage_that_a_request_cannot_pass_does_not_hold_it_for_months(tmp_path):
     # Outages of 3 h every 2 days for 200 days, and a job that requests 10 days and runs for a minute.
     dates, limits = [0, DAY_S, 2 * DAY_S], [60, 10 * DAY_S, 60]
@@ -316,7 +324,9 @@ def test_golden_the_command_prints_and_writes_what_python_finds(tmp_path, work, 
         assert batfill("fidelity", path.name, "--out", out, "--details").out == found.as_text(details=True) + "\n"
     assert json.loads(Path("found.json").read_text()) == json.loads(found.as_json())
     page, answer = Path("found.html").read_text(), found.answer()
-    assert page.count('<td class="less gains">') + page.count('<td class="more') == len(answer.picture.bars) > 0
+    waits = [(row["plain"]["simulated_mean_s"], row["plain"]["logged_mean_s"]) for row in found["groups"]]
+    assert [bar.change_s for bar in answer.picture.bars] == [simulated - logged for simulated, logged in waits]
+    assert all(bar.words.startswith(MINUS) and html.escape(bar.words) in page for bar in answer.picture.bars)
     assert all(html.escape(detail.title) in page for detail in answer.all_details)
     check("fidelity", found.as_text(details=True))
     assert max(map(len, found.as_text().splitlines())) <= 80

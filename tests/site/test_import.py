@@ -265,27 +265,12 @@ def test_imports_with_one_key_at_once_lose_no_name(tmp_path):
     assert line == "/dev/zero: is a device, not a file; check the path\n".strip()
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        *[("90", 5400), ("10:00", 600), ("2:00:00", 7200), ("00:00:01.500", 1)],
-        *[("1-00:00:00", 86400), ("1-12", 129600), ("1-12:30", 131400), ("1:00:00:00", 86400), ("2:12:0:1", 216001)],
-        *(
-            (text, None)
-            for text in (
-                "1:2:3:4:5",
-                "1-1:2:3:4",
-                "1-",
-                "UNLIMITED",
-                "Partition_Limit",
-                "",
-                "-5",
-                "a-5",
-                "9" * 5000 + "-00:00:00",
-            )
-        ),
-    ],
-)
+DURATIONS = {"90": 5400, "10:00": 600, "2:00:00": 7200, "00:00:01.500": 1, "1-00:00:00": 86400, "1-12": 129600}
+DURATIONS |= {"1-12:30": 131400, "1:00:00:00": 86400, "2:12:0:1": 216001}
+DURATIONS |= dict.fromkeys(("1:2:3:4:5", "1-1:2:3:4", "1-", "UNLIMITED", "Partition_Limit", "", "-5", "a-5"))
+
+
+@pytest.mark.parametrize(("text", "seconds"), [*DURATIONS.items(), ("9" * 5000 + "-00:00:00", None)])
 def test_durations_in_every_form(text, seconds):
     assert clock_seconds(text, bare=60) == seconds
 
@@ -412,6 +397,7 @@ def taken_by(path):
             {"shard": 5, "license/matlab": 1, "license/ansys-db": 2},
         ),
         ("1|||bb/cray=20G,fs/disk=7,vmem=9G,pages=3|", {"bb/cray": 20 * GIB}),
+        ("1|||license/matlab=1.5|", {"license/matlab": 2}),  # a part of one is one
         ("1|||cpu=4,energy=250000|", {"mean_watts": 250}),
         ("1|||cpu=4|250500", {"mean_watts": 250.5}),
         ("1|||cpu=4|18446744073709551614", {}),  # unknown
