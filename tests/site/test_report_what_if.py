@@ -148,6 +148,15 @@ def test_jobs_and_users_that_wait_ten_minutes_longer_or_less_are_counted(log, an
     assert answer.outcomes[2].payers.jobs.longer > 0 < answer.outcomes[2].payers.users.less
 
 
+def test_a_user_of_one_job_does_not_lose_most(log, answer, tmp_path):
+    worst, path = answer.outcomes[2].payers.job.job, tmp_path / "log.swf"
+    rows = [line.split() for line in log.read_text().splitlines()]
+    path.write_text("\n".join(" ".join([*one[:11], "99", *one[12:]] if one[0] == worst else one) for one in rows))
+    payers = what_if(path, thresholds_s=[], small_first=False).outcomes[2].payers
+    assert (payers.job.job, payers.job.user) == (worst, 99)
+    assert payers.user.user != 99
+
+
 def log_of(path, rows):
     """A log of four processors."""
     path.write_text("; MaxProcs: 4\n" + "".join(rows))
