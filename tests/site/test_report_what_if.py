@@ -9,7 +9,6 @@ import pytest
 
 from batfill.base import version
 from batfill.base.errors import BatfillError
-from batfill.base.words import duration, percent
 from batfill.model.policy import policy_named
 from batfill.model.pools import amount_text
 from batfill.model.rules import Rules
@@ -604,9 +603,8 @@ def test_first_tries_are_replayed_and_what_killed_jobs_pay_is_counted(log):
     assert (killed.jobs, killed.share) == (len(rows), len(rows) / len(workload.jobs))
     assert killed.longer == (longer_s > 600).mean()
     assert killed.example.after_s - killed.example.before_s == np.sort(longer_s)[len(rows) // 2]
-    lost = f"{killed.jobs:,} jobs are killed once after 2 min, {percent(tries.wasted)} of processor time"
-    assert lost in said(found, "Who pays", chosen=1)
-    check("what-if-first-tries", found.answer().as_text())
+    picked = "\n\nWho pays if they are picked: " + said(found, "Who pays", chosen=1)
+    check("what-if-first-tries", found.answer().as_text() + picked)
 
 
 @pytest.mark.needs("pandas")
@@ -623,7 +621,7 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
         late = longer_s[longer_s > HOUR_S]
         assert one.large_mean_delay_s == (pytest.approx(late.mean()) if len(late) else None)
         assert {row["user"] for row in one.waits["waits_by_user"]} == set(jobs.user.tolist())
-        longer_s, text = wait_s - waits[0], said(answer, "Who pays", chosen=answer.outcomes.index(one))
+        longer_s = wait_s - waits[0]
         if (most := one.payers.job) is not None:
             row = jobs.ids.tolist().index(most.job.zfill(len(jobs.ids[0])))
             assert (most.before_s, most.after_s, longer_s[row]) == (waits[0][row], wait_s[row], longer_s.max())
@@ -631,12 +629,10 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
             later = (jobs.submit_s > jobs.submit_s[row]) & (start_s < start_s[row])
             assert (most.user, most.procs, most.passed) == (jobs.user[row], jobs.procs[row], later.sum())
             assert most.raised == (jobs.runtime_s[row] > jobs.user_request_s[row])
-            assert f"job {most.job} most, {duration(most.after_s)} (fcfs: {duration(most.before_s)}" in text
         means = {who: longer_s[jobs.user == who].mean() for who in np.unique(jobs.user)}
-        for user, does, end in ((one.payers.user, "loses", max), (one.payers.gainer, "gains", min)):
+        for user, end in ((one.payers.user, max), (one.payers.gainer, min)):
             if user is not None:
                 assert user.user == end(means, key=means.get)
-                assert f"user {user.user} {does} most, {duration(user.after_s)} (fcfs: " in text
                 assert user.after_s - user.before_s == pytest.approx(means[user.user])
     assert [one.payers.gainer is None for one in answer.outcomes] == [True, False, False, False, False]
     assert answer.outcomes[0].payers.job is None

@@ -147,21 +147,6 @@ def test_golden_the_command_and_python_give_one_answer_of_the_files(tmp_path):
     assert (answer["compared"], answer["input"]["procs"]) == (150, 32)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--slurm-conf", CONF, "--procs", "4"), "--procs: it belongs to one pool"),
-        (("--slurm-conf", CONF, "--no-fit"), "--fit: it belongs to one pool"),
-        (("--runs", "6"), "--runs: it belongs to a site's Slurm; give its slurm.conf"),
-        (("--slurm-conf", CONF, "--timezone", "Mars"), "Mars"),
-    ],
-)
-def test_options_of_the_other_kind_are_refused(words, said):
-    done = batfill("fidelity", SACCT, *words)
-    assert (done.status, len(done.err.splitlines())) == (2, 1)
-    assert said in done.err
-
-
 @pytest.mark.parametrize("given", [{"procs": 4}, {"fit": False}, {"runs": 4}, {"seed": -1}])
 def test_arguments_that_do_not_fit_are_refused(given):
     with pytest.raises(BatfillError):
