@@ -16,11 +16,12 @@ from batfill.base.errors import optional
 from batfill.base.files import json_text
 from batfill.base.tables import heading, shown
 from batfill.base.version import __version__
+from batfill.replays.found import Found
 from batfill_pages.palette import colour_script
-from batfill_pages.words import asset, guide, submission_dates, units_kept
+from batfill_pages.words import asset, duration_html, growth, guide, submission_dates, units_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -153,6 +154,16 @@ class Bars(NamedTuple):
     least_s: float = 1.0
     points: Sequence[Point] = ()
 
+    @classmethod
+    def of_waits(cls, groups: Iterable[tuple[str, str, float, float]]) -> Bars:
+        """What jobs are grouped by, each group, and its mean waits, simulated and logged."""
+        bars = [
+            Bar(by, name, mean_s - logged_s, False, growth(mean_s - logged_s, 0), duration_html(logged_s))
+            for by, name, mean_s, logged_s in groups
+        ]
+        heads = ("Simulated mean wait, minus logged", "in the log")
+        return cls("Whose simulated waits are too long or too short", heads, bars)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -216,6 +227,22 @@ class Answer:
             )
         )
         return page
+
+
+class FoundAnswer(Found):
+    """A result file that is displayed as an answer."""
+
+    def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], answer: Answer) -> None:
+        super().__init__(content, rows, plain(answer.screen.headline))
+        self._answer = answer
+
+    def answer(self) -> Answer:
+        """In a headline, a table, at most six lines and details."""
+        return self._answer
+
+    def as_text(self, *, details: bool = False) -> str:
+        """One screen of a terminal of 80 columns, behind the details if they are wanted."""
+        return self._answer.as_text(details=details)
 
 
 @cache

@@ -17,18 +17,18 @@ from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
 from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
-from batfill.replays.found import Found, document
+from batfill.replays.found import document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import replayable
 from batfill.workloads.swf import job_rows
-from batfill_pages.words import count, duration_html, growth, log_name
+from batfill_pages.words import count, log_name
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
 from batfill_site.accounting.outages import most_held, outages
-from batfill_site.answer import Answer, Bar, Bars, Detail, Screen, Table, dates_text, plain, table_of
+from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Score, errors_of, percent, ratio_text, score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -308,7 +308,7 @@ def fidelity(
     unrequested: Unrequested | None = None,
     slurm_conf: Path | str | None = None,
     **site: Any,
-) -> FoundFidelity:
+) -> FoundAnswer:
     """How far the waits of a replay under FCFS with EASY backfilling are from those in the log, and what explains it.
 
     Args:
@@ -396,7 +396,7 @@ def fidelity(
     rows = [{"replay": name, **each.cells()} for name, each in scores.items()]
     cautions = [*workload.size_warnings, *eligibility_warnings(source.log), *filter(None, [scores["plain"].unlike()])]
     dates = dates_text(workload.jobs.submit_s, workload.clock)
-    return FoundFidelity(content, rows, answer_of(content, rows, dates, cautions))
+    return FoundAnswer(content, rows, answer_of(content, rows, dates, cautions))
 
 
 SHOWN = {"plain": PLAIN, "outages": WITH_OUTAGES}
@@ -490,22 +490,6 @@ SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
 NAMES = {"plain": "plain replay", "outages": "with its outages"}
 
 
-class FoundFidelity(Found):
-    """How far simulated waits are from those in a log: a result file that is displayed as an answer."""
-
-    def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], answer: Answer) -> None:
-        super().__init__(content, rows, plain(answer.screen.headline))
-        self._answer = answer
-
-    def answer(self) -> Answer:
-        """In a headline, a table, at most six lines and details."""
-        return self._answer
-
-    def as_text(self, *, details: bool = False) -> str:
-        """One screen of a terminal of 80 columns, behind the details if they are wanted."""
-        return self._answer.as_text(details=details)
-
-
 def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str]) -> Answer:
     given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
     logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
@@ -545,7 +529,7 @@ def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates
                 "Advice": "differences between policies are for the machine as simulated.",
             },
         ),
-        picture=bars_of(means),
+        picture=Bars.of_waits(means),
         details=[
             Detail(
                 "Groups of jobs",
@@ -593,17 +577,6 @@ def outages_text(found: Mapping[str, Any]) -> str:
     if None not in (plainly["error"], other["error"]) and other["error"] > WORSE * plainly["error"]:
         said.append("they make the error much larger, so these are hardly the site's outages: do not use them")
     return f"{'; '.join(said)}."
-
-
-def bars_of(groups: Iterable[tuple[str, str, float, float]]) -> Bars:
-    return Bars(
-        "Whose simulated waits are too long or too short",
-        ("Simulated mean wait, minus logged", "in the log"),
-        [
-            Bar(by, name, mean_s - logged_s, False, growth(mean_s - logged_s, 0), duration_html(logged_s))
-            for by, name, mean_s, logged_s in groups
-        ],
-    )
 
 
 # The grade beside every advice

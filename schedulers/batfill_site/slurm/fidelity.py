@@ -27,8 +27,7 @@ from batfill.replays.found import document
 from batfill.replays.replay import simulate
 from batfill_pages.words import count
 from batfill_site.accounting.outages import GRID_S, held, idle_spans
-from batfill_site.answer import NB, Answer, Detail, Screen, Table, dates_text, table_of
-from batfill_site.fidelity import FoundFidelity, bars_of
+from batfill_site.answer import NB, Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
 from batfill_site.slurm.arrays import held_cpus, possible, with_usage
 from batfill_site.slurm.conf import read_site
@@ -86,7 +85,7 @@ def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Bool
 
 def slurm_fidelity(
     log: File, slurm_conf: File, *, runs: int = RUNS, seed: int = 0, timezone: str | None = None, **files: Any
-) -> FoundFidelity:
+) -> FoundAnswer:
     """How near the model of a site's Slurm is to its log, beside the replay of one pool; see `what_if.slurm`."""
     runs, seed = number_from("runs", runs, FEWEST_RUNS), seed_of("seed", seed)
     site = read_site(slurm_conf, **files)
@@ -94,7 +93,7 @@ def slurm_fidelity(
     return compared_with_log(Path(log), site, jobs, runs, seed)
 
 
-def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: int) -> FoundFidelity:
+def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: int) -> FoundAnswer:
     jobs, never = possible(site, jobs)
     if not len(jobs):
         raise WorkloadError(f"{path}: none of its jobs can start: {never[0]}")
@@ -148,7 +147,7 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
         {"replay": text} | {SHOWN[key][0]: said(scores[name][key], key) for key in SHOWN}
         for name, text in REPLAYS.items()
     ]
-    return FoundFidelity(content, heads, answer_of(content, heads, dates_text(jobs.submit_s, Clock(0, UTC))))
+    return FoundAnswer(content, heads, answer_of(content, heads, dates_text(jobs.submit_s, Clock(0, UTC))))
 
 
 def gain(
@@ -208,7 +207,7 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> 
                 "Not compared": f"{'; '.join(beside)}." if beside else "",
             },
         ),
-        picture=bars_of(
+        picture=Bars.of_waits(
             (row["by"], row["group"], row["model"]["ratio"]["mean"] * row["logged_mean_s"], row["logged_mean_s"])
             for row in found["groups"]
             if np.isfinite(row["model"]["ratio"]["mean"])
