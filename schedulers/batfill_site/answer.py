@@ -14,12 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import optional
 from batfill.base.files import json_text
+from batfill.base.tables import heading, shown
 from batfill.base.version import __version__
+from batfill.replays.found import Found
 from batfill_pages.palette import colour_script
-from batfill_pages.words import asset, guide, units_kept
+from batfill_pages.words import asset, duration_html, growth, guide, submission_dates, units_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from batfill.model.jobs import Clock
 
 MOST_LINES, COLUMNS = 6, 80
 MARKS = r"\*\*|`"  # of sentences, which a terminal has not
@@ -43,6 +50,11 @@ class Detail(NamedTuple):
     sentences: Sequence[str] = ()
     table: Table | None = None
     code: str = ""
+
+    @property
+    def there(self) -> bool:
+        """Whether it has something: a table has rows, whatever is said above it."""
+        return bool(self.table.rows if self.table else self.sentences or self.code)
 
 
 class Screen(NamedTuple):
@@ -75,7 +87,7 @@ class Bar(NamedTuple):
     change_s: float
     unclear: bool  # whether it may be chance
     words: str
-    longest: str
+    longest: str  # the longest wait, or what else stands behind the bar
 
 
 class Point(NamedTuple):
@@ -133,6 +145,26 @@ class Picture(NamedTuple):
         return {"choices": points, "limits": stops, "given": self.given, "seen": self.shown, "base": base}
 
 
+class Bars(NamedTuple):
+    """A picture without choices: groups of jobs."""
+
+    title: str
+    heads: tuple[str, str]  # of the bars, and of what stands behind them
+    bars: Sequence[Bar]
+    least_s: float = 1.0
+    points: Sequence[Point] = ()
+
+    @classmethod
+    def of_waits(cls, groups: Iterable[tuple[str, str, float, float]]) -> Bars:
+        """What jobs are grouped by, each group, and its mean waits, simulated and logged."""
+        bars = [
+            Bar(by, name, mean_s - logged_s, False, growth(mean_s - logged_s, 0), duration_html(logged_s))
+            for by, name, mean_s, logged_s in groups
+        ]
+        heads = ("Simulated mean wait, minus logged", "in the log")
+        return cls("Whose simulated waits are too long or too short", heads, bars)
+
+
 @dataclass(frozen=True)
 class Answer:
     """One answer, whatever model it is from."""
@@ -140,13 +172,14 @@ class Answer:
     title: str
     about: str  # the log's jobs, machine and dates
     screen: Screen
-    picture: Picture
+    picture: Picture | Bars
     details: Sequence[Detail]
     data: Mapping[str, Any]  # every figure, for JSON
     cautions: Sequence[str] = ()  # to read before the figures
     causes: Mapping[str, float] = field(default_factory=dict)  # of the difference from real waits, with what is left
     terms: str = ""  # what words mean,
     guide: str = ""  # and the page of the documentation that says more
+    more: str = "All choices, statistics and commands"  # what the details have
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what is said, and every figure."""
@@ -166,19 +199,20 @@ class Answer:
         ]
         lines += [filled(self.screen.headline), *columns(self.screen.table)]
         lines += [filled(f"{name}: {text}") for name, text in self.screen.first.items()]
-        lines.append("All choices, statistics and commands: --details; as a page: --out FILE.html")
+        lines.append(f"{self.more}: --details; as a page: --out FILE.html")
         return "\n".join(lines).replace(NB, " ")
 
     @property
     def all_details(self) -> list[Detail]:
-        """The details, behind the lines that had no room."""
+        """The details that have something, behind the lines that had no room."""
         said, first = self.screen.lines, self.screen.first
         more = [f"{name}: {text}" for name, text in said.items() if text and name not in first]
-        return [*([Detail("More", more)] if more else []), *self.details]
+        return [one for one in (Detail("More", more), *self.details) if one.there]
 
     def as_page(self, command: str = "", inputs: Mapping[str, str] | None = None) -> str:
         """A page in one file; `inputs` are files and their sha256."""
-        scripts = [colour_script(), asset("draw.js"), asset("what-if.js", "batfill_site")]
+        choices = [asset("what-if.js", "batfill_site")] if self.picture.points else []
+        scripts = [colour_script(), asset("draw.js"), *choices]
         page: str = (
             templates()
             .get_template("answer.html.j2")
@@ -193,6 +227,22 @@ class Answer:
             )
         )
         return page
+
+
+class FoundAnswer(Found):
+    """A result file that is displayed as an answer."""
+
+    def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], answer: Answer) -> None:
+        super().__init__(content, rows, plain(answer.screen.headline))
+        self._answer = answer
+
+    def answer(self) -> Answer:
+        """In a headline, a table, at most six lines and details."""
+        return self._answer
+
+    def as_text(self, *, details: bool = False) -> str:
+        """One screen of a terminal of 80 columns, behind the details if they are wanted."""
+        return self._answer.as_text(details=details)
 
 
 @cache
@@ -222,6 +272,18 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     return re.sub(MARKS, "", value).replace(NB, " ") if isinstance(value, str) else value
+
+
+def dates_text(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
+    """A log's dates, each on one line."""
+    return submission_dates(submit_s, clock).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Rows with equal keys as a table."""
+    return Table(
+        [heading(name) for name in rows[0]], [[shown(name, cell) for name, cell in row.items()] for row in rows]
+    )
 
 
 def filled(text: str) -> str:

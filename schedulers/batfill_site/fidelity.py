@@ -11,18 +11,20 @@ import numpy as np
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.progress import patient_progress
-from batfill.base.tables import as_table
+from batfill.base.tables import shown
 from batfill.base.words import duration, in_a_row, things
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.limits.calendar import Calendar
 from batfill.model.metrics import width_class
 from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
-from batfill.replays.found import Found, document
+from batfill.replays.found import document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import replayable
 from batfill.workloads.swf import job_rows
+from batfill_pages.words import count, log_name
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
 from batfill_site.accounting.outages import most_held, outages
+from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Score, errors_of, percent, ratio_text, score
 
 if TYPE_CHECKING:
@@ -61,7 +63,6 @@ class Logged(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The machine's processors."""
         assert self.workload.procs is not None
         return self.workload.procs
 
@@ -80,21 +81,17 @@ class Logged(NamedTuple):
 
     @property
     def has_halves(self) -> bool:
-        """Whether jobs of both halves are compared."""
         return all((self.counted & rows).any() for rows in (self.first_half, ~self.first_half))
 
     def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | None = None) -> Score:
-        """The score of simulated waits, of all jobs or some."""
         rows = self.counted if rows is None else self.counted & rows
         return score(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])
 
     def error(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_]) -> float | None:
-        """The error of simulated waits of some jobs."""
         rows = self.counted & rows
         return errors_of(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])[0]
 
     def outages(self) -> Calendar:
-        """The outages in the log."""
         return outages(self.where, self.log, self.size)
 
     @property
@@ -173,7 +170,6 @@ class Factors(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Each that is in force, in words."""
         notice = self.notice_s
         known = "" if notice is None else f" announced {duration(notice)} before"
         return [
@@ -187,11 +183,9 @@ class Factors(NamedTuple):
         return ", ".join(self.names) or "plain"
 
     def size(self, procs: int) -> int:
-        """How many of a machine's processors are in use."""
         return max(round(self.capacity * procs), 1)
 
     def waits(self, workload: Workload, found: Calendar) -> NDArray[np.float64]:
-        """The simulated waits; `found` are the outages."""
         assert workload.procs is not None
         notice_s = self.notice_s
         jobs, size = workload.jobs, self.size(workload.procs)
@@ -211,7 +205,6 @@ class Factors(NamedTuple):
 
 
 def longest_request_s(workload: Workload) -> float:
-    """The longest request of a job that fits on the machine; infinite if one has none."""
     jobs = workload.jobs
     return float(jobs.walltime_s[jobs.procs <= (workload.procs or 0)].max(initial=0.0))
 
@@ -263,7 +256,6 @@ def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
     found, first, most = past.outages(), past.first_half, past.most_in_use
 
     def errors(factors: Factors) -> list[float | None]:
-        """Of all, and of each half."""
         wait_s = factors.waits(past.workload, found)
         advance(1)
         return [past.error(wait_s, rows) for rows in (first | True, first, ~first)]
@@ -295,12 +287,10 @@ def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
 
 
 def no_worse(errors: Sequence[float | None], others: Sequence[float | None]) -> bool:
-    """Whether each error is at most the other one."""
     return all((mine or 0.0) <= (other or 0.0) for mine, other in zip(errors, others, strict=True))
 
 
 def next_factors(factors: Factors, names: Sequence[str]) -> Iterator[Factors]:
-    """Each with one factor more, of these names."""
     for name in names:
         for value in VALUES[name]:
             yield factors._replace(**{name: value})
@@ -318,7 +308,7 @@ def fidelity(
     unrequested: Unrequested | None = None,
     slurm_conf: Path | str | None = None,
     **site: Any,
-) -> Found:
+) -> FoundAnswer:
     """How far the waits of a replay under FCFS with EASY backfilling are from those in the log, and what explains it.
 
     Args:
@@ -404,7 +394,9 @@ def fidelity(
         results=results,
     )
     rows = [{"replay": name, **each.cells()} for name, each in scores.items()]
-    return Found(content, rows, text_below(content))
+    cautions = [*workload.size_warnings, *eligibility_warnings(source.log), *filter(None, [scores["plain"].unlike()])]
+    dates = dates_text(workload.jobs.submit_s, workload.clock)
+    return FoundAnswer(content, rows, answer_of(content, rows, dates, cautions))
 
 
 SHOWN = {"plain": PLAIN, "outages": WITH_OUTAGES}
@@ -433,19 +425,6 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
             }
 
 
-def outages_text(content: Mapping[str, Any]) -> str:
-    """How the row with the outages was replayed, and a word if it is much worse than the plain one."""
-    found, (plain, other) = content["outages"], (content["scores"][name] for name in SHOWN)
-    if not found["number"]:
-        return ""
-    known = f"; the replay in the row outages knows {found['number'] - found['sudden']:,} of them a week before"
-    if found["sudden"]:
-        known += ", the others when they begin, since the longest request would find no time to start for weeks"
-    if None not in (plain["error"], other["error"]) and other["error"] > WORSE * plain["error"]:
-        known += ". This makes the error much larger, so these are hardly the site's outages: do not use that row"
-    return known
-
-
 def unmodelled(log: SwfLog) -> list[str]:
     """What a log has and a replay knows nothing of, such as "3 partitions" and "12 of 40 jobs requested GPUs".
 
@@ -469,7 +448,6 @@ def number_of(log: SwfLog, place: str) -> int:
 
 
 def notes_of(log: SwfLog) -> list[str]:
-    """The notes in the header."""
     return [text.removeprefix("; Note: ") for text in log.header if text.startswith("; Note: ")]
 
 
@@ -484,82 +462,121 @@ def eligibility_warnings(log: SwfLog) -> list[str]:
 
 
 def local_hour(submit_s: NDArray[np.float64], clock: Clock) -> NDArray[np.int64]:
-    """The hour of the day of each submission, in the users' time zone."""
     quarter_s, start_s = HOUR_S // 4, clock.unix_start_s  # a zone's offset is in whole quarters of an hour
     quarters, of_job = np.unique((submit_s + start_s) // quarter_s, return_inverse=True)
     hours = np.array([clock.date(quarter * quarter_s - start_s).hour for quarter in quarters.tolist()])
     return hours[of_job]
 
 
-def text_below(content: Mapping[str, Any]) -> str:
-    """What the command prints below the scores: the groups, the fit, and the grade."""
-    found = content["outages"]
-    parts = [
-        f"{content['input']['source']} on {content['input']['procs']:,} processors, fcfs with EASY backfilling; "
-        f"{things(found['number'], 'outage')} found in the log, {duration(found['days'] * DAY_S)} in all"
-        + outages_text(content),
-        f"Not modelled: {'; '.join(content['unmodelled'])}. A replay has one queue for one machine of equal processors."
-        if content["unmodelled"]
-        else "",
-        f"{things(content['without_wait'], 'job')} without a wait in the log are not compared"
-        if content["without_wait"]
-        else "",
-        "mean and median error: over the hours of the log, of how far the mean simulated wait of the two weeks around "
-        "is from the logged one, at the ends of the log of one week; hours with fewer than 50 jobs around, or a logged "
-        "mean of a minute or less, are left out, and - stands where no hour is left (- for sim/log: no job waited in "
-        "the log; for correlation: all waits are equal)",
-        as_table(
-            [
-                {
-                    "group": f"{row['by']} {row['group']}",
-                    "jobs": f"{row['plain']['jobs']:,}",
-                    "logged_mean_s": row["plain"]["logged_mean_s"],
-                    "logged_longest_s": row["plain"]["logged_longest_s"],
-                    **{
-                        f"{name}: {column}": text
-                        for name in SHOWN
-                        for column, text in (
-                            ("sim/log", ratio_text(row[name]["ratio"])),
-                            ("within 10 min", percent(row[name]["near"])),
-                        )
-                    },
-                }
-                for row in content["groups"]
-            ]
-        )
-        if content["groups"]
-        else "",
+# The answer
+
+ERRORS = (
+    "Mean and median error: over the hours of the log, of how far the mean simulated wait of the two weeks around is "
+    "from the logged one, at the ends of the log of one week. Hours with fewer than 50 jobs around, or a logged mean "
+    "of a minute or less, are left out, and - stands where no hour is left (for sim/log: no job waited in the log; for "
+    "correlation: all waits are equal)."
+)
+FIT = (
+    "Mean errors of what was fitted on the first half of the jobs. Outages are found in each half by a fixed rule; "
+    "whether they are used, and how long they are known before, is fitted. No machine is tried that is smaller than "
+    "what was in use at once in the first half; in the whole log up to {:,} were."
+)
+NEAR = (
+    "Mean logged wait, and simulated waits over the logged ones, of the plain replay and with outages; then near: the "
+    "shares of jobs within 10 min of their logged waits."
+)
+FITTED = ("", "first half", "second half", "its median", "sim/log")
+SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
+NAMES = {"plain": "plain replay", "outages": "with its outages"}
+
+
+def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str]) -> Answer:
+    given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
+    logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
+    replays = [[NAMES[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
+    tried = [
+        [
+            step["factors"],
+            *map(percent, (step["error"], later["error"], later["median_error"])),
+            ratio_text(later["ratio"]),
+        ]
+        for step in steps
+        if (later := step["later"])
     ]
-    if steps := content["fitted"]:
-        plain, last = steps[0], steps[-1]
-        rows = [
+    groups = [
+        [
+            *(f"{row['by']} {row['group']}", count(row["plain"]["jobs"]), duration(row["plain"]["logged_mean_s"])),
+            *(ratio_text(row[name]["ratio"]) for name in SHOWN),
+            *(percent(row[name]["near"]) for name in SHOWN),
+        ]
+        for row in found["groups"]
+    ]
+    means = [
+        (row["by"], row["group"], *(row["plain"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
+        for row in found["groups"]
+    ]
+    return Answer(
+        title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
+        about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",
+        screen=Screen(
+            f"Simulated waits are **{rows[0]['sim/log']}** of the logged ones",
+            Table(("", "mean wait", "longest", *SIMULATED[2:]), [logged, *replays]),
             {
-                "factors": step["factors"],
-                "mean error, first half": percent(step["error"]),
-                "second half": percent(step["later"]["error"]),
-                "its median": percent(step["later"]["median_error"]),
-                "sim/log, second half": ratio_text(step["later"]["ratio"]),
-            }
-            for step in steps
-        ]
-        after = last["later"]["error"]
-        known = [step for step in steps if step["later"]["error"] is not None]
-        least = min(known, key=lambda step: step["later"]["error"], default=last)  # of equals the simplest
-        left, lowest = percent(after), percent(least["later"]["error"])
-        held = "the factors do not hold there, where the plain replay has"
-        held = held if least is plain else f"the lowest there, with {least['factors']}:"
-        small = [step for step in steps if step["capacity"] < 1]
-        later = f"; later up to {content['most_in_use']:,} were, so the machine is not that small"
-        sizes = [Factors(capacity=step["capacity"]).size(content["input"]["procs"]) for step in small]
-        beyond = sizes and content["most_in_use"] > sizes[-1]
-        parts += [
-            "Fitted on the first half of the jobs, scored on the second. Outages are found in each half by a fixed "
-            "rule; whether they are used, and how long they are known before, is fitted. No machine is tried that is "
-            f"smaller than what was in use at once in the first half{later if beyond else ''}.",
-            as_table(rows),
-            f"not explained: {left} on the second half" + (f"; {held} {lowest}" if lowest != left else ""),
-        ]
-    return "\n\n".join(filter(None, [*parts, content["grade"]]))
+                "Not explained": not_explained(steps),
+                "Outages": outages_text(found),
+                "Not modelled": f"{'; '.join(alike)} (one queue for one machine of equal processors)." if alike else "",
+                "Not compared": f"{things(beside, 'job')} without a wait in the log." if beside else "",
+                "Advice": "differences between policies are for the machine as simulated.",
+            },
+        ),
+        picture=Bars.of_waits(means),
+        details=[
+            Detail(
+                "Groups of jobs",
+                [NEAR],
+                Table(("", "jobs", "in the log", *("sim/log", "outages", "near", "outages")), groups),
+            ),
+            Detail(
+                "All figures", [ERRORS], table_of([{k: v for k, v in row.items() if k[-2:] != "_s"} for row in rows])
+            ),
+            Detail("What a site does", [FIT.format(found["most_in_use"])], Table(FITTED, tried)),
+            Detail("Notes on the log", [f"{text}." for text in given["warnings"]]),
+        ],
+        data=found,
+        cautions=cautions,
+        guide="tutorials/fidelity",
+        more="Groups of jobs, all figures and notes",
+    )
+
+
+def not_explained(steps: Sequence[Mapping[str, Any]]) -> str:
+    """What the fitted factors leave, and whether fewer of them, or none, leave less; "" without a fit."""
+    if not steps:
+        return ""
+    first, last, known = steps[0], steps[-1], [step for step in steps if step["later"]["error"] is not None]
+    least = min(known, key=lambda step: step["later"]["error"], default=last)  # of equals the simplest
+    before, left, lowest = (percent(step["later"]["error"]) for step in (first, last, least))
+    said = f"a mean error of {left} on the second half of the jobs"
+    said += f" with {last['factors']}, {before} without" if last is not first else ": no factor that is tried holds"
+    held = (
+        "the factors do not hold there" if least is first else f"the lowest there is {lowest}, with {least['factors']}"
+    )
+    return f"{said}{f'; {held}' if lowest != left else ''}."
+
+
+def outages_text(found: Mapping[str, Any]) -> str:
+    given, (plainly, other) = found["outages"], (found["scores"][name] for name in SHOWN)
+    if not given["number"]:
+        return "none found in the log."
+    said = [f"{given['number']:,} found in the log, {duration(given['days'] * DAY_S)} in all"]
+    said.append(f"the replay knows {given['number'] - given['sudden']:,} of them a week before")
+    if given["sudden"]:
+        said.append(
+            "it learns of the others when they begin, since the longest request would find no time to start for weeks"
+        )
+    if None not in (plainly["error"], other["error"]) and other["error"] > WORSE * plainly["error"]:
+        said.append("they make the error much larger, so these are hardly the site's outages: do not use them")
+    return f"{'; '.join(said)}."
 
 
 # The grade beside every advice
@@ -603,7 +620,6 @@ def fidelity_of(source: Source) -> Fidelity:
 
 
 def grade_text(plain: Score, with_outages: Score) -> str:
-    """The sentence."""
     ratio = "no wait is logged" if plain.ratio is None else f"simulated waits are {plain.ratio:.2f} of the logged ones"
     explained = with_outages.error is not None and plain.error is not None and with_outages.error < plain.error
     others = "the outages that it suggests explain none of it"

@@ -38,7 +38,6 @@ class Whose(NamedTuple):
         return f"job {self.job}" + ("" if self.user is None else f", user {self.user}")
 
     def as_dict(self) -> dict[str, int | str | None]:
-        """For JSON."""
         return {"longest_job": self.job, "longest_user": self.user}
 
 
@@ -73,7 +72,6 @@ class Score(NamedTuple):
         return None
 
     def cells(self) -> dict[str, Any]:
-        """For a table to read."""
         return {
             "jobs": f"{self.jobs:,}",
             "mean error": percent(self.error),
@@ -89,12 +87,10 @@ class Score(NamedTuple):
 
 
 def percent(share: float | None) -> str:
-    """The share, if it is known."""
     return "-" if share is None else in_percent(share)
 
 
 def ratio_text(value: float | None) -> str:
-    """The number with two decimals."""
     return "-" if value is None else f"{value:.2f}"
 
 

@@ -134,7 +134,7 @@ def test_no_line_of_a_list_of_commands_is_cut_at_80_columns(monkeypatch, name):
         ("replay x --policy sfa", "policy 'sfa' is unknown; known are"),
         *(
             (f"{command} --out y.html", "--out: y.html is written as JSON; name it *.json")
-            for command in ("fidelity x", "tune x", "select x", "fit x")
+            for command in ("tune x", "select x", "fit x")
         ),
         *(
             (f"{command} --out y.json", "--out: y.json is written as HTML; name it *.html")

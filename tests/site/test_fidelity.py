@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import html
 import json
 import math
 from dataclasses import replace
@@ -21,6 +22,7 @@ from batfill.base.errors import BatfillError
 from batfill.model.jobs import Clock, Workload, job_table
 from batfill.model.limits.calendar import Calendar, Window
 from batfill.workloads.formats import source_of
+from batfill_site.answer import MINUS
 from batfill_site.fidelity import (
     DAY_S,
     HOUR_S,
@@ -33,11 +35,12 @@ from batfill_site.fidelity import (
     fitted,
     local_hour,
     logged_of,
+    not_explained,
     score,
     sudden_windows,
-    text_below,
 )
 from command import batfill, json_result, refusal, result
+from golden_text import check
 from sweeps import examples
 from swf_text import row
 
@@ -77,6 +80,11 @@ def logged(path):
 
 def grade(path):
     return str(fidelity_of(source_of(path)))
+
+
+def told(found):
+    """What it says, in one line."""
+    return " ".join(found.as_text(details=True).split())
 
 
 def past_of(path):
@@ -136,8 +144,7 @@ def test_a_machine_smaller_than_what_was_in_use_at_once_is_no_explanation(tmp_pa
     found = bf.fidelity(path)
     assert found["most_in_use"] > 26
     assert ("80 % of the processors" in found["fitted"][-1]["factors"]) == is_found
-    said = f"later up to {found['most_in_use']} were, so the machine is not that small" in " ".join(str(found).split())
-    assert said == is_found
+    assert f"in the whole log up to {found['most_in_use']} were." in told(found)
 
 
 def test_what_a_real_slurm_does_is_a_reservation_for_every_job_and_not_a_smaller_machine(tmp_path):
@@ -161,9 +168,7 @@ def test_what_a_log_has_and_a_replay_knows_nothing_of_is_said(tmp_path):
     path.write_text("; MaxProcs: 4\n" + "".join(f"; Note: {note}\n" for note in notes) + "".join(rows))
     found = bf.fidelity(path, fit=False)
     assert found["unmodelled"] == ["2 partitions", "3 queues", "5 of 59 jobs requested GPUs"]
-    assert "Not modelled: 2 partitions; 3 queues; 5 of 59 jobs requested GPUs. A replay has one" in result(
-        "fidelity", path
-    ).replace("\n", " ")
+    assert "Not modelled: 2 partitions; 3 queues; 5 of 59 jobs requested GPUs (one queue" in told(found)
     few = [row(n, 100 * n, 90, req_time=90, wait=n, partition=1 + (n == 7)) for n in range(1, 200)]
     path.write_text("; MaxProcs: 4\n" + "".join(few))  # a partition of one job in 199 is none
     assert bf.fidelity(path, fit=False)["unmodelled"] == []
@@ -196,13 +201,13 @@ def test_a_limit_of_running_jobs_per_user_is_found_and_explains_their_waits(tmp_
     assert [step["factors"] for step in found["fitted"]] == ["plain", "at most 12 running jobs a user"]
     plain, limited = (step["later"]["error"] for step in found["fitted"])
     assert limited == 0 < 0.9 < plain
-    assert "at most 12 running jobs a" in str(found)
     plain, last = found["fitted"]
     worse = {**last, "factors": "more", "later": {**last["later"], "error": 0.83}}
-    assert "second half; the lowest there, with at most 12 running jobs a user: 0 %" in text_below(
-        {**found, "fitted": [plain, last, worse]}
+    assert "; the lowest there is 0 %, with at most 12 running jobs a user." in not_explained([plain, last, worse])
+    assert "; the factors do not hold there." in not_explained(
+        [plain, worse | {"later": {**plain["later"], "error": 2}}]
     )
-    assert "second half\n" in text_below({**found, "fitted": [plain, last, {**last, "factors": "as good"}]})
+    assert ";" not in not_explained([plain, last, {**last, "factors": "as good"}])
 
 
 @pytest.mark.parametrize(("limit", "users"), [(9, 4), (12, 3)])
@@ -257,6 +262,13 @@ def test_the_longest_request_finds_a_start_within_a_month(lengths, longest_h):
         assert not any(found)
 
 
+def test_the_first_outages_after_three_weeks_without_a_start_are_sudden():
+    # 3 h every 2 days from day 10 on; a request of 8 days could start on day 3, so the outages from day 24 on, three
+    # weeks later, begin unannounced until it has had its week from the end of the one on day 22.
+    windows = (Window("announced", day * DAY_S, day * DAY_S + 10_800, 4) for day in range(10, 31, 2))
+    assert sudden_windows(Calendar(tuple(windows)), 8 * DAY_S) == [False] * 7 + [True] * 3 + [False]
+
+
 def test_an_outage_that_a_request_cannot_pass_does_not_hold_it_for_months(tmp_path):
     # Outages of 3 h every 2 days for 200 days, and a job that requests 10 days and runs for a minute.
     dates, limits = [0, DAY_S, 2 * DAY_S], [60, 10 * DAY_S, 60]
@@ -275,9 +287,9 @@ def test_outages_that_make_the_replay_much_worse_say_so_and_why(tmp_path):
     plain, outages = (found["scores"][name] for name in ("plain", "outages"))
     assert found["outages"]["number"] == 39 > found["outages"]["sudden"] > 0
     assert outages["error"] > 2 * plain["error"]
-    text = " ".join(found.as_text().split())
-    assert "since the longest request would find no time to start for weeks. This makes the error much larger" in text
-    assert "the outages that it suggests explain none of it" in text
+    assert "it learns of the others when they begin" in told(found)
+    assert "they make the error much larger" in told(found)
+    assert "the outages that it suggests explain none of it" in found["grade"]
 
 
 def test_no_factor_is_fitted_to_what_is_submitted_later(tmp_path, work):
@@ -303,15 +315,22 @@ def test_a_fit_is_never_worse_than_the_plain_replay_on_the_jobs_it_is_fitted_to(
     assert errors == sorted(errors, reverse=True)
 
 
-def test_the_command_prints_what_python_finds(tmp_path, work):
+def test_golden_the_command_prints_and_writes_what_python_finds(tmp_path, work, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     path = site(tmp_path, work, Factors(capacity=0.8))
     found = bf.fidelity(path)
     assert json_result("fidelity", path) == json.loads(found.as_json())
-    text = result("fidelity", path, "--out", tmp_path / "found.json")
-    assert text == found.as_text() + "\n"
-    assert json.loads((tmp_path / "found.json").read_text()) == json.loads(found.as_json())
-    assert "80 % of the processors" in text
-    assert " ".join(text.split("\n\n")[-1].split()) == found["grade"] == grade(path) == grade(bf.read(path))
+    for out in ("found.json", "found.html"):
+        assert batfill("fidelity", path.name, "--out", out, "--details").out == found.as_text(details=True) + "\n"
+    assert json.loads(Path("found.json").read_text()) == json.loads(found.as_json())
+    page, answer = Path("found.html").read_text(), found.answer()
+    waits = [(row["plain"]["simulated_mean_s"], row["plain"]["logged_mean_s"]) for row in found["groups"]]
+    assert [bar.change_s for bar in answer.picture.bars] == [simulated - logged for simulated, logged in waits]
+    assert all(bar.words.startswith(MINUS) and html.escape(bar.words) in page for bar in answer.picture.bars)
+    assert all(html.escape(detail.title) in page for detail in answer.all_details)
+    check("fidelity", found.as_text(details=True))
+    assert max(map(len, found.as_text().splitlines())) <= 80
+    assert found["grade"] == grade(path) == grade(bf.read(path))
     assert found.to_pandas()["replay"].tolist() == ["plain", "outages"]
     assert bf.fidelity(path, fit=False)["fitted"] == []
 
@@ -374,7 +393,7 @@ def test_unknown_waits_and_wide_jobs_are_left_out(tmp_path, work):
     wait_s[:10] = -1
     found = bf.fidelity(written(tmp_path / "log.swf", work.jobs, wait_s), procs=8, fit=False)
     assert found["scores"]["plain"]["jobs"] == int((work.jobs.procs[10:] <= 8).sum())
-    assert "10 jobs without a wait in the log are not compared" in found.as_text()
+    assert "Not compared: 10 jobs without a wait in the log." in told(found)
     wide = int((work.jobs.procs > 8).sum())
     assert found["input"]["warnings"][0].startswith(f"{wide:,} of 4,000 jobs ({wide / 40:.1f} %), ")
 
@@ -386,8 +405,9 @@ def test_short_logs_are_scored_and_fitted_as_far_as_possible(tmp_path, n):
     assert found["scores"]["plain"]["jobs"] == n
     assert found["scores"]["plain"]["error"] is None  # too few jobs or too short waits
     assert [step["factors"] for step in found["fitted"]] == ["plain"] * (n > 1)
-    grade = found.as_text().split("\n\n")[-1]
-    assert grade.startswith("on this log simulated waits are 0.00 of the logged ones (mean error -, median -; ")
+    assert found["grade"].startswith(
+        "on this log simulated waits are 0.00 of the logged ones (mean error -, median -; "
+    )
     assert all(step["error"] is step["later"]["error"] is None for step in found["fitted"])
 
 

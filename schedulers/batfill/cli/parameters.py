@@ -164,9 +164,10 @@ class Choice(click.Choice):  # type: ignore[type-arg]  # older clicks have no ge
 class PathParam(click.Path):
     """A path; of what the command writes (`writes`), one that can be written, which is checked before any work."""
 
-    def __init__(self, writes: Writes | None = None, example: str = "out") -> None:
-        """`writes` and `example` as for `require_place`; None: the command reads it."""
+    def __init__(self, writes: Writes | None = None, example: str = "out", also: str = "") -> None:
+        """`writes` and `example` as for `require_place`, None: the command reads it; `also`: a second suffix."""
         super().__init__(path_type=Path)
+        self.also = also
         self.writes = writes
         self.example = example
 
@@ -188,7 +189,7 @@ class PathParam(click.Path):
 
         form = Path(self.example).suffix
         given = next((suffix.lower() for suffix in reversed(path.suffixes) if suffix not in PACKED), form)
-        if self.writes == "file" and given != form and {form, given} <= FORMS:
+        if self.writes == "file" and given not in (form, self.also) and {form, given} <= FORMS:
             self.fail(f"{path!s:.80} is written as {form[1:].upper()}; name it *{form}", param, ctx)
 
     def written(self, path: Path) -> list[Path]:
@@ -414,10 +415,11 @@ def out_option(
     help: str,  # noqa: A002
     *,
     example: str = "out",
+    also: str = "",
     **more: Any,
 ) -> Callable[[Command], Command]:
-    """`--out`, the same in every command; `writes` and `example` as for `PathParam`."""
-    return click.option("--out", "-o", type=PathParam(writes, example), help=help, **more)
+    """`--out`, the same in every command; `writes`, `example` and `also` as for `PathParam`."""
+    return click.option("--out", "-o", type=PathParam(writes, example, also), help=help, **more)
 
 
 LOG_OUT = out_option("file", "The log to write: .swf or .json, also compressed.", example="out.swf", required=True)

@@ -80,7 +80,6 @@ class Takes(Names):
 
     @staticmethod
     def amounts_of(text: str) -> dict[str, float]:
-        """The amounts of a text."""
         parts = (part.rpartition("=") for part in text.split(",") if part)
         return {name: float(amount) for name, _, amount in parts}
 
@@ -138,7 +137,6 @@ class Jobs:
         self._n = end
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
-        """Leave out the other jobs; `rows` is (n,)."""
         kept = int(np.count_nonzero(rows))
         for columns in (self._columns, self.extra):
             for name in columns:
@@ -173,36 +171,21 @@ LEFT_OUT = {
 
 @dataclass(slots=True)
 class Reading:
-    """An importer's result: jobs in any order, and what it left out, changed or guessed, or read but does not model.
+    """An importer's result: jobs in any order, and what it left out, changed or guessed, or read but does not model."""
 
-    Attributes:
-        zone: the cluster's time zone, by name.
-        partition_limit_s: the requested time of jobs that have their partition's.
-        only: the partitions to read; None for all.
-        jobs: the jobs.
-        notes: the number of records left out, changed or guessed, by reason.
-        examples: the first record of a reason.
-        eligible: whether the records say from when on each job could start; None if the system has no such date.
-        held: the number of jobs that could not start at their submission.
-        held_s: how long, in all.
-        unmodelled: the number of jobs by what they have and a replay knows nothing of, such as "requested GPUs".
-        files: the files, and the number of records of each.
-    """
-
-    zone: str = "UTC"
-    partition_limit_s: float | None = None
-    only: frozenset[str] | None = None
+    zone: str = "UTC"  # the cluster's time zone
+    partition_limit_s: float | None = None  # the requested time of jobs that have their partition's
+    only: frozenset[str] | None = None  # the partitions to read; None for all
     jobs: Jobs = field(default_factory=Jobs)
-    notes: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-    eligible: bool | None = None
-    held: int = 0
-    held_s: float = 0.0
-    unmodelled: Counter[str] = field(default_factory=Counter)
-    files: dict[Path, int] = field(default_factory=dict)
+    notes: Counter[str] = field(default_factory=Counter)  # the number of records by reason,
+    examples: dict[str, str] = field(default_factory=dict)  # and the first of each
+    eligible: bool | None = None  # whether records say when a job could start; None: the system has no such date
+    held: int = 0  # jobs that could not start at their submission,
+    held_s: float = 0.0  # and for how long, in all
+    unmodelled: Counter[str] = field(default_factory=Counter)  # jobs by what a replay knows nothing of
+    files: dict[Path, int] = field(default_factory=dict)  # the number of records of each
 
     def note(self, reason: str, count: int = 1, example: str = "") -> None:
-        """Count records."""
         if count:
             self.notes[reason] += count
             if example:
@@ -236,7 +219,6 @@ class Reading:
 
     @property
     def empty(self) -> list[str]:
-        """The names of the files without a record."""
         return [path.name for path, count in self.files.items() if not count]
 
     def extend(self, jobs: Sequence[ClusterJob], names: Sequence[str]) -> None:
@@ -415,7 +397,6 @@ class Key:
         return key
 
     def save(self, path: Path) -> None:
-        """Write the key, readable by its owner only."""
         with raw_file(path) as file:
             os.fchmod(file.fileno(), 0o600)
             file.write(orjson.dumps(self.numbers, option=orjson.OPT_INDENT_2))
@@ -437,14 +418,8 @@ class ClusterLog:
     ) -> None:
         """Order the jobs and number their names.
 
-        Args:
-            reading: an importer's result.
-            source: the source of the jobs, for the header.
-            anonymise: omit the names of users, groups and jobs from the header, which otherwise explains their numbers.
-            key: numbers used before; new names are added to it.
-            procs: the machine's size; by default the most processors seen in use at once, which the header then states.
-            zone: the cluster's time zone, by name.
-            computer: the machine's name in the header.
+        `source` and `computer` are for the header, which explains the numbers of `PERSONAL` names unless they are to be
+        hidden. New names are added to `key`. The machine's size is by default the most processors in use at once.
         """
         jobs = reading.jobs
         why = reading.reasons(examples=True)
@@ -570,22 +545,18 @@ class ClusterLog:
         return found
 
     def pieces(self) -> Iterator[SwfLog]:
-        """The log in pieces, without the header."""
         for start in range(0, len(self), ROWS_AT_ONCE):
             yield self.piece(slice(start, min(start + ROWS_AT_ONCE, len(self))))
 
     @property
     def comments(self) -> tuple[Comment, ...]:
-        """The header."""
         return tuple(Comment(0, f"; {text}") for text in self.header)
 
     def log(self) -> SwfLog:
-        """The whole log, with the columns of SWF."""
         return replace(self.piece(slice(0, len(self))).only(FIELDS), comments=self.comments)
 
 
 def swf_of(reading: Reading, **choices: Any) -> SwfLog:
-    """The jobs as an SWF log, numbered by submission, with its provenance in the header; see `ClusterLog`."""
     return ClusterLog(reading, **choices).log()
 
 
@@ -599,13 +570,11 @@ def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def most_in_use(jobs: Jobs) -> int:
-    """The largest number of processors in use at once; a job's processors are free at the instant it ends."""
     ran = (jobs["start_s"] > 0) & (jobs["end_s"] > 0) & (jobs["procs"] > 0)
     return most_held(*(jobs[name][ran] for name in ("start_s", "end_s", "procs")))
 
 
 def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:
-    """Refuse a choice of which no record has the name."""
     known = sorted({part for name in names for part in name.split(",")} - {""})
     if missing := sorted(chosen.difference(known)):
         have = f"they are of {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}" if known else "none has one"

@@ -60,7 +60,6 @@ def read_oar(paths: list[Path], reading: Reading, *, cores_per_resource: int = 1
 
 
 def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Each job's record, with its key or its place."""
     document, _ = read_json(path, "make it with oarstat -J -f")
     if isinstance(document, dict) and isinstance(document.get("items"), list):
         document = document["items"]
@@ -119,7 +118,6 @@ def _status(job: dict[str, Any], events: list[dict[str, Any]]) -> int:
 
 
 def _resources(job: dict[str, Any]) -> int | None:
-    """The number of resources assigned to the job."""
     assigned = job.get("assigned_resources")
     if assigned is None and isinstance(job.get("resources"), list):
         assigned = [part for part in job["resources"] if isinstance(part, dict) and part.get("status") == "assigned"]

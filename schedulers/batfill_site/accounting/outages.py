@@ -26,11 +26,6 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
     The log is looked at every 10 min from its first submission on. An outage is 30 min or more of looks at which jobs
     run on less than 10 % of the machine, while those that wait request at least 25 % of it. A job of one of several
     partitions counts as waiting only while its partition is as idle, since it may wait for a small one that is full.
-
-    Args:
-        source: the log's file, or its name.
-        log: the log; only its jobs that ran count.
-        procs: the machine's size.
     """
     path = Path(source)
     rows = job_rows(path, [log])

@@ -129,7 +129,6 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
 
 
 def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob:
-    """The job of an E record."""
 
     def second(*names: str) -> int:
         return next((epoch(fields[name]) for name in names if name in fields), 0)
@@ -176,7 +175,6 @@ def processors_used(fields: dict[str, str]) -> int | None:
 
 
 def _range(text: str) -> int:
-    """The count of numbers in `3` or `0-5`."""
     first, dash, last = text.partition("-")
     if not dash or not all(part.isascii() and part.isdigit() and len(part) < 12 for part in (first, last)):
         return 1

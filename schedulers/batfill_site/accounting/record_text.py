@@ -50,11 +50,9 @@ class Names:
         return iter(self._codes)
 
     def codes(self, texts: Sequence[str]) -> NDArray[np.int32]:
-        """The number of each text, (n,)."""
         return np.fromiter(map(self._codes.__getitem__, texts), np.int32, len(texts))
 
     def text(self, code: int) -> str:
-        """The text with this number."""
         return next(islice(self, code, None))
 
 
@@ -128,7 +126,6 @@ class Times(NamedTuple):
 
 
 def zone_of(name: str) -> tzinfo:
-    """The time zone of this name."""
     zone = UTC if name == "UTC" else zone_named(name)
     if zone is None:
         raise WorkloadError(f"no time zone {name!r}; name one such as Europe/Paris or UTC")

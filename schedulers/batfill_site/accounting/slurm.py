@@ -243,7 +243,6 @@ def _scaled(number: str, unit: str, bare: str) -> int:
 
 
 def having(texts: list[str], pattern: str) -> NDArray[np.bool_]:
-    """Which texts match the pattern somewhere, (n,)."""
     found = {text for text in set(texts) if re.search(pattern, text)}
     return np.array([text in found for text in texts], bool)
 
@@ -328,7 +327,6 @@ class Head:
         return next((name for name in (*NEEDED, *wanted) if name not in self.names), None)
 
     def split(self, line: str) -> list[str]:
-        """The fields of a line; between other marks than bars they may be quoted."""
         if self.divider == "|" or '"' not in line:
             return line.split(self.divider)
         with any_length(), suppress(csv.Error):
@@ -336,7 +334,6 @@ class Head:
         return line.split(self.divider)
 
     def fields(self, line: str) -> list[str]:
-        """The fields of a line, which may end with a bar if that of the names does."""
         fields = self.split(line)
         if self.barred and len(fields) > len(self.titles) and not fields[-1]:
             fields.pop()
@@ -380,7 +377,6 @@ class Head:
         return ways
 
     def begins(self, fields: list[str]) -> bool:
-        """Whether a record may begin with these fields."""
         for form, field in zip(self.forms, fields, strict=False):
             if form is None:
                 return True
@@ -389,7 +385,6 @@ class Head:
         return True
 
     def table(self, rows: list[list[str]]) -> Table:
-        """The rows, by columns."""
         return Table({name: [fields[place] for fields in rows] for name, place in self.places.items()}, self.names)
 
 
@@ -493,7 +488,6 @@ class Records:
         self.components: dict[str, int] = {}
 
     def read_files(self, paths: list[Path]) -> None:
-        """Add the records of ended jobs in these files."""
         reading = self.result
         chosen = (("Partition", reading.only), ("Cluster", self.clusters))
         wanted = [name for name, choice in chosen if choice is not None]
@@ -514,7 +508,6 @@ class Records:
         return {"beside": beside, "takes": takes, "joules": joules}
 
     def read(self, table: Table) -> None:
-        """Add the records of ended jobs; count the others."""
         self.result.eligible = self.result.eligible is not False and "Eligible" in table
         keys, components, valid = self._ids(table)
         cluster = self.cluster_names.codes(table["Cluster"])
@@ -582,7 +575,6 @@ class Records:
         return texts
 
     def reading(self) -> Reading:
-        """The jobs of these records."""
         jobs = self.result.jobs
         if self.clusters is not None:
             require_known("cluster", self.clusters, self.cluster_names)

@@ -31,17 +31,7 @@ def read_records(
     partitions: Collection[str] | None = None,
     clusters: Collection[str] | None = None,
 ) -> Reading:
-    """The finished jobs in these files.
-
-    Args:
-        system: slurm, oar or pbs.
-        paths: the files.
-        zone: the cluster's time zone; OAR needs none.
-        cores_per_resource: for OAR: the processors of a resource.
-        partition_limit_s: for Slurm: the requested time of jobs whose limit is their partition's.
-        partitions: for Slurm: those to read; None for all.
-        clusters: for Slurm: those to read; None for all.
-    """
+    """The finished jobs in these files of slurm, oar or pbs; of Slurm's partitions and clusters None are all."""
     zone_of(zone)  # the header states it, also of a system whose times need none
     reading = Reading(zone, partition_limit_s, None if partitions is None else frozenset(partitions))
     if system == "slurm":
@@ -64,15 +54,9 @@ def read_accounting(
 
 
 def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_by: str) -> tuple[int, tuple[str, ...]]:
-    """Write an importer's log, piece by piece unless it becomes Batsim JSON.
+    """Write an importer's log, piece by piece unless it becomes Batsim JSON, which states `procs` and `made_by`.
 
     Returns the number of jobs, and what the file leaves out, a line each.
-
-    Args:
-        log: the log.
-        out: the file; its name determines the format.
-        procs: the machine's size, for Batsim JSON; the log's header states it, too.
-        made_by: the command, for Batsim JSON.
     """
     from batfill.workloads.formats import format_of, save_log
     from batfill.workloads.swf import job_rows

@@ -46,7 +46,6 @@ class Choice(NamedTuple):
     effort: int
 
     def takes(self, name: str) -> bool:
-        """Whether it can take this shared option."""
         return bool(those_that_apply({name: None}, self.options))
 
     def without(self, names: Collection[str]) -> Choice:
@@ -112,12 +111,10 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
 
 
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The shared options whose needs the chosen ones meet."""
     chosen = {name: option.default for name, option in OPTIONS.items()} | with_preset(chosen)
     return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
 
 
 def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:
-    """The choices that the batch system, if one is given, cannot be configured for, and why."""
     found = {k: configuration(system, choice.options)[1] for k, choice in enumerate(tried)} if system else {}
     return {k: why for k, why in found.items() if why}

@@ -12,12 +12,12 @@ from batfill.model.options import Options
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.stats import BETTER, CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
-from batfill_pages.words import count, growth, interval_text, log_name, slowdown, submission_dates
+from batfill_pages.words import count, growth, interval_text, log_name, slowdown
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.found import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, REFERENCE, UNSURE, stated
-from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table
+from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table, dates_text
 from batfill_site.score import FAR, LEAST_RANK, ratio_text
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ SLURM_MODEL = "; with `sacct -P` as LOG and `--slurm-conf slurm.conf` they are"
 
 
 def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
-    """The answer; `log` is where commands find the log."""
     near = found.fidelity
     known = near.explained is not None and near.explained_ratio is not None
     stops = [
@@ -86,7 +85,7 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         sure=not found.undecided,
     )
     workload = found.workload
-    dates = submission_dates(workload.jobs.submit_s, workload.clock).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
+    dates = dates_text(workload.jobs.submit_s, workload.clock)
     return Answer(
         title=f"{log_name(workload.name)}: what another queue order would change",
         about=f"{count(len(found.comparison.at))} jobs on {count(workload.procs or 0)} processors, {dates}",
@@ -140,17 +139,14 @@ def headline(found: WhatIf, limit: Limit) -> str:
 
 
 def fitting(text: str, shorter: str) -> str:
-    """The text, or the shorter one if it has too many words."""
     return text if len(text.replace(NB, " ").split()) <= MOST_WORDS else shorter
 
 
 def headed(lead: str, o: ChoiceFigures) -> str:
-    """The choice with its words behind this lead, if they fit."""
     return fitting(f"{lead} **{short(o)}**: {lower(o.words)}", f"{lead} **{short(o)}**")
 
 
 def cells(found: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
-    """A row of the first table."""
     needs, mark, name = row.needs, "", f"fcfs without {found.cost.name}" if row.role == FREE and found.cost else ""
     if (k := row.choice) is not None:
         o = found.outcomes[k]
@@ -165,7 +161,6 @@ def cells(found: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
 
 
 def why(found: WhatIf, limit: Limit) -> str:
-    """Why the headline says what it says, in a sentence."""
     if found.undecided:
         cause = found.undecided.partition(": ")[2] or found.undecided  # the headline has what is before
         if found.unseen and not found.too_short:
@@ -208,7 +203,6 @@ def passed_over(found: WhatIf, limit: Limit) -> int | None:
 
 
 def tested(found: WhatIf, k: int) -> str:
-    """Whether a choice that is not the advice differs from fcfs beyond chance."""
     if not k:
         return "all other choices are compared with this one."
     verdict = found.gain(k).verdict
@@ -217,7 +211,6 @@ def tested(found: WhatIf, k: int) -> str:
 
 
 def who_pays(o: ChoiceFigures) -> str:
-    """How many wait longer, the job and the users that lose and gain most, and the killed jobs."""
     said, killed = [longer_text(o.payers)], o.payers.killed
     if (job := o.payers.job) is not None:
         later = f", passed by {things(job.passed, 'later job')}" * (job.passed > job.passed_before)
@@ -234,7 +227,6 @@ def who_pays(o: ChoiceFigures) -> str:
 
 
 def longer_text(payers: Payers) -> str:
-    """How many jobs and users wait longer."""
     users = payers.users
     of = f", {users_text(users)} users with {FEWEST_JOBS} or more," if users else ""
     unknown = "" if users else f"; the log names no users with {FEWEST_JOBS} jobs"
@@ -242,7 +234,6 @@ def longer_text(payers: Payers) -> str:
 
 
 def confidence(found: WhatIf, limit: Limit) -> str:
-    """How sure the gain of the advised choice is; "" without one."""
     sure = found.confidence(limit)
     if sure is None:
         return ""
@@ -282,7 +273,6 @@ def real_waits(found: WhatIf) -> str:
 
 
 def not_modelled(found: WhatIf) -> str:
-    """What jobs of the log have and a replay does not know, and how many rows it has not."""
     site = found.site
     more = "" if found.cost or site.system not in (None, "slurm") else SLURM_MODEL
     said = [f"{'; '.join(site.unmodelled)} (one queue, one machine){more}"] * bool(site.unmodelled)
@@ -312,7 +302,6 @@ def cap(cost: Cost, *, ran: bool) -> str:
 
 
 def point(found: WhatIf, k: int) -> Point:
-    """A choice in the picture: what is said of it, and who gains and who pays."""
     o, bars = found.outcomes[k], []
     for group in found.groups:
         change = group.differences[k - 1].wait_s if k else None
@@ -331,7 +320,6 @@ def point(found: WhatIf, k: int) -> Point:
 
 
 def shares(jobs: Changed, users: Changed | None) -> list[Share]:
-    """How many jobs and users wait less, about as long, and longer."""
     found = []
     for what, changed, mean in (("jobs", jobs, ""), (f"users with at least {FEWEST_JOBS} jobs", users, "mean ")):
         if changed is not None:
@@ -349,7 +337,6 @@ def shares(jobs: Changed, users: Changed | None) -> list[Share]:
 
 
 def details(found: WhatIf, log: str) -> list[Detail]:
-    """All choices, the advice at each limit, configuration, statistics, and what the log has."""
     order = sorted(range(len(found.outcomes)), key=lambda k: found.outcomes[k].mean_bsld)
     shown, rows, tests, settings = found.shown(found.limit), [], [], found.settings
     for k in order:
@@ -361,7 +348,11 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             change = (difference(one.value), interval_text(one, difference), f"{one.corrected_p:.2g}")
             tests.append((o.name, slowdown(o.mean_bsld), *change))
     head = ("choice", "mean wait", "longest", "slowdown", "jobs longer", "users longer", "kills")
-    limits = [(stop_name(one), found.outcomes[one.advised].name, *figures(found, one.advised)) for one in found.limits]
+    limits = [
+        (stop_name(one), found.outcomes[one.advised].name, *figures(found, one.advised))
+        for one in found.limits
+        if not found.undecided
+    ]
     by_limit = Table(("longest wait may grow by", "take", *head[1:4]), limits, range(len(limits)), "limit", left=1)
     rule = RULE.format(setting(settings["min_gain"]), BY_WAITS)
     mine = found.outcomes[shown]
@@ -374,7 +365,7 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             [f"{longer} ▲: over {STARVED:g} times fcfs's longest wait."],
             Table(head, rows, order),
         ),
-        *([] if found.undecided else [Detail("The advice at each limit", [], by_limit)]),
+        Detail("The advice at each limit", [], by_limit),
         Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
         Detail(
             "Statistics: intervals, p, what the confidence means",
@@ -395,18 +386,16 @@ def details(found: WhatIf, log: str) -> list[Detail]:
     ]
 
 
-def groups(found: WhatIf, k: int) -> Table | None:
-    """The change of the mean wait in each group of jobs under a choice; None under fcfs."""
+def groups(found: WhatIf, k: int) -> Table:
     rows = []
     for group in found.groups if k else ():
         one = group.differences[k - 1].wait_s
         change = (growth(one.value, 0), interval_text(one, lambda s: growth(s, 0)), f"{one.corrected_p:.2g}")
         rows.append((f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change))
-    return Table(("jobs", "number", "under fcfs", "change", "interval", "corrected p"), rows) if rows else None
+    return Table(("jobs", "number", "under fcfs", "change", "interval", "corrected p"), rows)
 
 
 def notes(found: WhatIf) -> list[str]:
-    """What of the log is left out, what warns of it, and what is known of some choices."""
     site, grade, plain = found.site, str(found.fidelity), found.fidelity.plain
     if found.logged is not None and plain is not None and plain.simulated_mean_s != found.logged.simulated_mean_s:
         grade = f"without the options given, {grade}"
@@ -433,19 +422,16 @@ def notes(found: WhatIf) -> list[str]:
 
 
 def figures(found: WhatIf, k: int) -> tuple[str, str, str]:
-    """Mean wait, longest wait and slowdown of a choice."""
     o = found.outcomes[k]
     return duration(o.mean_wait_s), f"{duration(o.max_wait_s)}{' ▲' * starves(found, k)}", slowdown(o.mean_bsld)
 
 
 def configurations(options: Mapping[str, Any]) -> str:
-    """The lines that make a choice, of each batch system."""
     found = {title: configuration(name, options) for name, title in SYSTEMS.items()}
     return "\n".join(f"# {title}{f': {lacks}' if lacks else ''}\n{lines}" for title, (lines, lacks) in found.items())
 
 
 def commands(found: WhatIf, log: str) -> str:
-    """The command that repeats each choice."""
     settings = stated(found.settings)
     shared = ["--procs", str(found.workload.procs), "--overrun", settings["overrun"]]
     shared += ["--unrequested", str(settings["unrequested"]), "--tau", f"{settings['tau_s']:.12g}"]
@@ -455,7 +441,6 @@ def commands(found: WhatIf, log: str) -> str:
 
 
 def options_words(options: Mapping[str, Any]) -> str:
-    """A choice's options on batfill's command line."""
     words: list[str] = []
     for name, value in stated(options).items():
         words += [f"--{name}"] * (value is not False)  # a flag that is not given
@@ -467,46 +452,37 @@ def options_words(options: Mapping[str, Any]) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent, on one line."""
     return in_percent(share).replace(" ", NB)
 
 
 def setting(share: float) -> str:
-    """A limit, or another setting, in per cent as it was given."""
     return f"{100 * share:.6g}{NB}%"
 
 
 def stop_name(limit: Limit) -> str:
-    """How much the longest wait may grow."""
     return f"any{NB}amount" if limit.growth is None else setting(limit.growth)
 
 
 def short(o: ChoiceFigures) -> str:
-    """The choice's name on one line."""
     return o.name.replace(" ", NB)
 
 
 def lower(words: str) -> str:
-    """The words within a sentence."""
     return f"{words[:1].lower()}{words[1:]}"
 
 
 def first_upper(text: str) -> str:
-    """The sentence with a capital letter."""
     name = "." in text.partition(" ")[0]  # of a file, which keeps its letters
     return (text if name else f"{text[:1].upper()}{text[1:]}").removesuffix(".")
 
 
 def users_text(changed: Changed) -> str:
-    """How many users wait longer, of how many."""
     return f"{count(changed.longer)} of {count(sum(changed))}"
 
 
 def difference(value: float) -> str:
-    """A difference of slowdowns."""
     return f"{value:+,.2f}".replace("-", MINUS)
 
 
 def starves(found: WhatIf, k: int) -> bool:
-    """Whether the longest wait is so much longer than fcfs's that some jobs may starve."""
     return found.outcomes[k].max_wait_s > STARVED * found.outcomes[0].max_wait_s

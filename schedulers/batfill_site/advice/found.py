@@ -64,7 +64,6 @@ class ChoiceFigures(NamedTuple):
     waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
 
     def columns(self) -> dict[str, Any]:
-        """As a dict by name, without the waits by group."""
         columns = {name: value for name, value in self._asdict().items() if name != "waits"}
         return {**columns, "options": stated(self.options), "payers": self.payers.as_dict()}
 
@@ -101,7 +100,6 @@ class Limit(NamedTuple):
     by_slowdown: int  # the advice if it is chosen by slowdown alone
 
     def allows(self, outcome: ChoiceFigures) -> bool:
-        """Whether the choice stays within the limit."""
         return outcome.max_wait_s <= self.longest_s
 
 
@@ -351,7 +349,6 @@ def stated(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def too_short(weeks: int, days: int) -> str | None:
-    """Why a log with jobs in so many weeks and days is too short for an answer about others; None if it is not."""
     if weeks >= FEWEST_BLOCKS:
         return None
     number, unit = (days, "day") if weeks == 1 else (weeks, "week")

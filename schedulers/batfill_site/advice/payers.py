@@ -34,13 +34,11 @@ class Changed(NamedTuple):
 
     @classmethod
     def of(cls, longer_s: NDArray[np.float64]) -> Changed:
-        """Count these changes of the wait."""
         less, longer = int((longer_s < -CHANGED_S).sum()), int((longer_s > CHANGED_S).sum())
         return cls(less, len(longer_s) - less - longer, longer)
 
     @property
     def share(self) -> float:
-        """The share that waits longer."""
         return self.longer / max(sum(self), 1)
 
 
@@ -62,7 +60,6 @@ class OneJob(NamedTuple):
 
     @classmethod
     def of(cls, row: int, schedule: Schedule, first: Schedule) -> OneJob:
-        """The job of this row."""
         jobs, kills = schedule.jobs, schedule.kills[schedule.kills["failed"] == 0]
         tried, request_s = kills[kills["row"] == row], float(jobs.user_request_s[row])
         return cls(
@@ -137,7 +134,6 @@ class Payers(NamedTuple):
         )
 
     def as_dict(self) -> Mapping[str, Any]:
-        """For JSON."""
         found = {name: None if value is None else value._asdict() for name, value in self._asdict().items()}
         if self.killed is not None:
             found["killed"] = {**self.killed._asdict(), "example": self.killed.example._asdict()}
@@ -169,7 +165,6 @@ class Cost(NamedTuple):
         return in_a_row([value if name == "pool" else f"{name} {value}" for name, value in self.limits.items()])
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {**self._asdict(), "longer": self.longer.as_dict(), "payers": self.payers.as_dict()}
 
 
@@ -184,7 +179,6 @@ def used_in_log(schedule: Schedule, jobs: JobTable) -> dict[str, str]:
 
 
 def killed(schedule: Schedule, first: Schedule) -> Kills | None:
-    """The jobs that the scheduler killed; None if it killed none."""
     rows = np.unique(schedule.kills["row"][schedule.kills["failed"] == 0]).astype(np.int64)
     if not len(rows):
         return None

@@ -167,7 +167,6 @@ def limit_of(
     offered: Sequence[int],
     min_gain: float,
 ) -> Limit:
-    """The limit, and the advice under it among the choices offered; see `advised`."""
     longest_s = math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s
     taken, equals = advised(outcomes, pairs, longest_s, min_gain, offered)
     by_slowdown, _ = advised(outcomes, pairs, longest_s, min_gain, offered, by_waits=False)
@@ -199,7 +198,6 @@ def cost_of(
 
 
 def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule) -> ChoiceFigures:
-    """The figures of a choice, with its jobs' bounded slowdowns, beside the first; all jobs fit the machine."""
     jobs, wait_s = schedule.jobs, schedule.wait_s
     waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=first.wait_s)
     options, figures = Options.of(choice.options), schedule.summary()
@@ -226,7 +224,6 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
 
 
 def groups_of(jobs: JobTable, size: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
-    """The jobs by width and by run time: what they are grouped by, the name of the group, and its jobs."""
     widths, lengths = width_bins(size), RUNTIME_BINS
     return [
         *(("processors", one.name, one.holds(jobs.procs)) for one in widths),
@@ -237,7 +234,6 @@ def groups_of(jobs: JobTable, size: int) -> list[tuple[str, str, NDArray[np.bool
 def group_of(
     by: str, name: str, comparison: Comparison, submit_s: NDArray[np.float64], rows: NDArray[np.bool_], seed: int
 ) -> JobGroup:
-    """The effect on these jobs, of all that were submitted at `submit_s`."""
     waits = comparison.wait_s[:, rows]
     part = of_jobs(comparison.names, submit_s[rows], comparison.bsld[:, rows], waits)
     mean, longest = float(comparison.wait_s[0][rows].mean()), waits.max(axis=1).tolist()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import warn
+from batfill.cli import command_line, offer, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -17,7 +17,7 @@ from batfill.cli.parameters import (
     out_option,
     seed_option,
 )
-from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
+from batfill_site.cli.of_slurm import RUNS, require_forms, require_one_kind, site_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 @site_options
 @RUNS
 @seed_option("what differs between the runs")
-@out_option("file", "Write the full result to this JSON file.", example="fidelity.json")
+@out_option(
+    "file", "Write the answer as one HTML page, or to a .json file in full.", example="fidelity.html", also=".json"
+)
+@click.option("--details", is_flag=True, help="Also print all groups of jobs, all figures, and notes.")
 @JSON
 def fidelity(
     log: Path,
@@ -41,6 +44,7 @@ def fidelity(
     runs: int | None,
     seed: int,
     out: Path | None,
+    details: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -50,12 +54,20 @@ def fidelity(
     that the log shows as announced windows. LOG is SWF with waits, or a cluster's accounting. With --slurm-conf the
     site's Slurm is modelled, and LOG is what `sacct -P` prints.
     """
+    from batfill.base.files import write_text
     from batfill_site import fidelity as library
 
-    require_one_kind(site, {"runs", "seed"}, {"log", "out", "as_json"})
+    require_one_kind(site, {"runs", "seed"}, {"log", "out", "details", "as_json"})
+    page = out if out is not None and out.suffix == ".html" else None
+    require_forms(page=page is not None, details=details, as_json=as_json)
+    line = command_line()
     how |= {"seed": seed, **site, **({} if runs is None else {"runs": runs})} if site else {"fit": fit}
     found = library.fidelity(log, **how)
-    warn(found["input"]["warnings"])
-    if out is not None:
+    if page is not None:
+        write_text(page, found.answer().as_page(line, {str(log): found["input"]["source_sha256"]}))
+        offer(page)
+    elif out is not None:
         found.save(out)
-    print(found.as_json() if as_json else found.as_text())
+    if as_json:  # the text has them
+        warn(found["input"]["warnings"])
+    print(found.as_json() if as_json else found.as_text(details=details))

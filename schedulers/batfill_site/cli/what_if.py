@@ -24,7 +24,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.model.options import SHARED_BY_CHOICES, SHARED_BY_TRIES, arguments_of
-from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
+from batfill_site.cli.of_slurm import RUNS, require_forms, require_one_kind, site_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,13 +106,9 @@ def what_if(
     Prints waits and slowdown under each, and who would lose. LOG is SWF or Batsim JSON; `batfill workload
     import` makes one from a cluster's accounting. With --slurm-conf it is what `sacct -P` prints.
     """
-    from batfill.base.errors import BatfillError, require
     from batfill.base.files import write_text
 
-    if out is not None:
-        require("pages", "jinja2")
-    if details and as_json:
-        raise BatfillError("option details: --json has all of them; leave one of the two out")
+    require_forms(page=out is not None, details=details, as_json=as_json)
     require_one_kind(site, OF_SLURM, OF_BOTH)
     line = command_line()
     if site:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import product
+from datetime import UTC
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,14 +19,15 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.base.files import digest
 from batfill.base.progress import patient_progress
-from batfill.base.tables import as_table
 from batfill.base.words import duration, percent, things
-from batfill.model.jobs import Workload, job_table
+from batfill.model.jobs import Clock, Workload, job_table
 from batfill.model.options import Options
 from batfill.model.values import number_from, seed_of
-from batfill.replays.found import Found, document
+from batfill.replays.found import document
 from batfill.replays.replay import simulate
+from batfill_pages.words import count
 from batfill_site.accounting.outages import GRID_S, held, idle_spans
+from batfill_site.answer import NB, Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
 from batfill_site.slurm.arrays import held_cpus, possible, with_usage
 from batfill_site.slurm.conf import read_site
@@ -43,7 +44,12 @@ SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
     "correlation": ("correlation", "{:.2f}".format),
     "error": ("mean error", percent),
 }
-REPLAYS = {"pool": "one pool, FCFS with EASY", "model": "Slurm as configured", "noise": "one run of it to another"}
+OFF = (
+    "Mean logged wait, and the mean distance of a job's wait from it, ± half of its 95 % interval over the runs: in a "
+    "pool of as many equal processors with EASY backfilling, in the model, and from one of its runs to another."
+)
+MORE = ("correlation", "mean error")  # measures in the details alone
+REPLAYS = {"pool": "one pool, FCFS with EASY", "model": "Slurm as configured", "noise": "one run to another"}
 
 
 def pool_waits(site: Site, jobs: SlurmJobs) -> Floats:
@@ -79,7 +85,7 @@ def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Bool
 
 def slurm_fidelity(
     log: File, slurm_conf: File, *, runs: int = RUNS, seed: int = 0, timezone: str | None = None, **files: Any
-) -> Found:
+) -> FoundAnswer:
     """How near the model of a site's Slurm is to its log, beside the replay of one pool; see `what_if.slurm`."""
     runs, seed = number_from("runs", runs, FEWEST_RUNS), seed_of("seed", seed)
     site = read_site(slurm_conf, **files)
@@ -87,8 +93,7 @@ def slurm_fidelity(
     return compared_with_log(Path(log), site, jobs, runs, seed)
 
 
-def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: int) -> Found:
-    """The answer for the jobs of this log."""
+def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: int) -> FoundAnswer:
     jobs, never = possible(site, jobs)
     if not len(jobs):
         raise WorkloadError(f"{path}: none of its jobs can start: {never[0]}")
@@ -142,7 +147,7 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
         {"replay": text} | {SHOWN[key][0]: said(scores[name][key], key) for key in SHOWN}
         for name, text in REPLAYS.items()
     ]
-    return Found(content, heads, text_below(content))
+    return FoundAnswer(content, heads, answer_of(content, heads, dates_text(jobs.submit_s, Clock(0, UTC))))
 
 
 def gain(
@@ -159,7 +164,6 @@ def gain(
 
 
 def said(figure: dict[str, float], name: str) -> str:
-    """A measure with its margin."""
     words = SHOWN[name][1]
     if not np.isfinite(figure["mean"]):
         return "-"
@@ -167,45 +171,59 @@ def said(figure: dict[str, float], name: str) -> str:
     return f"{words(figure['mean'])} ± {words(figure['margin'])}" if varies else words(figure["mean"])
 
 
-def text_below(content: dict[str, Any]) -> str:
-    """What the command prints below the scores: what they are, the groups, and the causes."""
-    given, late, tried = content["input"], content["not_started"], content["causes"]
-    pool, model, noise = (content["scores"][name]["off_s"] for name in REPLAYS)
+def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> Answer:
+    given, late, tried, scores = found["input"], found["not_started"], found["causes"], found["scores"]
+    model, noise = (scores[name]["off_s"] for name in ("model", "noise"))
     groups = [
-        {"group": f"{row['by']} {row['group']}", "jobs": row["jobs"], "logged_mean_s": row["logged_mean_s"]}
-        | {
-            f"{name}: {SHOWN[key][0]}": said(row[name][key], key)
-            for name, key in product(("pool", "model", "noise"), ("ratio", "off_s"))
-            if (name, key) != ("noise", "ratio")
-        }
-        for row in content["groups"]
+        (
+            *(f"{row['by']} {row['group']}", count(row["jobs"]), duration(row["logged_mean_s"])),
+            *(said(row[name]["off_s"], "off_s") for name in REPLAYS),
+            *(said(row[name]["ratio"], "ratio") for name in ("pool", "model")),
+        )
+        for row in found["groups"]
     ]
     explained = [
-        {"cause": one["cause"], "explains": percent(max(one["share"], 0.0)) + " (noise)" * (not one["beyond_noise"])}
-        for one in tried
+        (one["cause"], percent(max(one["share"], 0.0)) + " (noise)" * (not one["beyond_noise"])) for one in tried
     ]
-    found = (
-        f"none of {'these' if tried else 'the causes that are looked for'} explains more than a tenth of the distance"
-    )
-    if model["mean"] - model["margin"] <= noise["mean"]:
-        found = "the model is as near to the log as one of its runs to another"
+    cause = f"none of {'those' if tried else 'the causes'} that are looked for explains a tenth of the distance"
+    near = model["mean"] - model["margin"] <= noise["mean"]
+    if near:
+        cause = "the model is as near to the log as one of its runs to another"
     elif tried and tried[0]["share"] >= LEAST_GAIN and tried[0]["beyond_noise"]:
-        found = f"the largest remaining cause, {explained[0]['explains']} of the distance, is {tried[0]['cause']}"
-    parts = [
-        f"{given['source']}: {content['compared']:,} jobs, logged mean wait {duration(content['logged_mean_s'])}; "
-        f"a pool of {given['procs']:,} processors; Slurm: means over {content['options']['runs']} runs of the model, "
-        "± half of their 95 % interval. off by: the mean distance of a job's wait from the logged one. mean error: of "
-        "moving means over two weeks",
-        f"{things(content['held'], 'job')} that waited for what is not modelled, such as a reservation: not compared"
-        if content["held"]
-        else "",
-        f"{things(len(late), 'job')} that did not start in each run, such as {late[0]}: not compared" if late else "",
-        as_table(groups) if groups else "",
-        as_table(explained) if explained else "",
-        f"waits are off by {duration(pool['mean'])} in the pool, {duration(model['mean'])} in the model, and "
-        f"{duration(noise['mean'])} from one run of the model to another: {found}",
-    ]
-    return "\n\n".join(filter(None, parts))
+        cause = f"the largest remaining one, {explained[0][1]} of the distance, is {tried[0]['cause']}"
+    beside = [f"{things(found['held'], 'job')} that waited for what is not modelled"] * bool(found["held"])
+    beside += [f"{things(len(late), 'job')} that did not start in each run, such as {late[0]}" for _ in late[:1]]
+    return Answer(
+        title=f"{given['source']}: how near the model of its Slurm is to the log",
+        about=f"{count(found['compared'])} jobs on {count(given['procs'])} CPUs, {dates}; means of "
+        f"{found['options']['runs']} runs (±{NB}95{NB}%)",
+        screen=Screen(
+            f"Simulated waits are off by **{duration(model['mean'])}** a job, and from run to run by "
+            f"{duration(noise['mean'])}",
+            table_of([{name: cell for name, cell in row.items() if name not in MORE} for row in rows]),
+            {
+                "Causes": f"{cause}.",
+                "Logged": f"waits of {duration(found['logged_mean_s'])} on average.",
+                "Not compared": f"{'; '.join(beside)}." if beside else "",
+            },
+        ),
+        picture=Bars.of_waits(
+            (row["by"], row["group"], row["model"]["ratio"]["mean"] * row["logged_mean_s"], row["logged_mean_s"])
+            for row in found["groups"]
+            if np.isfinite(row["model"]["ratio"]["mean"])
+        ),
+        details=[
+            Detail(
+                "Groups of jobs", [OFF], Table(("", "jobs", "in the log", *REPLAYS, "pool sim/log", "model"), groups)
+            ),
+            Detail("All figures", [], table_of(rows)),
+            Detail("What the files do not say", [], Table(("cause", "explains"), explained)),
+            Detail("Notes on the log and the configuration", [f"{text}." for text in given["warnings"]]),
+        ],
+        data=found,
+        guide="how-to/slurm",
+        more="Groups of jobs, all causes and notes",
+    )
 
 
 IDLE_S = 6 * 3600.0  # that a node runs nothing, while jobs of one node wait for half as long, until it counts as down
@@ -226,7 +244,6 @@ class Cause(NamedTuple):
 
 
 def causes(site: Site, jobs: SlurmJobs, rows: Bools) -> Iterator[Cause]:
-    """Those of which the log has a trace."""
     if windows := idle_windows(site, jobs):
         name = (
             f"nodes down or reserved, as {things(len(windows), 'time')} they ran nothing while jobs waited (--windows)"

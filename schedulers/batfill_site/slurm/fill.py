@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from batfill.base.words import things
 from batfill.model.jobs import Clock
 from batfill_pages.comparison import FEWEST_JOBS
-from batfill_pages.words import count, slowdown, submission_dates
+from batfill_pages.words import count, slowdown
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.fill import LONGER, first_upper, percent, shares, users_text
-from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Table
+from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Table, dates_text
 from batfill_site.score import ratio_text
 from batfill_site.slurm.ensemble import Difference
 from batfill_site.slurm.found import ends_of
@@ -33,8 +33,7 @@ RULE = (
 
 
 def answer_of(found: SlurmWhatIf) -> Answer:
-    """The answer."""
-    dates = submission_dates(found.jobs.submit_s, Clock(0, UTC)).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
+    dates = dates_text(found.jobs.submit_s, Clock(0, UTC))
     size = f"{count(len(found.jobs))} jobs on {things(len(found.site.nodes), 'node')} ({count(found.site.cpus)} CPUs)"
     figures = found.figures()
     options = {**found.settings, **figures["slurm"]}
@@ -65,7 +64,6 @@ def answer_of(found: SlurmWhatIf) -> Answer:
 
 
 def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
-    """The headline, the table of all configurations, and the lines about a change."""
     rows = [
         (f"**{name}**" if j == k else name, *cells(one))
         for j, (name, one) in enumerate(zip(found.names, found.all, strict=True))
@@ -99,7 +97,6 @@ def headline(found: SlurmWhatIf) -> str:
 
 
 def verdict(found: SlurmWhatIf, k: int) -> str:
-    """What a change does to the mean wait."""
     more, today, name = found.all[k].wait_s.more, found.all[0].wait_s.mean, f"**{found.names[k]}**"
     if more is None:
         return f"the mean wait is {rounded(today)} {name}"
@@ -114,7 +111,6 @@ def verdict(found: SlurmWhatIf, k: int) -> str:
 
 
 def by_group(found: SlurmWhatIf, k: int) -> str:
-    """Which group of jobs and which user gain and lose most; "" if there are no groups."""
     said = [
         f"{name.replace('_', ' ')}: {', '.join(f'{one.by} {one.name} ({change(more)})' for one, more in most)}"
         for name, most in ends_of(found, k).items()
@@ -124,7 +120,6 @@ def by_group(found: SlurmWhatIf, k: int) -> str:
 
 
 def who_pays(found: SlurmWhatIf, k: int) -> str:
-    """The shares of jobs and the numbers of users that wait longer and less."""
     jobs, users = found.payers[k - 1]
     if not any(one and (one.longer or one.less) for one in (jobs, users)):
         return f"no job waits over {LONGER} longer, or less, on average over the runs."
@@ -136,7 +131,6 @@ def who_pays(found: SlurmWhatIf, k: int) -> str:
 
 
 def real_waits(found: SlurmWhatIf) -> str:
-    """How near the model of the site as configured is to the log."""
     log = found.logged
     if log is None:
         return "the log has none to compare."
@@ -149,7 +143,6 @@ def real_waits(found: SlurmWhatIf) -> str:
 
 
 def point(found: SlurmWhatIf, k: int) -> Point:
-    """A configuration in the picture: what is said of it, and who gains and who pays."""
     one, bars = found.all[k], []
     for by in dict.fromkeys(group.by for group in found.groups[1:]):
         those = [group for group in found.groups if group.by == by]
@@ -173,7 +166,6 @@ def bar(kind: str, group: Group, k: int) -> Bar:
 
 
 def groups_table(found: SlurmWhatIf, k: int) -> Table:
-    """All groups of jobs under a configuration."""
     return Table(
         HEAD, [(f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), *cells(one.outcomes[k])) for one in found.groups]
     )
@@ -183,7 +175,6 @@ def groups_table(found: SlurmWhatIf, k: int) -> Table:
 
 
 def cells(one: Outcome) -> tuple[str, ...]:
-    """Mean wait, its change, longest wait and slowdown."""
     wait = one.wait_s
     return around(*wait[:2]), change(wait.more), rounded(one.longest_s.mean), slowdown(one.bsld.mean)
 

@@ -43,7 +43,6 @@ class Outcome(NamedTuple):
     bsld: Figure  # the mean bounded slowdown
 
     def columns(self) -> dict[str, Any]:
-        """By name."""
         found: dict[str, Any] = {}
         for name, figure in zip(("mean_wait_s", "longest_s", "mean_bsld"), self, strict=True):
             more = NO_CHANGE if figure.more is None else figure.more.as_dict()
@@ -88,7 +87,6 @@ class Logged(NamedTuple):
         return self.score.unlike(math.inf if self.within else FAR, LEAST_RANK)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         own = {"bsld": self.bsld, "lowest_s": self.lowest_s, "highest_s": self.highest_s}
         return {"score": self.score._asdict(), **own, **self.whose.as_dict()}
 
