@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from html import escape
 from pathlib import Path
-from string import Template
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +23,7 @@ from batfill_pages.run_page import run_line, run_section, run_title
 from batfill_pages.runs import find_runs
 from batfill_pages.sample import SAMPLE_ROWS, rows_each, sampled
 from batfill_pages.uses import uses_of
-from batfill_pages.words import asset, code, folded, units_kept, warning_paragraphs
+from batfill_pages.words import asset, html_of, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -158,15 +156,15 @@ def write_report(
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
     groups = [group for parts in campaigns.values() for group in parts.comparisons] + comparisons(runs, tau_s)
     most_rows = rows_each(runs, SAMPLE_ROWS)
-    warned = warning_paragraphs([text for parts in campaigns.values() for text in parts.warnings])
+    warned = [text for parts in campaigns.values() for text in parts.warnings]
     alone = len(groups) == 1
     sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]
-    sections += [warned] if warned else []
+    sections.append(part("warnings", warned))
     data = []
     single = len(runs) == 1 and not groups
     sections += ["<h2>Each run</h2>"] if runs and not single else []
     for number, run in enumerate(runs):
-        part, uses = sampled(run, most_rows, seed), uses_of(run)
+        sample, uses = sampled(run, most_rows, seed), uses_of(run)
         sections.append(
             run_section(
                 run,
@@ -174,12 +172,12 @@ def write_report(
                 uses,
                 tau_s=tau_s,
                 overdue_s=overdue_s,
-                sample=part,
+                sample=sample,
                 alone=single,
                 explained=bool(groups) or number > 0,
             )
         )
-        data.append(run_data(run, number, uses, tau_s, part))
+        data.append(run_data(run, uses, tau_s, sample))
         advance(1)
     inputs = [(path, digest(path)) for parts in campaigns.values() for path in parts.files]
     inputs += [(run.path, run.digest) for run in runs]
@@ -191,7 +189,7 @@ def write_report(
     title = f"{len(groups)} comparisons: {few(compared)}" if len(groups) > 1 else few(parts)
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
-    log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
+    log = groups[0].about if alone else run_line(runs[0]) if single else ""
     scripts = [asset(name) for name in SCRIPTS * bool(runs) + ("compare.js",) * bool(groups)]
     write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
     if not figures:
@@ -216,10 +214,8 @@ def few(names: Sequence[str]) -> str:
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
-    """The page's origin, folded: versions, options, command and checksums of its inputs."""
-    sums = "".join(f"<li>{escape(str(path))}: sha256 <code>{known}</code></li>" for path, known in inputs)
-    summed = folded("Log, version and sha256", f"<p>{units_kept(escape(origin))}, from</p><ul>{sums}</ul>")
-    return folded("Command", code(command)) * bool(command) + summed * bool(inputs)
+    """The page's origin, folded: versions, options, command and checksums of its inputs, as HTML."""
+    return part("made_from", origin, command, inputs)
 
 
 def html_page(
@@ -239,18 +235,10 @@ def html_page(
         sections: as HTML; the first begins with the answer.
         log: the line below the title: jobs, machine and dates.
         links: anchors and names of the parts, if there are several.
-        data: script elements that hold JSON.
+        data: of each run, as JSON.
         scripts: their text; they run after `draw.js`.
         styles: their text, after `report.css`.
     """
-    contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
-    return Template(asset("page.html")).substitute(
-        generator=f"batfill {__version__}",
-        title=escape(title),
-        log=log,
-        style="\n".join([asset("report.css"), *styles]),
-        contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
-        body="\n".join(sections),
-        data="\n".join(data),
-        script="\n".join([colour_script(), asset("draw.js"), *scripts]),
-    )
+    known = {"generator": f"batfill {__version__}", "title": title, "sections": sections, "log": log, "links": links}
+    known |= {"data": data, "scripts": [colour_script(), asset("draw.js"), *scripts]}
+    return html_of("page.html.j2", known | {"styles": [asset("report.css"), *styles]})

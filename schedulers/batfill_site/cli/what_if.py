@@ -106,11 +106,9 @@ def what_if(
     Prints waits and slowdown under each, and who would lose. LOG is SWF or Batsim JSON; `batfill workload
     import` makes one from a cluster's accounting. With --slurm-conf it is what `sacct -P` prints.
     """
-    from batfill.base.errors import BatfillError, require
+    from batfill.base.errors import BatfillError
     from batfill.base.files import write_text
 
-    if out is not None:
-        require("pages", "jinja2")
     if details and as_json:
         raise BatfillError("option details: --json has all of them; leave one of the two out")
     require_one_kind(site, OF_SLURM, OF_BOTH)
