@@ -41,7 +41,6 @@ SENTENCES = {
 
 
 def comparison_title(comparison: Comparison) -> str:
-    """What is compared, for a heading."""
     choices = things(len(comparison.names), "run" if comparison.items == "jobs" else "choice")
     return f"{comparison.log}: {choices} compared" if comparison.log else f"{choices} compared"
 
@@ -95,7 +94,6 @@ class View:
         return f"{long[0].lower()}{long[1:]}" if " " in long and not long[1].isupper() else long
 
     def tuned(self, k: int) -> bool:
-        """Whether the choice was learned from the log at hand."""
         return bool(self.of.hindsight) and self.of.hindsight[k]
 
     def starves(self, k: int, reference: int) -> bool:
@@ -107,7 +105,6 @@ class View:
         return UNCLEAR if pair is None else pair.verdict
 
     def verdict_words(self, k: int, reference: int) -> str:
-        """The verdict in the table."""
         if k == reference:
             return ""
         return "the same" if k in self.alike(reference) else VERDICTS[self.verdict(k, reference)]
@@ -222,7 +219,6 @@ class View:
     # The script's data
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures, the tails of the waits, and what depends on the reference, for `compare.js`."""
         waits_s = self.of.wait_s if self.of.max_wait_s is None else self.of.max_wait_s
         grid = tail_grid(float(self.longest_s.max()))
         in_order = np.sort(waits_s, axis=1)
@@ -253,11 +249,9 @@ class View:
         }
 
     def cells(self, k: int, reference: int) -> list[str]:
-        """The cells of a choice's row that depend on the reference, as HTML."""
         return [self.said(cell, k, reference) for cell in ("longest", "difference", "verdict")]
 
     def label(self, reference: int) -> str:
-        """The picture in a sentence."""
         figures = [
             f"{self.short(k)} {slowdown(self.slowdown[k])} and {duration_html(self.longest_s[k])}"
             for k in dict.fromkeys([self.lowest, self.both, reference])
@@ -267,7 +261,6 @@ class View:
 
 
 def interval_words(pair: Paired) -> str:
-    """A difference and its interval in a sentence."""
     if not pair.bounded:
         return signed(pair.value)
     interval = f"{CONFIDENCE:.0%} interval {no_break(f'{slowdown(pair.low)} to {slowdown(pair.high)}')}"
@@ -287,5 +280,4 @@ def tail_grid(longest_s: float) -> list[float]:
 
 
 def rounded(value: float) -> float | None:
-    """Eight digits; None if it is infinite."""
     return float(f"{value:.8g}") if np.isfinite(value) else None

@@ -112,7 +112,6 @@ def run_data(run: ReportedRun, uses: Uses, tau_s: float, sample: Sample | None =
 
 
 def in_service(run: ReportedRun) -> list[list[float]]:
-    """The processors that are in service from dates on, in %."""
     away = taken(run)
     return [[span_s(run)[0], 100.0], *np.column_stack([away.at_s, 100 * (1 - away.level / run.size)]).tolist()]
 
@@ -152,13 +151,11 @@ def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
 
 
 def deflated(data: bytes) -> str:
-    """The bytes deflated, in base64."""
     deflate = zlib.compressobj(6, zlib.DEFLATED, -15)  # 9 takes six times as long for 1 % less
     return base64.b64encode(deflate.compress(data) + deflate.flush()).decode()
 
 
 def smallest(column: NDArray[Any]) -> NDArray[Any]:
-    """The column in the smallest type that holds its numbers."""
     if np.isfinite(column).all() and (column == np.floor(column)).all():
         for kind in INTEGER_TYPES:
             limits = np.iinfo(kind)

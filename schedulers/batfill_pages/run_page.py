@@ -42,7 +42,6 @@ def run_title(run: ReportedRun) -> str:
 
 
 def run_line(run: ReportedRun) -> str:
-    """The jobs, the machine, the dates, and what made the run."""
     jobs = len(set(run.job.tolist()))
     when = submission_dates(run.submit_s[run.final], run.about.clock) if run.final.any() else "no job ran"
     line = f"{things(jobs, 'job')} on {things(run.size, 'processor')}, {when}"
@@ -117,7 +116,6 @@ def answer(run: ReportedRun) -> dict[str, Any]:
 
 
 def waits_of(run: ReportedRun) -> list[dict[str, Any]]:
-    """The longest waits as the page's table has them."""
     found = []
     for row, later in longest_waits(run):
         asked, limit = asked_and_limit(run, row)
@@ -139,7 +137,6 @@ def asked_and_limit(run: ReportedRun, row: int) -> tuple[str, str]:
 
 
 def about_rows(run: ReportedRun, f: Summary, uses: Uses, overdue_s: float | None) -> list[tuple[str, str]]:
-    """What made the run, and its other figures."""
     final = run.final
     rows = [
         *run.about.rows(),

@@ -26,14 +26,10 @@ if TYPE_CHECKING:
 
 
 def date_text(at_s: float, clock: Clock | None) -> str:
-    """A second of the log as text: its date in the log's zone, or day and time of day if the log has no clock."""
-    if clock is not None:
-        return clock.date(at_s).strftime("%-d %b %Y %H:%M:%S")
-    return instant(at_s)
+    return instant(at_s) if clock is None else clock.date(at_s).strftime("%-d %b %Y %H:%M:%S")
 
 
 def zone_text(clock: Clock) -> str:
-    """The zone of a clock's dates: its name, or its offset from UTC."""
     return "UTC; the log does not say its time zone" if clock.zone_name == "UTC" else clock.zone_name
 
 
@@ -43,12 +39,10 @@ def interval_text(found: Paired, write: Callable[[float], str]) -> str:
 
 
 def asset(name: str, place: str = "batfill_pages") -> str:
-    """The text of a file in a package's folder of assets."""
     return files(place).joinpath("assets", name).read_text("utf-8")
 
 
 def no_break(words: str) -> str:
-    """The words with no-break spaces, so that no number is parted from its unit."""
     return words.replace(" ", "\u00a0")
 
 
@@ -63,7 +57,6 @@ def duration_html(seconds: float) -> str:
 
 
 def count(number: float) -> str:
-    """A whole number with its thousands separated."""
     return f"{number:,.0f}".replace("-", "−")
 
 
@@ -76,7 +69,6 @@ def slowdown(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference of slowdowns with its sign."""
     words = slowdown(value)
     return words if words.startswith("−") or words == "0" else f"+{words}"
 
@@ -100,7 +92,6 @@ def log_name(name: str) -> str:
 
 
 def submission_dates(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
-    """A log's dates on every page: the days of its first and last submission, or the time between them."""
     first_s, last_s = float(submit_s.min()), float(submit_s.max())
     if clock is None:
         return f"submitted within {duration(last_s - first_s)}"
@@ -139,7 +130,6 @@ def said(template: str, known: Mapping[str, Any], part: str, *given: Any) -> Mar
 
 
 def part(name: str, *given: Any, **how: Any) -> str:
-    """A piece of `assets/parts.html.j2`."""
     return str(getattr(templates().get_template("parts.html.j2").module, name)(*given, **how))
 
 
@@ -149,6 +139,5 @@ def script_json(data: object) -> Markup:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", **how: Any) -> str:
-    """The table of `assets/parts.html.j2`; head and cells are HTML already."""
     cells = [[Markup(cell) for cell in row] for row in (head, *rows)]
     return part("table", cells[0], cells[1:], caption, **how)

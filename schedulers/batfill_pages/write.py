@@ -84,22 +84,13 @@ def report(
     if not given:
         raise BatfillError("report: there is no run; give results of replays, or a folder")
     page = Path(REPORT_PAGE) if out is None and not places else None if out is None else Path(out)
+    how: dict[str, Any] = {"tau_s": tau_s, "overdue_s": overdue_s, "seed": seed, "figures": figures, "columns": columns}
     with patient_progress("runs read and described") as advance:
-        return write_report(
-            places,
-            page,
-            replays=as_runs(results),
-            tau_s=tau_s,
-            overdue_s=overdue_s,
-            seed=seed,
-            figures=figures,
-            columns=columns,
-            advance=advance,
-        )
+        return write_report(places, page, replays=as_runs(results), advance=advance, **how)
 
 
 def as_runs(results: Sequence[tuple[str | None, Result]]) -> list[ReportedRun]:
-    """The results as runs, as if their files had been written; a name that is None is made of the options."""
+    """The results as runs, as if their files had been written."""
     with TemporaryDirectory() as folder:
         for number, (_, result) in enumerate(results, start=1):
             result.to_batsim(Path(folder) / f"replay-{number:03}")
@@ -124,20 +115,9 @@ def write_report(
     command: str = "",
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Path]:
-    """Write the report of the runs in these places, and figures of their comparisons; returns the files written.
+    """As `report`, of places and of further runs in `replays`; `known` are the contents of files that have been read.
 
-    Args:
-        places: folders with runs, `_jobs.csv` files or their prefixes, and folders of campaigns.
-        output: the page; by default `report.html` in the first place's folder. Figures go next to it.
-        tau_s: the bound of the bounded slowdown; a campaign's was set when it ran.
-        overdue_s: mark jobs that waited longer; the reader can change this limit.
-        seed: of the intervals, and of the sample.
-        figures: matplotlib formats, such as pdf.
-        columns: the figures' width in columns of a page, 1 or 2.
-        replays: further runs, of `as_runs`.
-        known: the contents of files among these that have been read.
-        command: the command line, for the page.
-        advance: called with 1 after each run that was read, and after each that was described.
+    `command` is the command line, for the page; `advance` is called with 1 after each run that was read or described.
     """
     if not tau_s > 0:
         raise BatfillError(f"--tau: {tau_s!r} is not a number of seconds > 0")
@@ -157,26 +137,15 @@ def write_report(
     groups = [group for parts in campaigns.values() for group in parts.comparisons] + comparisons(runs, tau_s)
     most_rows = rows_each(runs, SAMPLE_ROWS)
     warned = [text for parts in campaigns.values() for text in parts.warnings]
-    alone = len(groups) == 1
+    alone, single = len(groups) == 1, len(runs) == 1 and not groups
     sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]
     sections.append(part("warnings", warned))
     data = []
-    single = len(runs) == 1 and not groups
     sections += ["<h2>Each run</h2>"] if runs and not single else []
     for number, run in enumerate(runs):
         sample, uses = sampled(run, most_rows, seed), uses_of(run)
-        sections.append(
-            run_section(
-                run,
-                number,
-                uses,
-                tau_s=tau_s,
-                overdue_s=overdue_s,
-                sample=sample,
-                alone=single,
-                explained=bool(groups) or number > 0,
-            )
-        )
+        shown: dict[str, Any] = {"sample": sample, "alone": single, "explained": bool(groups) or number > 0}
+        sections.append(run_section(run, number, uses, tau_s=tau_s, overdue_s=overdue_s, **shown))
         data.append(run_data(run, uses, tau_s, sample))
         advance(1)
     inputs = [(path, digest(path)) for parts in campaigns.values() for path in parts.files]
@@ -202,19 +171,16 @@ def write_report(
 
 
 def campaign_in(place: Path) -> Any:
-    """What a page says of the campaign in this folder; None for a folder or prefix of runs."""
     if not any(any(folder.glob("*.parquet")) for folder in (place, place / "parts")):
         return None  # pages about single runs do not need a campaign's libraries
     return door("campaign_parts")(place)
 
 
 def few(names: Sequence[str]) -> str:
-    """The first few of many names."""
     return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
-    """The page's origin, folded: versions, options, command and checksums of its inputs, as HTML."""
     return part("made_from", origin, command, inputs)
 
 
@@ -228,16 +194,10 @@ def html_page(
     scripts: Sequence[str] = (),
     styles: Sequence[str] = (),
 ) -> str:
-    """A page of these sections.
+    """A page of these sections, which are HTML; the first begins with the answer.
 
-    Args:
-        title: its only heading of the first rank.
-        sections: as HTML; the first begins with the answer.
-        log: the line below the title: jobs, machine and dates.
-        links: anchors and names of the parts, if there are several.
-        data: of each run, as JSON.
-        scripts: their text; they run after `draw.js`.
-        styles: their text, after `report.css`.
+    `log` is the line below the title; `links` are anchors and names of the parts; `data` is JSON of each run. Scripts
+    and styles are their texts, behind those of all pages.
     """
     known = {"generator": f"batfill {__version__}", "title": title, "sections": sections, "log": log, "links": links}
     known |= {"data": data, "scripts": [colour_script(), asset("draw.js"), *scripts]}
