@@ -178,11 +178,9 @@ const NAME = 16; // pixels: the height of a name
 const MOST_LEADERS = 9; // more would be hard to follow
 const meet = (a, b) => a[0] < b[2] && a[2] > b[0] && a[1] < b[3] && a[3] > b[1];
 
-const boxOf = ({ x, y, r }, more) => [x - r - more, y - r - more, x + r + more, y + r + more];
-
 function placeNames(svg, points, area, lines = []) {
   const inside = ([x1, y1, x2, y2]) => x1 >= area.left && x2 <= area.right && y1 >= area.top && y2 <= area.bottom;
-  const taken = points.map((point) => boxOf(point, 2));
+  const taken = points.map(({ x, y, r }) => [x - r - 2, y - r - 2, x + r + 2, y + r + 2]);
   const most = Math.min(260, (area.right - area.left) * 0.45);
   for (const point of points) {
     point.words = fitted(point.name, most, point.strong) + (point.suffix ?? "");
@@ -226,6 +224,14 @@ function placeNames(svg, points, area, lines = []) {
   return unnamed;
 }
 
+// Whether the line from one point to a place touches the mark of another.
+function crosses(point, [toX, toY], other) {
+  const [dx, dy] = [toX - point.x, toY - point.y], length = Math.hypot(dx, dy), from = point.r / length;
+  const nearest = ((other.x - point.x) * dx + (other.y - point.y) * dy) / length ** 2;
+  const at = Math.min(Math.max(nearest, from), 1);
+  return Math.hypot(point.x + at * dx - other.x, point.y + at * dy - other.y) < other.r;
+}
+
 // Whether a leader passes through a box.
 function passes([point, [toX, toY]], [x1, y1, x2, y2]) {
   const within = (x, y) => x > x1 && x < x2 && y > y1 && y < y2;
@@ -252,7 +258,7 @@ function freePlace(point, area, taken, lines, marks, leaders) {
       let cost = Math.hypot(leader[1][0] - point.x, y - point.y) * 0.1 + 5 * count(lines, (other) => meet(box, other));
       if (best && cost >= best.cost) continue;
       if (leaders.some((other) => passes(other, box) || crossing(other, leader))) continue;
-      if (marks.some((other) => other !== point && passes(leader, boxOf(other, 0)))) continue;
+      if (marks.some((other) => other !== point && crosses(point, leader[1], other))) continue;
       cost += 60 * count(taken, (other) => passes(leader, other));
       if (!best || cost < best.cost) best = { cost, box, toLeft, leader };
     }
