@@ -39,6 +39,7 @@ def interval_text(found: Paired, write: Callable[[float], str]) -> str:
 
 
 def asset(name: str, place: str = "batfill_pages") -> str:
+    """The text of a file in a package's folder of assets."""
     return files(place).joinpath("assets", name).read_text("utf-8")
 
 
@@ -57,6 +58,7 @@ def duration_html(seconds: float) -> str:
 
 
 def count(number: float) -> str:
+    """A whole number with its thousands separated."""
     return f"{number:,.0f}".replace("-", "−")
 
 
@@ -92,6 +94,7 @@ def log_name(name: str) -> str:
 
 
 def submission_dates(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
+    """The days of a log's first and last submission, or the time between them."""
     first_s, last_s = float(submit_s.min()), float(submit_s.max())
     if clock is None:
         return f"submitted within {duration(last_s - first_s)}"
@@ -139,5 +142,6 @@ def script_json(data: object) -> Markup:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", **how: Any) -> str:
+    """The table of `assets/parts.html.j2`; head and cells are HTML already."""
     cells = [[Markup(cell) for cell in row] for row in (head, *rows)]
     return part("table", cells[0], cells[1:], caption, **how)

@@ -147,7 +147,10 @@ def with_losers():
     two = with_longest(busy(90, 40), 300, 9000)
     wait_s = two.wait_s.copy()
     wait_s[1, 31:60] = wait_s[0, 31:60] + 1000
-    whose = Whose(np.arange(120).astype(str), np.arange(120) // 30, np.full(120, 4), kills, (0, 3))
+    user = np.arange(120) // 30
+    user[100:105] = 4  # too few jobs to be named, though their waits grow most
+    wait_s[1, 100:105] += 5000
+    whose = Whose(np.arange(120).astype(str), user, np.full(120, 4), kills, (0, 3))
     return replace(two, wait_s=wait_s, whose=whose)
 
 
