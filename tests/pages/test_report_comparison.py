@@ -19,7 +19,7 @@ from batfill_pages.runs import read_run
 from batfill_pages.single import wait_grid
 from batfill_pages.stats import holm
 from golden_text import check
-from report_runs import OK, REJECTED, jobs_csv, words_of
+from report_runs import KILLED, OK, REJECTED, jobs_csv, words_of
 
 
 def of_weeks(*weekly_bsld, per_week=5):
@@ -74,9 +74,12 @@ def test_of_too_many_choices_the_first_and_the_best_are_in_colour_and_the_key_na
     assert sorted(names) == sorted(["the other 21", *(many.names[k] for k in coloured)])
 
 
+TRIES = f"a,0,1,5,{KILLED},0,20,0", f"a#1,0,1,5,{OK},50,50,0"  # of one job, which the other run starts once
+
+
 def test_jobs_that_one_run_rejected_are_left_out_of_all(tmp_path):
     one = jobs_csv(tmp_path / "one_jobs.csv", f"a,0,1,5,{OK},0,50,0", f"b,0,9,5,{OK},10,50,0-8")
-    other = jobs_csv(tmp_path / "other_jobs.csv", f"a,0,1,5,{OK},50,50,0", f"b,0,9,5,{REJECTED},,,")
+    other = jobs_csv(tmp_path / "other_jobs.csv", *TRIES, f"b,0,9,5,{REJECTED},,,")
     (comparison,) = comparisons([read_run(one, "one"), read_run(other, "other")], 10)
     assert comparison.bsld.tolist() == [[1], [2]]
 
