@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 
 from batfill.batsim_files.replayed import write_batsim_files
@@ -50,6 +52,19 @@ def store_campaign(folder: Path, rows: list[dict[str, object]]) -> None:
 
     with open_store(folder) as store:
         store.add(rows)
+
+
+MADE = r"<(script|style|svg).*?</\1>|<details><summary>(Command|Log, v).*?</details>"
+BLOCKS = "</?(?:h.|p|tr|table|caption|li|dt|section|details|summary|div|select|button|figcaption|footer)[ >]"
+CELLS = "</(?:th|td|dt|option|label)>|<(?:br|small|span class=.sub)[^>]*>"
+
+
+def words_of(page: str) -> str:
+    """What HTML says without its script and styles, a line for each block; how the page was made is left out."""
+    text = re.sub("[ \n]+", " ", re.sub(MADE, "", page, flags=re.DOTALL).partition("</head>")[2] or page)
+    text = re.sub(CELLS, " | ", re.sub(BLOCKS, r"\n\g<0>", text)).replace("\u00a0", " ")
+    lines = [html.unescape(re.sub("<[^>]*>", "", line)).strip(" |") for line in text.split("\n")]
+    return "\n".join(line for line in lines if line)
 
 
 OK, CUT, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"

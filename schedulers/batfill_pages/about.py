@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 # What reading a damaged record raises.
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, BatfillError)
-FILES = (
-    "policy",
-    "backfill",
-    "calendar",
-    "backfill-while",
-)  # options that may name a file, which is not there any more
+FILES = ("policy", "backfill", "calendar", "backfill-while")  # options that may name a file, now perhaps gone
 UNKNOWN = "unknown: no file next to the results states it"
 
 
@@ -60,7 +55,6 @@ class About:
 
     @property
     def log_name(self) -> str:
-        """The log's name on every page."""
         return log_name(self.log)
 
     @property
@@ -78,12 +72,10 @@ class About:
 
     @property
     def pools(self) -> tuple[Pool, ...]:
-        """What jobs take beside processors."""
         return Pools.of("pool", text) if (text := self.given.get("pool")) else ()
 
     @property
     def budget(self) -> Budget | None:
-        """The energy budget, in seconds of the log."""
         text = self.given.get("energy-budget")
         return Budget.of("energy-budget", text).on(self.clock).drawn_by(self.pools) if text else None
 
@@ -112,14 +104,9 @@ class About:
         return shlex.join(words)
 
     def rows(self) -> list[tuple[str, str]]:
-        """The provenance for a page."""
         made = " ".join(word for word in (self.engine, self.version) if word)
-        rows = [
-            ("log", self.log or UNKNOWN),
-            ("policy and options", self.options or self.scheduler or UNKNOWN),
-            ("engine", made or UNKNOWN),
-        ]
-        return [*rows, *(("note", note) for note in self.notes)]
+        rows = [("log", self.log), ("policy and options", self.options or self.scheduler), ("engine", made)]
+        return [(name, said or UNKNOWN) for name, said in rows] + [("note", note) for note in self.notes]
 
 
 class RanWorkload(NamedTuple):
@@ -147,11 +134,7 @@ def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, 
 
 
 def sound(about: About) -> About:
-    """The provenance, if every text in it is one that a page can hold, and every option has a value of its kind.
-
-    Raises:
-        AttributeError, ValueError, BatfillError: one is not.
-    """
+    """The provenance, if every text in it is one that a page can hold, and every option has a value of its kind."""
     for name, option in (OPTIONS | LIVE).items():
         if name not in FILES and (value := about.given.get(name)) is not None:
             option.check(name, value)
@@ -171,7 +154,6 @@ def facts_in(workload: RanWorkload) -> dict[str, JobFacts]:
 
 
 def of_replay(record: Mapping[str, Any]) -> About:
-    """The record of `batfill replay --out`."""
     stated = record["options"]
     options = described(stated)
     more = made_with(stated)
@@ -208,7 +190,6 @@ def made_with(stated: Mapping[str, Any]) -> list[str]:
 
 
 def of_batsim(record: Mapping[str, Any], batsim_version: str) -> About:
-    """The record of `batfill run`."""
     stated = record.get("options") or {}  # from the scheduler itself, if it is batfill's
     known = bool(stated.get("policy"))  # not if it selects online
     scheduler = record["scheduler_command"].strip() or "none: Batsim runs without a scheduler"

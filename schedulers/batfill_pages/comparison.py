@@ -95,7 +95,6 @@ class Comparison:
 
     @property
     def n_periods(self) -> int:
-        """The number of periods."""
         return int(self.period.max()) + 1
 
     @property
@@ -125,7 +124,6 @@ class Comparison:
         return paired(sums, np.bincount(self.block), null=0, seed=seed, together=True) if len(sums) else []
 
     def doubts(self, compared: Mapping[str, Paired]) -> tuple[str, ...]:
-        """Why these comparisons, by name, may be wrong, a line each; see `stats.comparison_warnings`."""
         return comparison_warnings(compared, self.n_blocks, self.blocks)
 
     def against(self, references: Sequence[int], seed: int) -> dict[int, list[Paired | None]]:
@@ -142,37 +140,22 @@ class Comparison:
 
     @property
     def longest_s(self) -> NDArray[np.float64]:
-        """The longest wait under each choice, shape (n_choices,)."""
         longest: NDArray[np.float64] = (self.wait_s if self.max_wait_s is None else self.max_wait_s).max(axis=1)
         return longest
 
     @property
     def n_blocks(self) -> int:
-        """The number of blocks."""
         return int(self.block.max()) + 1
 
 
 def comparisons(runs: Sequence[ReportedRun], tau_s: float) -> list[Comparison]:
-    """A comparison for every workload with several runs, in the order of their first runs."""
-    groups: list[dict[int, ReportedRun]] = []
+    groups: dict[bytes, dict[int, ReportedRun]] = {}
     for number, run in enumerate(runs):
-        if group := next((group for group in groups if same_jobs(next(iter(group.values())), run)), None):
-            group[number] = run
-        else:
-            groups.append({number: run})
-    several_runs = [group for group in groups if len(group) > 1]
+        first = run.attempt == 0
+        jobs = [run.submit_s[first].tobytes(), run.procs[first].tobytes(), "\n".join(run.ids[first]).encode()]
+        groups.setdefault(b"\n".join(jobs), {})[number] = run
+    several_runs = [group for group in groups.values() if len(group) > 1]
     return [compared(group, tau_s) for group in several_runs if next(iter(group.values())).final.any()]
-
-
-def same_jobs(one: ReportedRun, other: ReportedRun) -> bool:
-    """Whether the two ran the same workload: equal ids, submission times and widths."""
-    a, b = one.attempt == 0, other.attempt == 0
-    return bool(
-        a.sum() == b.sum()
-        and np.array_equal(one.submit_s[a], other.submit_s[b])
-        and np.array_equal(one.procs[a], other.procs[b])
-        and np.array_equal(one.ids[a], other.ids[b])
-    )
 
 
 def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
@@ -189,7 +172,7 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
     ran = [(run.wait_s[row], run.runtime_s[row]) for run, row in zip(runs, rows, strict=True)]
     submit_s = first.submit_s[jobs]
     begins_s, ends_s = zip(*map(span_s, runs), strict=True)
-    span = min(begins_s), max(ends_s)
+    span, dates = (min(begins_s), max(ends_s)), submission_dates(submit_s, clock)
     return of_jobs(
         tuple(run.name for run in runs),
         submit_s,
@@ -206,12 +189,7 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
         warnings=tuple(dict.fromkeys(warning for one in about for warning in one.warnings)),
         words=names_in_words(runs),
         log=first.about.log_name,
-        about=", ".join(
-            [
-                f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}",
-                submission_dates(submit_s, clock),
-            ]
-        ),
+        about=f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}, {dates}",
         hindsight=tuple(one.hindsight for one in about),
         commands=tuple(dict.fromkeys(one.command for one in about if one.command)),
         zero=clock,
@@ -230,14 +208,14 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
 
 def names_in_words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
     """The names of runs in words and in short: of a policy and its options, or what the user called it."""
-    found = []
-    for run in runs:
-        long, short = policy_words(run.about.given) if run.about.given else (run.name, run.name)
-        named = not run.about.options or not run.name.startswith(run.about.options)
-        found.append((run.name if named else long, short))
+    found = [policy_words(run.about.given) if run.about.given else (run.name, run.name) for run in runs]
     shorts = [short for _, short in found]
     return tuple(
-        (long, short if shorts.count(short) == 1 else run.name) for run, (long, short) in zip(runs, found, strict=True)
+        (
+            long if run.about.options and run.name.startswith(run.about.options) else run.name,
+            short if shorts.count(short) == 1 else run.name,
+        )
+        for run, (long, short) in zip(runs, found, strict=True)
     )
 
 
@@ -350,14 +328,8 @@ def of_jobs(
 ) -> Comparison:
     """Runs of the same jobs, in order of submission, by week; days are compared if weeks are few.
 
-    Args:
-        names: of the runs.
-        submit_s: shape (n_jobs,), ascending.
-        bsld: shape (n_runs, n_jobs).
-        wait_s: shape (n_runs, n_jobs).
-        where: the workload and its machine, for titles.
-        clock: the date of second 0.
-        **more: further fields of `Comparison`.
+    `submit_s` is (n_jobs,), ascending; `bsld` and `wait_s` are (n_runs, n_jobs). `where` is the workload and its
+    machine, `clock` the date of second 0, and `more` has further fields of `Comparison`.
     """
     since_s = submit_s - submit_s[0]
     week, day = (np.unique(since_s // length_s, return_inverse=True)[1] for length_s in (WEEK_S, DAY_S))

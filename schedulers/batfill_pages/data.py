@@ -7,7 +7,6 @@ reads them.
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from batfill_pages.panels import panels, take_name
 from batfill_pages.sample import curves_of_all, only_rows, span_s, taken
 from batfill_pages.single import course, longest_waits, order_share
 from batfill_pages.uses import amounts_of
-from batfill_pages.words import units_kept
+from batfill_pages.words import script_json, units_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,8 +37,8 @@ PROBABILITY_UNITS = 10_000  # of a probability in the page
 USED_UNITS, WAITING_UNITS = 10_000, 100  # of the utilisation and of a waiting job in the curves of all jobs
 
 
-def run_data(run: ReportedRun, number: int, uses: Uses, tau_s: float, sample: Sample | None = None) -> str:
-    """A script element that holds JSON: the run's head, its columns of numbers, and its ids unless these are numbers.
+def run_data(run: ReportedRun, uses: Uses, tau_s: float, sample: Sample | None = None) -> str:
+    """JSON for a script element: the run's head, its columns of numbers, and its ids unless these are numbers.
 
     With a sample the columns are of its jobs; `drawn` says which were drawn at random, and `used` and `waiting` are
     curves of all jobs over the time `from` to `to`. `course`, `panels` and `waits` are the picture of the whole run. A
@@ -109,12 +108,10 @@ def run_data(run: ReportedRun, number: int, uses: Uses, tau_s: float, sample: Sa
         **({"digits": digits} if digits else {"ids": deflated("\n".join(run.ids).encode())}),
         "numbers": numbers,
     }
-    text = json.dumps(head, separators=(",", ":")).replace("<", "\\u003c")  # a name must not end the element
-    return f'<script type="application/json" data-run="{number}">{text}</script>'
+    return script_json(head)
 
 
 def in_service(run: ReportedRun) -> list[list[float]]:
-    """The processors that are in service from dates on, in %."""
     away = taken(run)
     return [[span_s(run)[0], 100.0], *np.column_stack([away.at_s, 100 * (1 - away.level / run.size)]).tolist()]
 
@@ -154,13 +151,11 @@ def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
 
 
 def deflated(data: bytes) -> str:
-    """The bytes deflated, in base64."""
     deflate = zlib.compressobj(6, zlib.DEFLATED, -15)  # 9 takes six times as long for 1 % less
     return base64.b64encode(deflate.compress(data) + deflate.flush()).decode()
 
 
 def smallest(column: NDArray[Any]) -> NDArray[Any]:
-    """The column in the smallest type that holds its numbers."""
     if np.isfinite(column).all() and (column == np.floor(column)).all():
         for kind in INTEGER_TYPES:
             limits = np.iinfo(kind)

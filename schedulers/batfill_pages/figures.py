@@ -67,7 +67,6 @@ class Figure:
 
 
 def check_formats(formats: Sequence[str]) -> None:
-    """Refuse unknown formats before anything is written."""
     if unknown := [name for name in formats if name not in FIGURE_FORMATS]:
         raise BatfillError(
             f"--figures: {unknown[0]!r} is none of {', '.join(FIGURE_FORMATS)}; separate several by commas"
@@ -105,24 +104,20 @@ def write_figures(
 
 
 def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: str, columns: int = 1) -> list[Path]:
-    """Write the figure in every format, its data, and its caption if it has one."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
-    written = []
+    paths = [folder / f"{figure.name}.{kind}" for kind in (*formats, "csv", *(["txt"] if figure.caption else []))]
     with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(PAGE_IN if columns == 2 else COLUMN_IN, figure.height_in), layout="constrained")
         figure.draw(canvas.subplots())
         dress(canvas, figure.title)
-        for kind in formats:
-            written.append(folder / f"{figure.name}.{kind}")
-            save_figure(canvas, written[-1], figure.title, figure.caption)
-    written.append(folder / f"{figure.name}.csv")
-    write_text(written[-1], f"# {origin}\n{csv_text([figure.head, *figure.rows])}")
+        for path in paths[: len(formats)]:
+            save_figure(canvas, path, figure.title, figure.caption)
+    write_text(paths[len(formats)], f"# {origin}\n{csv_text([figure.head, *figure.rows])}")
     if figure.caption:
-        written.append(folder / f"{figure.name}.txt")
-        write_text(written[-1], f"{figure.title}. {figure.caption}\n")
-    return written
+        write_text(paths[-1], f"{figure.title}. {figure.caption}\n")
+    return paths
 
 
 def save_figure(canvas: Canvas, path: Path, title: str, caption: str) -> None:
@@ -147,7 +142,6 @@ def save_figure(canvas: Canvas, path: Path, title: str, caption: str) -> None:
 
 
 def listed(names: Sequence[str], values: Iterable[str]) -> str:
-    """Each name with its value, of many the first few."""
     pairs = [f"{name}: {value}" for name, value in zip(names, values, strict=True)]
     more = len(pairs) - MOST_NAMED
     return "; ".join([*pairs[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
@@ -160,19 +154,16 @@ def keyed(names: Sequence[str], drawn: Sequence[Style]) -> list[str]:
 
 
 def draw_series(axes: Axes, style: Style, name: str, x: Any, y: Any, **how: Any) -> None:
-    """Draw a line with a legend entry; grey ones go behind the others."""
     order, width = (1.5, 0.5) if style.rest else (2.0, 1.2)
     axes.plot(x, y, linestyle=style.line, color=style.light, label=name, zorder=order, linewidth=width, **how)
 
 
 def styles_of(comparison: Comparison) -> list[Style]:
-    """The style of each choice in every figure; of too many, the first and the best by mean are in colour."""
     best = np.argsort(comparison.bsld.mean(axis=1), kind="stable")[:BEST]
     return styles(len(comparison.names), {0, *best.tolist()})
 
 
 def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[Figure]:
-    """Cumulative curves, distributions, paired differences and the means of periods."""
     names, drawn = comparison.names, styles_of(comparison)
     (points, sums), clock = comparison.cumulative(), comparison.clock
 
@@ -263,7 +254,6 @@ def distribution_figure(
     drawn: Sequence[Style],
     title: str,
 ) -> Figure:
-    """The cumulative distribution of the items' bounded slowdown."""
     shares = np.linspace(0, 1, 201)
     columns = [np.quantile(bsld, shares, method="inverted_cdf") if len(bsld) else shares * np.nan for bsld in bslds]
 
@@ -282,7 +272,6 @@ def distribution_figure(
 
 
 def date_axis(axes: Axes, clock: Clock) -> None:
-    """Make the horizontal axis one of local dates, with its ticks at round ones."""
     dates: Any = import_module("matplotlib.dates")  # which has no types
     ticks = dates.AutoDateLocator(tz=clock.zone, minticks=3, maxticks=6)
     axes.xaxis.set_major_locator(ticks)
@@ -290,7 +279,6 @@ def date_axis(axes: Axes, clock: Clock) -> None:
 
 
 def log_axis(axes: Axes) -> None:
-    """Make the horizontal axis logarithmic, with ticks as plain numbers."""
     from matplotlib.ticker import LogFormatter
 
     axes.set_xscale("log")
@@ -299,7 +287,6 @@ def log_axis(axes: Axes) -> None:
 
 
 def difference_text(d: Difference) -> str:
-    """A difference of mean bounded slowdowns and its interval."""
     value = f"{d.bsld.value:+,.1f}"
     ends = f"{d.bsld.low:+,.1f} to {d.bsld.high:+,.1f}" if d.bsld.bounded else "too few for an interval"
     return f"{value} ({ends})"
@@ -343,5 +330,4 @@ def wait_figure(run: ReportedRun, grid: WaitGrid, highest_s: float) -> Figure:
 
 
 def file_stem(name: str) -> str:
-    """The name as part of a file name."""
     return re.sub(r"[^\w.-]+", "-", name)

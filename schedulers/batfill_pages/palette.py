@@ -46,11 +46,7 @@ class Style(NamedTuple):
 
 
 def style(k: int) -> Style:
-    """The style of series k of at most `DISTINCT`; dashes change with each round through the colours.
-
-    Neighbours differ in both, so that six series are also distinct in black and white print.
-    """
-    assert 0 <= k < DISTINCT
+    """The style of series k of at most `DISTINCT`: neighbours differ in colour and dashes, also in black and white."""
     hue, turn = k % len(LIGHT), k // len(LIGHT)
     return Style(LIGHT[hue], DASHES[(hue + turn) % len(DASHES)])
 
@@ -92,5 +88,4 @@ def dress(canvas: Figure, title: str) -> None:
 
 
 def folded(words: str, characters: int = 48) -> str:
-    """The words in lines of at most `characters` characters."""
     return "\n".join(textwrap.wrap(words, characters)) or words

@@ -66,7 +66,6 @@ def pool_panel(use: PoolUse, edges_s: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def take_name(pool: Pool) -> str:
-    """The name of the page's column of what jobs take of a pool."""
     return f"take-{pool.name}"
 
 
@@ -90,7 +89,6 @@ def energy_panel(use: EnergyUse, edges_s: NDArray[np.float64]) -> dict[str, Any]
 
 
 def rounded(values: NDArray[np.float64]) -> list[float]:
-    """Five digits of each."""
     return [float(f"{value:.5g}") for value in values.tolist()]
 
 
@@ -98,7 +96,6 @@ def rounded(values: NDArray[np.float64]) -> list[float]:
 
 
 def quantity(amount: float, base: str) -> str:
-    """`rounded_text` with a space before the unit."""
     return rounded_text(amount, base, between="\N{NO-BREAK SPACE}")
 
 
@@ -113,7 +110,6 @@ def pool_text(use: PoolUse) -> str:
 
 
 def in_words(uses: Uses) -> list[tuple[str, str]]:
-    """What the panels say, by name."""
     shown = panels(uses, np.array(uses.span_s))
     return [(one["name"], "; ".join(one[what] for what in ("note", "flag") if what in one)) for one in shown]
 

@@ -34,13 +34,11 @@ class ReportedRun(Results):
 
     @property
     def title(self) -> str:
-        """The run's description for titles of charts and tables: log, machine, policy and options."""
         what = self.about.options or self.name
         return f"{what}, {self.where}"
 
     @property
     def where(self) -> str:
-        """The log, if known, and the machine."""
         machine = things(self.size, "processor")
         return f"{self.about.log} on {machine}" if self.about.log else machine
 
@@ -53,12 +51,8 @@ def find_runs(
 ) -> list[ReportedRun]:
     """Every run in these places: a `_jobs.csv`, the prefix of one, or a folder and its subfolders.
 
-    Batsim 5's files `<prefix>jobs.csv` count if they are named, and those called `jobs.csv` also in a folder.
-
-    Args:
-        places: where to look.
-        known: the contents of files among these that have been read.
-        advance: called with 1 after each run that was read.
+    Batsim 5's files `<prefix>jobs.csv` count if they are named, and those called `jobs.csv` also in a folder. `known`
+    are the contents of files that have been read; `advance` is called with 1 after each run.
     """
     paths: list[Path] = []
     for place in places:
@@ -82,7 +76,6 @@ def find_runs(
 
 
 def with_names(runs: list[ReportedRun]) -> list[ReportedRun]:
-    """The runs named by their options if these are unique, else also by their log, else also by their files."""
     if not all(run.about.options for run in runs):
         return runs
     for names in (
@@ -96,7 +89,6 @@ def with_names(runs: list[ReportedRun]) -> list[ReportedRun]:
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """Names for these runs: the prefix if unique, else the folder, else both."""
     prefixes = [prefix_of(path).name for path in paths]
     folders = [prefix_of(path.resolve()).parent.name for path in paths]
     both = [f"{folder}/{prefix}" for folder, prefix in zip(folders, prefixes, strict=True)]
@@ -108,10 +100,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 
 def read_run(path: Path, name: str, results: Results | None = None) -> ReportedRun:
-    """The run of this `_jobs.csv`; the machine's size comes from the summary next to it, if present.
-
-    `results` are the file's contents if it has been read.
-    """
+    """The run of this `_jobs.csv`; the machine's size comes from the summary next to it, if present."""
     schedule = read_schedule(path)
     about, workload = about_run(path, prefix_of(path).name, schedule.batsim_version if schedule else "")
     if results is None:

@@ -69,7 +69,6 @@ def sampled(run: ReportedRun, most_rows: int, seed: int) -> Sample | None:
 
 
 def only_rows(run: ReportedRun, rows: NDArray[np.int64]) -> ReportedRun:
-    """The run with these tries alone."""
     columns = ("workloads", "names", "ids", "submit_s", "start_s", "runtime_s", "walltime_s", "procs", "state")
     return replace(
         run,
@@ -97,11 +96,9 @@ class Tries(NamedTuple):
     user: NDArray[np.int64]
 
     def waiting(self, also_s: ArrayLike) -> Steps:
-        """How many wait; `also_s` as in `Steps.of`."""
         return Steps.of(self.since_s, self.start_s, np.ones(len(self.since_s)), also_s)
 
     def using(self, amounts: ArrayLike, also_s: ArrayLike) -> Steps:
-        """The sum of the amounts of those that run."""
         return Steps.of(self.start_s, self.end_s, amounts, also_s)
 
 

@@ -36,7 +36,6 @@ class WaitGrid(NamedTuple):
 
 
 def wait_grid(run: ReportedRun) -> WaitGrid:
-    """The jobs that ran, in the bins of width and run time that all pages share."""
     final = run.final
     widths = width_bins(run.size)
     row = np.searchsorted([one.high for one in widths], run.procs[final])
@@ -100,7 +99,6 @@ class Course(NamedTuple):
 
     @property
     def edges_s(self) -> NDArray[np.float64]:
-        """The dates between the bins, shape (n_bins + 1,)."""
         return self.begin_s + self.step_s * np.arange(len(self.queue) + 1.0)
 
 

@@ -64,7 +64,6 @@ class Paired:
 
     @property
     def bounded(self) -> bool:
-        """Whether there are enough periods for an interval."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     def as_dict(self) -> dict[str, Any]:
@@ -155,12 +154,10 @@ class Blocks:
 
     @property
     def value(self) -> float:
-        """The ratio of the sums."""
         return float(self.costs.sum() / self.base.sum())
 
 
 def neighbours(differences: NDArray[np.float64]) -> float:
-    """The correlation of each value with the next one; nan if they do not vary."""
     centred = differences - mean_of(differences)
     squares = sum_of(centred**2)
     return sum_of(centred[1:] * centred[:-1]) / squares if squares > 0 else math.nan
@@ -308,12 +305,9 @@ def undecided(compared: Sequence[Paired], what: str) -> str | None:
 
 
 def comparison_warnings(compared: Mapping[str, Paired], blocks: int, what: str) -> tuple[str, ...]:
-    """Why the comparisons may be wrong, a line each: too few periods, or too few after merging correlated ones.
+    """Why the comparisons, by name, may be wrong, a line each: too few periods, or too few once neighbours are merged.
 
-    Args:
-        compared: by name.
-        blocks: number of periods.
-        what: their name.
+    `blocks` is the number of periods, `what` their name.
     """
     if blocks < FEWEST_BLOCKS:
         few = f"below {FEWEST_BLOCKS}, every verdict is unclear and intervals are not calibrated"

@@ -28,7 +28,6 @@ class Steps(NamedTuple):
         return cls(at_s, np.cumsum(np.bincount(place, change, len(at_s))))
 
     def at(self, dates_s: ArrayLike) -> NDArray[np.float64]:
-        """The level at these dates."""
         levels = np.concatenate([[0.0], self.level])
         return np.asarray(levels[np.searchsorted(self.at_s, dates_s, "right")])
 

@@ -59,7 +59,6 @@ def amounts_of(run: ReportedRun, pool: Pool) -> NDArray[np.float64] | None:
 
 
 def pools_used(run: ReportedRun) -> list[PoolUse]:
-    """The pools of which it is known what jobs take."""
     found, tries, ran = [], tries_of(run), run.state != REFUSED
     if not ran.any():
         return []
@@ -132,7 +131,6 @@ class Uses(NamedTuple):
 
 
 def uses_of(run: ReportedRun) -> Uses:
-    """What a run used beside processors."""
     span, gate = span_s(run), run.about.open
     periods = (
         np.array([(begin, np.inf if end is None else end) for begin, end in gate or ()]).reshape(-1, 2).clip(*span)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
-from html import escape
+from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from batfill.base import version
-from batfill.base.words import duration, instant, percent
+from batfill.base.words import duration, instant, percent, things
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
+    from jinja2 import Environment
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Clock
@@ -22,14 +26,10 @@ if TYPE_CHECKING:
 
 
 def date_text(at_s: float, clock: Clock | None) -> str:
-    """A second of the log as text: its date in the log's zone, or day and time of day if the log has no clock."""
-    if clock is not None:
-        return clock.date(at_s).strftime("%-d %b %Y %H:%M:%S")
-    return instant(at_s)
+    return instant(at_s) if clock is None else clock.date(at_s).strftime("%-d %b %Y %H:%M:%S")
 
 
 def zone_text(clock: Clock) -> str:
-    """The zone of a clock's dates: its name, or its offset from UTC."""
     return "UTC; the log does not say its time zone" if clock.zone_name == "UTC" else clock.zone_name
 
 
@@ -38,24 +38,18 @@ def interval_text(found: Paired, write: Callable[[float], str]) -> str:
     return f"{write(found.low)} to {write(found.high)}" if found.bounded else "none"
 
 
-def warning_paragraphs(warnings: Sequence[str]) -> str:
-    """Reasons to doubt the figures (`Workload.warnings`), a paragraph each; "" if there are none."""
-    return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
-
-
 def asset(name: str, place: str = "batfill_pages") -> str:
     """The text of a file in a package's folder of assets."""
     return files(place).joinpath("assets", name).read_text("utf-8")
 
 
 def no_break(words: str) -> str:
-    """The words with no-break spaces, so that no number is parted from its unit, as HTML."""
-    return escape(words).replace(" ", "\u00a0")
+    return words.replace(" ", "\u00a0")
 
 
 def units_kept(html: str) -> str:
-    """The HTML with each number on one line with its unit."""
-    return re.sub(r"(?<=\d) (?=(?:d|h|min|s|%)(?!\w))", "\u00a0", html)
+    """The text or HTML with each number on one line with its unit."""
+    return type(html)(re.sub(r"(?<=\d) (?=(?:d|h|min|s|%)(?!\w))", "\u00a0", html))
 
 
 def duration_html(seconds: float) -> str:
@@ -77,7 +71,6 @@ def slowdown(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference of slowdowns with its sign."""
     words = slowdown(value)
     return words if words.startswith("−") or words == "0" else f"+{words}"
 
@@ -101,7 +94,7 @@ def log_name(name: str) -> str:
 
 
 def submission_dates(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
-    """A log's dates on every page: the days of its first and last submission, or the time between them."""
+    """The days of a log's first and last submission, or the time between them."""
     first_s, last_s = float(submit_s.min()), float(submit_s.max())
     if clock is None:
         return f"submitted within {duration(last_s - first_s)}"
@@ -109,75 +102,46 @@ def submission_dates(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
     return f"submitted {first} to {last}" if first != last else f"submitted on {first}"
 
 
-def terms(tau: str, *, tries: bool) -> str:
-    """What the words of the answer mean, and where the documentation explains them."""
-    least = f", run times counted as at least {no_break(tau)}" if tau else ""
-    words = [f"<b>Slowdown</b>: the mean over the jobs of (wait + run time) / run time{least}; 1 is no wait."]
-    if tries:
-        words.append(
-            "<b>Try</b>: one start of a job. A <b>kill</b> ends a try: what it computed is lost, and the job is queued "
-            "again and starts from the beginning."
-        )
-    return f'<p class="note terms">{" ".join(words)} More: {guide("how-to/reports", "how to read this page")}.</p>'
-
-
-def described(rows: Iterable[tuple[str, str]]) -> str:
-    """Names, each with its words, as a list."""
-    return f'<dl class="made">{"".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in rows)}</dl>'
-
-
-def folded(summary: str, content: str) -> str:
-    """A part of the page that opens at a click."""
-    return f"<details><summary>{summary}</summary>{content}</details>"
-
-
-def code(text: str) -> str:
-    """Commands or a file, as they are."""
-    return f"<pre tabindex=0>{escape(text)}</pre>"
-
-
-def guide(page: str, words: str, anchor: str = "") -> str:
+def guide(page: str, words: str, anchor: str = "") -> Markup:
     """A link to a page of the documentation, such as "how-to/reports"; its name if the site's address is unknown."""
     if version.DOCUMENTATION:
-        return f'<a href="{escape(version.DOCUMENTATION)}/{page}.html{anchor}">{escape(words)}</a>'
-    return f"{escape(words)} (<code>docs/{page}.md</code>)"
+        return Markup('<a href="{}/{}.html{}">{}</a>').format(version.DOCUMENTATION, page, anchor, words)
+    return Markup("{} (<code>docs/{}.md</code>)").format(words, page)
 
 
-def job_link(job: str, number: int, words: str = "") -> str:
-    """A link to why a job waited in the run of this number; its name says "job" unless there are other words."""
-    place = f"&amp;run={number}" if number else ""
-    return f'<a href="#job={quote(job)}{place}">{words or f"job&nbsp;{escape(job)}"}</a>'
+@cache
+def templates() -> Environment:
+    """The templates of pages: what they are given is escaped, unless it is `Markup`."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("batfill_pages", "assets")
+    found = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    found.filters |= {"count": count, "duration": duration_html, "json": script_json, "percent": percent}
+    found.filters |= {"signed": signed, "slowdown": slowdown, "unbroken": no_break, "units_kept": units_kept}
+    found.globals |= {"growth": growth, "guide": guide, "quote": quote, "things": things}
+    return found
 
 
-def policy_html(long: str, short: str) -> str:
-    """A policy's name, with its symbol beneath."""
-    return f'{escape(long)}<span class="sub">{escape(short)}</span>' if short != long else escape(long)
+def html_of(template: str, known: Mapping[str, Any]) -> str:
+    return templates().get_template(template).render(known)
 
 
-def table(
-    head: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    caption: str = "",
-    *,
-    left: Collection[int] = (),
-    marks: Sequence[str] = (),
-) -> str:
-    """An HTML table; where it is too wide it scrolls beside its first column, which holds row headers.
+def said(template: str, known: Mapping[str, Any], part: str, *given: Any) -> Markup:
+    """A macro of a template as HTML: its lines as one, and each number on one line with its unit."""
+    html = getattr(templates().get_template(template, globals=dict(known)).module, part)(*given)
+    return Markup(units_kept(re.sub("[ \n]+", " ", html).strip()))
 
-    Args:
-        head: the columns' names, as the cells HTML already.
-        rows: of cells.
-        caption: above the table.
-        left: columns of words, which are aligned to the left; the first always is.
-        marks: attributes of each row.
-    """
-    sides = [' class="left"' if k in left else "" for k in range(len(head))]
-    lines = ['<div class="scroll"><table>']
-    if caption:
-        lines.append(f"<caption>{escape(caption)}</caption>")
-    names = (f"<th scope=col{side}>{name}</th>" for side, name in zip(sides, head, strict=True))
-    lines.append(f"<thead><tr>{''.join(names)}</tr></thead><tbody>")
-    for k, (first, *others) in enumerate(rows):
-        cells = (f"<td{side}>{cell}</td>" for side, cell in zip(sides[1:], others, strict=True))
-        lines.append(f"<tr{f' {marks[k]}' if marks else ''}><th scope=row>{first}</th>{''.join(cells)}</tr>")
-    return "\n".join([*lines, "</tbody></table></div>"])
+
+def part(name: str, *given: Any, **how: Any) -> str:
+    return str(getattr(templates().get_template("parts.html.j2").module, name)(*given, **how))
+
+
+def script_json(data: object) -> Markup:
+    """JSON in a script element, which no name in it ends."""
+    return Markup(json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", **how: Any) -> str:
+    """The table of `assets/parts.html.j2`; head and cells are HTML already."""
+    cells = [[Markup(cell) for cell in row] for row in (head, *rows)]
+    return part("table", cells[0], cells[1:], caption, **how)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from html import escape
 from pathlib import Path
-from string import Template
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +23,7 @@ from batfill_pages.run_page import run_line, run_section, run_title
 from batfill_pages.runs import find_runs
 from batfill_pages.sample import SAMPLE_ROWS, rows_each, sampled
 from batfill_pages.uses import uses_of
-from batfill_pages.words import asset, code, folded, units_kept, warning_paragraphs
+from batfill_pages.words import asset, html_of, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,22 +84,13 @@ def report(
     if not given:
         raise BatfillError("report: there is no run; give results of replays, or a folder")
     page = Path(REPORT_PAGE) if out is None and not places else None if out is None else Path(out)
+    how: dict[str, Any] = {"tau_s": tau_s, "overdue_s": overdue_s, "seed": seed, "figures": figures, "columns": columns}
     with patient_progress("runs read and described") as advance:
-        return write_report(
-            places,
-            page,
-            replays=as_runs(results),
-            tau_s=tau_s,
-            overdue_s=overdue_s,
-            seed=seed,
-            figures=figures,
-            columns=columns,
-            advance=advance,
-        )
+        return write_report(places, page, replays=as_runs(results), advance=advance, **how)
 
 
 def as_runs(results: Sequence[tuple[str | None, Result]]) -> list[ReportedRun]:
-    """The results as runs, as if their files had been written; a name that is None is made of the options."""
+    """The results as runs, as if their files had been written."""
     with TemporaryDirectory() as folder:
         for number, (_, result) in enumerate(results, start=1):
             result.to_batsim(Path(folder) / f"replay-{number:03}")
@@ -126,20 +115,9 @@ def write_report(
     command: str = "",
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Path]:
-    """Write the report of the runs in these places, and figures of their comparisons; returns the files written.
+    """As `report`, of places and of further runs in `replays`; `known` are the contents of files that have been read.
 
-    Args:
-        places: folders with runs, `_jobs.csv` files or their prefixes, and folders of campaigns.
-        output: the page; by default `report.html` in the first place's folder. Figures go next to it.
-        tau_s: the bound of the bounded slowdown; a campaign's was set when it ran.
-        overdue_s: mark jobs that waited longer; the reader can change this limit.
-        seed: of the intervals, and of the sample.
-        figures: matplotlib formats, such as pdf.
-        columns: the figures' width in columns of a page, 1 or 2.
-        replays: further runs, of `as_runs`.
-        known: the contents of files among these that have been read.
-        command: the command line, for the page.
-        advance: called with 1 after each run that was read, and after each that was described.
+    `command` is the command line, for the page; `advance` is called with 1 after each run that was read or described.
     """
     if not tau_s > 0:
         raise BatfillError(f"--tau: {tau_s!r} is not a number of seconds > 0")
@@ -158,28 +136,17 @@ def write_report(
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
     groups = [group for parts in campaigns.values() for group in parts.comparisons] + comparisons(runs, tau_s)
     most_rows = rows_each(runs, SAMPLE_ROWS)
-    warned = warning_paragraphs([text for parts in campaigns.values() for text in parts.warnings])
-    alone = len(groups) == 1
+    warned = [text for parts in campaigns.values() for text in parts.warnings]
+    alone, single = len(groups) == 1, len(runs) == 1 and not groups
     sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]
-    sections += [warned] if warned else []
+    sections.append(part("warnings", warned))
     data = []
-    single = len(runs) == 1 and not groups
     sections += ["<h2>Each run</h2>"] if runs and not single else []
     for number, run in enumerate(runs):
-        part, uses = sampled(run, most_rows, seed), uses_of(run)
-        sections.append(
-            run_section(
-                run,
-                number,
-                uses,
-                tau_s=tau_s,
-                overdue_s=overdue_s,
-                sample=part,
-                alone=single,
-                explained=bool(groups) or number > 0,
-            )
-        )
-        data.append(run_data(run, number, uses, tau_s, part))
+        sample, uses = sampled(run, most_rows, seed), uses_of(run)
+        shown: dict[str, Any] = {"sample": sample, "alone": single, "explained": bool(groups) or number > 0}
+        sections.append(run_section(run, number, uses, tau_s=tau_s, overdue_s=overdue_s, **shown))
+        data.append(run_data(run, uses, tau_s, sample))
         advance(1)
     inputs = [(path, digest(path)) for parts in campaigns.values() for path in parts.files]
     inputs += [(run.path, run.digest) for run in runs]
@@ -191,7 +158,7 @@ def write_report(
     title = f"{len(groups)} comparisons: {few(compared)}" if len(groups) > 1 else few(parts)
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
-    log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
+    log = groups[0].about if alone else run_line(runs[0]) if single else ""
     scripts = [asset(name) for name in SCRIPTS * bool(runs) + ("compare.js",) * bool(groups)]
     write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
     if not figures:
@@ -204,22 +171,18 @@ def write_report(
 
 
 def campaign_in(place: Path) -> Any:
-    """What a page says of the campaign in this folder; None for a folder or prefix of runs."""
     if not any(any(folder.glob("*.parquet")) for folder in (place, place / "parts")):
         return None  # pages about single runs do not need a campaign's libraries
     return door("campaign_parts")(place)
 
 
 def few(names: Sequence[str]) -> str:
-    """The first few of many names."""
     return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
-    """The page's origin, folded: versions, options, command and checksums of its inputs."""
-    sums = "".join(f"<li>{escape(str(path))}: sha256 <code>{known}</code></li>" for path, known in inputs)
-    summed = folded("Log, version and sha256", f"<p>{units_kept(escape(origin))}, from</p><ul>{sums}</ul>")
-    return folded("Command", code(command)) * bool(command) + summed * bool(inputs)
+    """The page's command, versions, options, and checksums of its inputs, folded, as HTML."""
+    return part("made_from", origin, command, inputs)
 
 
 def html_page(
@@ -232,25 +195,11 @@ def html_page(
     scripts: Sequence[str] = (),
     styles: Sequence[str] = (),
 ) -> str:
-    """A page of these sections.
+    """A page of these sections, which are HTML; the first begins with the answer.
 
-    Args:
-        title: its only heading of the first rank.
-        sections: as HTML; the first begins with the answer.
-        log: the line below the title: jobs, machine and dates.
-        links: anchors and names of the parts, if there are several.
-        data: script elements that hold JSON.
-        scripts: their text; they run after `draw.js`.
-        styles: their text, after `report.css`.
+    `log` is the line below the title; `links` are anchors and names of the parts; `data` is JSON of each run. Scripts
+    and styles are their texts, behind those of all pages.
     """
-    contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
-    return Template(asset("page.html")).substitute(
-        generator=f"batfill {__version__}",
-        title=escape(title),
-        log=log,
-        style="\n".join([asset("report.css"), *styles]),
-        contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
-        body="\n".join(sections),
-        data="\n".join(data),
-        script="\n".join([colour_script(), asset("draw.js"), *scripts]),
-    )
+    known = {"generator": f"batfill {__version__}", "title": title, "sections": sections, "log": log, "links": links}
+    known |= {"data": data, "scripts": [colour_script(), asset("draw.js"), *scripts]}
+    return html_of("page.html.j2", known | {"styles": [asset("report.css"), *styles]})

@@ -12,7 +12,6 @@ from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batfill.base.errors import optional
 from batfill.base.files import json_text
 from batfill.base.tables import heading, shown
 from batfill.base.version import __version__
@@ -248,7 +247,7 @@ class FoundAnswer(Found):
 @cache
 def templates() -> Any:
     """The templates of pages; what they are given is escaped."""
-    jinja2 = optional("jinja2", "pages")
+    import jinja2
 
     def marked(text: str) -> Any:
         """A sentence as HTML: **bold**, `code`, flags in colour, each number on one line with its unit."""
@@ -264,7 +263,9 @@ def templates() -> Any:
 
 def markup(html: str) -> Any:
     """HTML that a template takes as it is."""
-    return optional("jinja2.utils", "pages").markupsafe.Markup(html)
+    from markupsafe import Markup
+
+    return Markup(html)
 
 
 def plain(value: Any) -> Any:

@@ -1,4 +1,3 @@
-import csv
 import html
 import json
 import re
@@ -6,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from batfill import __version__
 from command import batfill, json_result, result
-from report_runs import OK, jobs_csv
+from golden_text import check
+from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, words_of
 
 
 @pytest.fixture(scope="module")
@@ -27,23 +26,6 @@ def test_the_page_needs_nothing_else_and_equal_calls_write_equal_pages(text, fol
     again = tmp_path / "page.html"
     result("report", folder, "-o", again, "--seed", 7)
     assert COMMAND.sub("", again.read_text()) == COMMAND.sub("", text)
-
-
-def test_the_page_says_the_runs_figures_and_where_they_came_from(text):
-    for words in ("2 runs compared", "800 jobs on 64 processors", "seed 7", "sha256", ">142<", f"73{NBSP}%"):
-        assert words in text
-    found = re.findall(r'<script type="application/json" data-run="(\d)">(.*?)</script>', text)
-    names = [(number, json.loads(content)["name"]) for number, content in found]
-    assert names == [("0", "fcfs, 64 processors"), ("1", "saf, 64 processors")]
-
-
-def test_names_cannot_become_part_of_the_page(tmp_path):
-    jobs_csv(tmp_path / "<img onerror=x>&_jobs.csv", f"</script><b>,0,1,5,{OK},0,5,0")
-    result("report", tmp_path)
-    text = (tmp_path / "report.html").read_text()
-    assert "<img" not in text
-    assert "&lt;img onerror=x&gt;&amp;" in text
-    assert text.count("</script>") == 2
 
 
 NBSP = "\N{NO-BREAK SPACE}"
@@ -105,15 +87,6 @@ def test_a_figure_has_a_title_of_one_line_a_caption_and_the_width_of_one_or_two_
     assert widths == pytest.approx([3.5, 7.16])
 
 
-def test_a_report_of_no_jobs_is_a_page(tmp_path):
-    for name in "ab":
-        jobs_csv(tmp_path / f"{name}_jobs.csv")
-    done = batfill("report", tmp_path)
-    assert done.status == 0
-    text = re.sub("<script.*?</script>", "", (tmp_path / "report.html").read_text(), flags=re.DOTALL)
-    assert "0 d" not in text
-
-
 def test_runs_too_many_for_one_page_are_compared_as_a_whole_and_sampled(folder, tmp_path, monkeypatch):
     page = tmp_path / "page.html"
     monkeypatch.setattr("batfill_pages.write.SAMPLE_ROWS", 799)
@@ -140,51 +113,43 @@ CLOCKED_LOG = """\
 """
 
 
+ODD = (
+    f"</script><b>,0,1,5,{OK},0,5,0",
+    f"a&'b,0,2,9,{KILLED},0,5,2-3",
+    f"a&'b#1,0,2,9,{OK},14,9,2-3",
+    f"cut,3,1,9,{CUT},5,9,0",
+    f"huge,1,9,9,{REJECTED},,,",
+)
+
+
 @pytest.fixture(scope="module")
 def replays(tmp_path_factory):
-    """Replays of a log with a clock, under options that are not the defaults."""
+    """Folders of runs: of a log with a clock, with warnings and without jobs, and with names that are HTML."""
     folder = tmp_path_factory.mktemp("replays")
     log = folder / "tiny.swf"
-    log.write_text(CLOCKED_LOG.replace("4 -1 -1 1 9", "4 50 -1 1 9"))
-    result("replay", log, "--policy", "saf", "--backfill", "spf", "--threshold", 7200, "--out", folder / "a" / "out")
-    result("replay", log, "--policy", "fcfs", "--out", folder / "b" / "out")
+    log.write_text(CLOCKED_LOG)
+    given = {"saf": ("--backfill", "spf", "--threshold", 7200), "fcfs": ()}
+    for name, options in given.items():
+        out = folder / "clock" / name / "out"
+        result("replay", log, "--unrequested", "runtime", "--policy", name, *options, "--out", out)
+    for name, rows in (("none", ()), ("odd", ODD)):
+        for run in ("<img onerror=x>&", "other")[: 1 + (name == "none")]:
+            (folder / name / run).mkdir(parents=True)
+            jobs_csv(folder / name / run / f"{run}_jobs.csv", *rows)
     return folder
 
 
-def test_a_page_names_log_machine_policy_options_engine_and_dates(replays):
-    result("report", replays / "a")
-    text = (replays / "a" / "report.html").read_text()
-    name = "smallest area first, backfill spf, 2 h threshold (saf)"
-    assert f"<title>tiny under {name}</title>" in text
-    assert "4 jobs on 8 processors, submitted 30 Sep 1996 to 30 Oct 1996" in text
-    assert "saf, backfill spf, threshold 7200 s" in text.replace(NBSP, " ")
-    assert f"batfill replay {__version__}" in text
-    assert "<dd>Europe/Stockholm</dd>" in text
-    assert '"zone":"Europe/Stockholm"' in text
-
-
-def test_a_replay_notes_what_made_its_files_and_knows_its_jobs(replays):
-    about = json.loads((replays / "a" / "out_run.json").read_text())
-    options = about["options"]
-    assert (about["workload"], options["policy"], options["backfill"]) == ("tiny.swf", "saf", "spf")
-    assert (options["threshold"], options["overrun"], options["tau"]) == (7200, "keep", 10)
-    assert about["clock"] == {"unix_start_s": 844079881, "zone": "Europe/Stockholm"}
-    rows = list(csv.DictReader((replays / "b" / "out_jobs.csv").read_text().splitlines()))
-    assert {row["job_id"][-1]: row["metadata"] for row in rows} == {
-        "1": "user=7 backfilled=0",
-        "2": "user=8 backfilled=0",
-        "3": "user=7 backfilled=0",
-        "4": "user=9 backfilled=0",
-    }
-
-
-def test_doubtful_figures_are_warned_of(tmp_path):
-    log = tmp_path / "tiny.swf"
-    log.write_text(CLOCKED_LOG)
-    result("replay", log, "--unrequested", "runtime", "--out", tmp_path / "out")
-    result("report", tmp_path)
-    text = (tmp_path / "report.html").read_text()
-    assert '<p class="warning"><strong>Warning:</strong> 1 of 4 jobs (25.0\N{NO-BREAK SPACE}%) have no' in text
+@pytest.mark.parametrize("name", ["clock", "clock/saf", "none", "odd"])
+def test_golden_pages(replays, tmp_path, name):
+    page = tmp_path / "page.html"
+    result("report", replays / name, "-o", page, "--threshold", "1min")
+    text = page.read_text()
+    check(f"page-{name.replace('/', '-')}", words_of(text))
+    assert "<img" not in text
+    runs = re.findall(r'<script type="application/json" data-run="(\d)">(.*?)</script>', text)
+    assert [number for number, _ in runs] == [str(k) for k in range(len(runs))] != []
+    for _, content in runs:
+        assert (json.loads(content)["clock"] or {}).get("zone") == ("Europe/Stockholm" if "clock" in name else None)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +185,7 @@ def test_a_run_names_its_workload_scheduler_and_users(tmp_path, monkeypatch):
 
 
 def test_every_link_in_a_page_has_its_place(replays, folder, tmp_path):
-    for n, places in enumerate(([replays / "a"], [replays / "a", replays / "b", folder])):
+    for n, places in enumerate(([replays / "odd"], [replays / "clock", replays / "odd", folder])):
         page = tmp_path / f"{n}.html"
         result("report", *places, "-o", page)
         text = page.read_text()

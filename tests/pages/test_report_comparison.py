@@ -18,7 +18,8 @@ from batfill_pages.palette import dress
 from batfill_pages.runs import read_run
 from batfill_pages.single import wait_grid
 from batfill_pages.stats import holm
-from report_runs import OK, REJECTED, jobs_csv
+from golden_text import check
+from report_runs import KILLED, OK, REJECTED, jobs_csv, words_of
 
 
 def of_weeks(*weekly_bsld, per_week=5):
@@ -61,15 +62,6 @@ def test_the_interval_is_that_of_swapping_blocks():
         assert not kept(outside)
 
 
-def test_many_blocks_are_drawn_bit_by_bit(monkeypatch):
-    rng = np.random.default_rng(5)
-    comparison = of_weeks(rng.random(20), rng.random(20))
-    (at_once,) = comparison.differences(3)
-    monkeypatch.setattr("batfill_pages.stats.DRAWN_AT_ONCE", 1000)
-    (bit_by_bit,) = comparison.differences(3)
-    assert bit_by_bit == at_once
-
-
 def test_of_too_many_choices_the_first_and_the_best_are_in_colour_and_the_key_names_every_line_once():
     many = of_weeks(*([float(bsld)] * 3 for bsld in range(40, 10, -1)))
     coloured = [0, *range(22, 30)]
@@ -82,9 +74,12 @@ def test_of_too_many_choices_the_first_and_the_best_are_in_colour_and_the_key_na
     assert sorted(names) == sorted(["the other 21", *(many.names[k] for k in coloured)])
 
 
+TRIES = f"a,0,1,5,{KILLED},0,20,0", f"a#1,0,1,5,{OK},50,50,0"  # of one job, which the other run starts once
+
+
 def test_jobs_that_one_run_rejected_are_left_out_of_all(tmp_path):
     one = jobs_csv(tmp_path / "one_jobs.csv", f"a,0,1,5,{OK},0,50,0", f"b,0,9,5,{OK},10,50,0-8")
-    other = jobs_csv(tmp_path / "other_jobs.csv", f"a,0,1,5,{OK},50,50,0", f"b,0,9,5,{REJECTED},,,")
+    other = jobs_csv(tmp_path / "other_jobs.csv", *TRIES, f"b,0,9,5,{REJECTED},,,")
     (comparison,) = comparisons([read_run(one, "one"), read_run(other, "other")], 10)
     assert comparison.bsld.tolist() == [[1], [2]]
 
@@ -113,13 +108,6 @@ def test_few_values_are_dots_and_a_wait_has_one_colour_in_all_runs(folder, runs,
         assert len(axes.texts) == (grid.jobs > 0).sum()
 
 
-def said(comparison, reference=None):
-    """The answer as text."""
-    view = View(comparison, seed=0)
-    found = view.answer(view.reference if reference is None else reference)
-    return re.sub("<.*?>", "", found).replace("\u00a0", " ")
-
-
 def with_longest(comparison, *longest_s):
     """The same with one wait as long as that in each run."""
     wait_s = comparison.wait_s.copy()
@@ -133,72 +121,62 @@ def busy(*levels, weeks=24):
     return of_weeks(*([level + part for part in drift] for level in levels))
 
 
-def test_the_answer_names_the_lowest_slowdown_and_the_best_with_both_in_view():
-    three = with_longest(busy(90, 40, 53), 3 * DAY_S, 54.3 * DAY_S, 3.5 * DAY_S)
-    assert said(three) == (
-        "Lowest slowdown: b, 40 instead of 90, but its longest wait is 54 d 7 h (a: 3 d). With both in view: c, 53 and "
-        "3 d 12 h."
-    )
-    assert said(three, 2) == (
-        "Lowest slowdown: b, 40 instead of 53, but its longest wait is 54 d 7 h (c: 3 d 12 h). With both in view: the "
-        "reference, c, 53 and 3 d 12 h."
-    )
-    assert said(three, 1) == (
-        "Lowest slowdown: b, the reference, 40; its longest wait is 54 d 7 h. With both in view: c, 53 and 3 d 12 h."
-    )
+NOISE = np.random.default_rng(3).normal(0, 1, 24)
+INVENTED = ("60 of 60 jobs (100 %) have no requested time: their true run time stands in for it",)
+THREE = with_longest(busy(90, 40, 53), 3 * DAY_S, 54.3 * DAY_S, 3.5 * DAY_S)
+TWO = with_longest(busy(90, 40), 3 * DAY_S, 6 * DAY_S)
+STILL = busy(1, 1)
+CASES = {
+    "the lowest slowdown starves": THREE,
+    "twice the longest wait is no but": TWO,
+    "a second more is one": with_longest(TWO, 3 * DAY_S, 6 * DAY_S + 1),
+    "as long": with_longest(TWO, 3 * DAY_S, 3 * DAY_S),
+    "one day": with_longest(of_weeks([9], [5]), 300, 200),
+    "noise": of_weeks([5] * 24, [4.9, 5.05] * 12),
+    "a good reference, and one that is like the best": with_longest(
+        of_weeks([90] * 24, [40] * 24, 39.9 + NOISE), 300, 200, 100
+    ),
+    "equal slowdowns": with_longest(of_weeks([5] * 24, [5] * 24), 300, 300),
+    "no wait": replace(STILL, bsld=STILL.bsld * 0 + 1, wait_s=STILL.wait_s * 0),
+    "hindsight": replace(TWO, hindsight=(False, True)),
+    "invented requests": replace(TWO, warnings=INVENTED, invented=INVENTED),
+}
 
 
-def test_the_answer_drops_its_but_up_to_twice_the_references_longest_wait():
-    two = with_longest(busy(90, 40), 3 * DAY_S, 6 * DAY_S)
-    assert said(two) == (
-        "Lowest slowdown: b, 40 instead of 90; its longest wait is 6 d (a: 3 d). It is also the best with both in view"
-        ", though its longest wait is 3 d longer."
-    )
-    assert said(with_longest(two, 3 * DAY_S, 3 * DAY_S)).endswith("It is also the best with both in view.")
-    assert "but its longest" in said(with_longest(two, 3 * DAY_S, 6 * DAY_S + 1))
+def with_losers():
+    """Two runs of 120 jobs of four users; the second user's jobs wait longest under b, which killed six tries."""
+    kills = np.zeros((2, 120), int)
+    kills[1, :6] = 1
+    two = with_longest(busy(90, 40), 300, 9000)
+    wait_s = two.wait_s.copy()
+    wait_s[1, 31:60] = wait_s[0, 31:60] + 1000
+    user = np.arange(120) // 30
+    user[100:105] = 4  # too few jobs to be named, though their waits grow most
+    wait_s[1, 100:105] += 5000
+    whose = Whose(np.arange(120).astype(str), user, np.full(120, 4), kills, (0, 3))
+    return replace(two, wait_s=wait_s, whose=whose)
 
 
-def test_too_few_weeks_and_differences_by_chance_cannot_tell():
-    assert said(with_longest(of_weeks([9], [5]), 300, 200)) == (
-        "Cannot tell: 1 day is too few. Least slowdown seen: b, 5.0 (a: 9.0), longest wait 3 min 20 s (5 min); it may "
-        "be chance."
-    )
-    noisy = of_weeks([5] * 24, [4.9, 5.05] * 12)
-    assert said(noisy).startswith("Cannot tell: the differences from a may be chance. Least slowdown seen: b, 5.0 (a:")
-    view = View(noisy, seed=0)
-    assert view.chosen(0) is None  # nothing is marked
-    assert "class=chosen" not in view.table()
+def test_golden_sentences_of_comparisons_against_each_reference():
+    lines = []
+    for name, comparison in (CASES | {"losers": with_losers()}).items():
+        view = View(comparison, seed=0)
+        lines += ["", f"# {name}"]
+        for k in range(len(comparison.names)):
+            verdicts = ", ".join(view.verdict_words(other, k) or "-" for other in range(len(comparison.names)))
+            lines.append(
+                f"{comparison.names[k]}: marked {view.chosen(k)}; {verdicts}; {words_of(view.said('answer', k))}"
+            )
+            lines += [words for part in ("kills", "losers") if (words := words_of(view.said(part, k)))]
+        lines += [words_of(view.said("alike"))] if view.unclear else []
+    check("comparison-sentences", "\n".join(lines).lstrip())
 
 
-def test_against_a_good_reference_the_sentence_says_which_runs_are_worse():
-    noise = np.random.default_rng(3).normal(0, 1, 24)
-    three = with_longest(of_weeks([90] * 24, [40] * 24, 39.9 + noise), 300, 200, 100)
-    view = View(three, seed=0)
-    assert [view.verdict_words(k, 1) for k in (0, 2)] == ["worse", "cannot tell"]
-    assert view.alike().startswith("May be chance: b minus c: +")
-    assert said(three, 1).startswith(
-        "No run is better than b beyond chance, and a (+50) is worse. Least slowdown seen: c,"
-    )
-
-
-def test_runs_with_the_same_slowdowns_are_not_said_to_differ_by_chance():
-    same = with_longest(of_weeks([5] * 24, [5] * 24), 300, 300)
-    assert said(same) == "Every run has the same slowdowns: 5.0 on average, with a longest wait of 5 min under a."
-    assert View(same, seed=0).alike() == ""
-
-
-def test_without_any_wait_the_answer_says_so():
-    still = busy(1, 1)
-    assert said(replace(still, bsld=still.bsld * 0 + 1, wait_s=still.wait_s * 0)) == (
-        "No job waits: every run has a slowdown of 1.0."
-    )
-
-
-def test_what_was_learned_from_the_log_is_marked():
-    two = replace(with_longest(busy(90, 40), 3, 4), hindsight=(False, True))
-    assert "b (b, tuned on this log)" in said(two)
-    page = comparison_section(two, 0, seed=0)
-    assert "expect less on others" in page
+def test_golden_sections_of_comparisons():
+    sections = [comparison_section(CASES[name], 0, seed=0) for name in ("hindsight", "invented requests", "noise")]
+    check("comparison-sections", "\n\n".join(map(words_of, sections)))
+    assert ['class="chosen"' in section for section in sections] == [True, False, False]
+    assert '<a href="#job=0&amp;run=3">why</a>' in View(with_losers(), seed=0).said("losers", 0)
 
 
 def test_the_differences_from_every_reference_are_corrected_for_their_number_and_so_are_their_intervals():
@@ -225,34 +203,6 @@ def test_an_interval_holds_0_where_the_verdict_is_that_it_may_be_chance(gain):
         assert (pair.low <= 0 <= pair.high) == (pair.verdict == "unclear")
 
 
-def test_invented_requests_are_the_headline_and_no_run_is_marked():
-    warning = "60 of 60 jobs (100 %) have no requested time: their true run time stands in for it"
-    two = replace(with_longest(busy(90, 40), 3 * DAY_S, 3 * DAY_S), warnings=(warning,), invented=(warning,))
-    assert said(two).startswith("Do not choose by these figures: 60 of 60 jobs (100 %) have no requested time. Lowest")
-    page = comparison_section(two, 0, seed=0)
-    assert "class=chosen" not in page
-    assert page.index('class="warning"') < page.index('class="chart tradeoff"')
-
-
-def test_the_page_names_who_loses_most_with_a_link_to_the_cause_and_what_killed_jobs_pay():
-    kills = np.zeros((2, 120), int)
-    kills[1, :6] = 1
-    two = with_longest(busy(90, 40), 300, 9000)
-    user = np.arange(120) // 30  # the second user's jobs wait longest under b
-    wait_s = two.wait_s.copy()
-    wait_s[1, 31:60] = wait_s[0, 31:60] + 1000
-    whose = Whose(np.arange(120).astype(str), user, np.full(120, 4), kills, (0, 3))
-    view = View(replace(two, wait_s=wait_s, whose=whose), seed=0)
-    text = re.sub("<.*?>", "", view.losers(0)).replace("\u00a0", " ")
-    assert text.startswith("b: job 0 (user 0, 4 processors) waits 2 h 30 min instead of 5 min: why. User 1 (30 jobs)")
-    assert '<a href="#job=0&amp;run=3">why</a>' in view.losers(0)
-    assert re.sub("<.*?>", "", view.losers(1)).startswith("a: job ")
-    assert view.kills(0).replace("\u00a0", " ") == (
-        "Under b, 5 % of the jobs (6) had a try killed; 17 % of these jobs wait over 10 min longer than under a, 0 % "
-        "over 10 min less."
-    )
-
-
 def test_the_table_states_the_longest_wait_beside_each_mean_and_flags_more_than_twice_the_references(runs):
     (comparison,) = comparisons(runs, 10)
     page = comparison_section(comparison, 0, seed=0)
@@ -271,4 +221,4 @@ def test_many_runs_have_twenty_references_the_first_and_the_best():
     view = View(many, seed=0)
     assert len(view.references) == len(view.pairs) == 20
     assert {0, 29, 28} < set(view.references)
-    assert "20 in all" in view.notes()
+    assert "20 in all" in comparison_section(many, 0, seed=0)

@@ -16,9 +16,7 @@ from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill_pages.about import about_run, of_batsim
-from batfill_pages.run_page import run_section
 from batfill_pages.runs import find_runs, read_run
-from batfill_pages.uses import uses_of
 from command import batfill, result
 from golden5 import Recording5
 from report_runs import CUT, KILLED, OK, REJECTED, SAMPLE, jobs_csv, sample_run
@@ -111,13 +109,6 @@ def test_the_options_of_another_scheduler_are_shown_from_its_file_as_from_its_co
     assert of_batsim(record, "4.2.0").scheduler == 'pybatsim easyBackfill -O o.json ({"budget": 0.8})'
 
 
-def test_a_replays_figures_are_those_of_its_files(tmp_path):
-    schedule = sample_run(tmp_path, "fcfs")
-    (run,) = find_runs([tmp_path / "fcfs"])
-    told, known = run.summary().as_dict(), schedule.summary().as_dict()
-    assert told == pytest.approx(known, rel=1e-12)
-
-
 @pytest.fixture(params=golden.RUNS)
 def recorded(request, tmp_path):
     """A run of real Batsim, and the lines of its jobs."""
@@ -163,13 +154,6 @@ def test_a_later_try_counts_alone_even_if_it_was_submitted_later(tmp_path):
     assert run.final.tolist() == [False, True, True]
     assert (run.summary().jobs, run.summary().requeued) == (2, 1)
     assert run.wait_s.tolist() == [0, 14, 2]  # from the job's first submission
-
-
-def test_a_page_counts_ends_at_the_walltime_and_figures_every_end_from_outside(tmp_path):
-    run = read_run(jobs_csv(tmp_path / "x_jobs.csv", f"a,0,1,9,{KILLED},0,5,0", f"b,0,1,9,{CUT},5,9,0"), "x")
-    assert run.summary().killed == 2
-    page = run_section(run, 0, uses_of(run), tau_s=10.0, overdue_s=None)
-    assert "<dt>ended at their walltime</dt><dd>1</dd>" in page
 
 
 def test_no_machine_of_real_batsim_runs_has_two_jobs_at_once(recorded):
@@ -262,6 +246,5 @@ def test_the_result_files_hold_every_try_and_a_report_finds_the_same_figures(tmp
     (run,) = find_runs([tmp_path])
     assert len(run) == len(jobs) + len(schedule.kills)
     assert run.attempt.max() == 1
-    found, figures = run.summary(), schedule.summary()
-    assert (found.jobs, found.requeued) == (figures.jobs, figures.requeued)
-    assert (found.wasted, found.mean_wait_s) == pytest.approx((figures.wasted, figures.mean_wait_s), abs=1e-3)
+    found, figures = run.summary().as_dict(), schedule.summary().as_dict()
+    assert found == pytest.approx(figures, abs=1e-3)

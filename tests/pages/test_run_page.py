@@ -16,7 +16,8 @@ from batfill_pages.runs import read_run
 from batfill_pages.single import TIME_BINS, course, longest_waits, order_share, wait_grid
 from batfill_pages.uses import uses_of
 from batfill_pages.write import write_report
-from command import batfill, result
+from command import result
+from golden_text import check
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
 
 NBSP = "\N{NO-BREAK SPACE}"
@@ -140,108 +141,52 @@ def test_the_grid_has_every_job_once_in_the_bins_of_all_pages(tmp_path):
     assert grid.mean_wait_s[4, 4] == grid.max_wait_s[4, 4] == 500
 
 
-@needs_node
-def test_a_job_is_placed_by_the_key_of_the_order_if_the_key_says_it(tmp_path):
-    log = tmp_path / "log.swf"
-    asked = (100, 400, 300, 200)
-    log.write_text(
-        "; MaxProcs: 2\n"
-        + "\n".join(f"{k} 0 -1 50 2 -1 -1 2 {p} -1 1 7 -1 -1 -1 -1 -1 -1" for k, p in enumerate(asked, start=1))
-        + "\n"
+def swf(*rows):
+    """A log of 4 processors; a row is: submission, run time, processors, requested time."""
+    lines = (
+        f"{k} {r} -1 {p} {q} -1 -1 {q} {asked} -1 1 7 -1 -1 -1 -1 -1 -1" for k, (r, p, q, asked) in enumerate(rows, 1)
     )
-    for policy, options, share in (
-        ("saf", (), 0.75),
-        ("lpf", (), 0.0),
-        ("fcfs", (), None),
-        ("sexp", (), None),
-        ("spf", ("--predict", "runtime"), None),
-        ("saf", ("--small", "all"), None),
-    ):
-        out = tmp_path / f"{policy}{len(options)}"
-        result("replay", log, "--policy", policy, *options, "--out", out)
-        run = read_run(tmp_path / f"{out.name}_jobs.csv", "x")
-        (longest,) = np.flatnonzero(run.ids == "2")[-1:]
-        assert order_share(run, longest) == share
-    text = reasons(tmp_path / "saf0_jobs.csv")["2"]
-    assert "It asked for 2 processors and 6 min 40 s. Smallest area first puts 75 % of all jobs before it." in text
-    assert "No job that was submitted later started before it." in text
-    assert "2 jobs that were already waiting when it came started before it as well." in text
+    return "\n".join(["; MaxProcs: 4", *lines, ""])
+
+
+LOGS = {
+    "order": swf((0, 50, 4, 100), (0, 50, 4, 400), (0, 50, 4, 300), (0, 50, 4, 200)),
+    "requests": swf((0, 90, 4, 100), (1, 925, 4, 900), (2, 50, 4, -1)),
+    # 1 holds 2 until 100, 2 wants all 4, 3 fits beside 1 but would run past 100
+    "head": swf((0, 100, 2, 100), (1, 50, 4, 50), (2, 200, 2, 200)),
+}
+REPLAYS = {  # the log, the options, and the share of all jobs that the order puts before the job that waits longest
+    "order": ("order", ("--policy", "saf"), 0.75),
+    "longest-first": ("order", ("--policy", "lpf"), 0.75),
+    "order-of-arrival": ("order", ("--policy", "fcfs"), None),
+    "order-that-moves": ("order", ("--policy", "sexp"), None),
+    "predicted": ("order", ("--policy", "spf", "--predict", "runtime"), None),
+    "classes": ("order", ("--policy", "saf", "--small", "all"), None),
+    "raised": ("requests", ("--unrequested", "runtime"), None),
+    "past": ("requests", ("--unrequested", "runtime", "--overrun", "extend", "--policy", "spf"), 2 / 3),
+    "head": ("head", (), None),
+    "depth": ("head", ("--depth", "all"), None),
+    "windows": ("head", ("--calendar", "windows.csv"), None),
+    "pool": ("head", ("--pool", "power=4W@1W"), None),
+}
 
 
 @needs_node
-def test_what_a_job_asked_for_is_its_request_in_the_log_and_another_limit_is_named_as_such(tmp_path):
-    rows = ((1, 0, 90, 100), (2, 1, 925, 900), (3, 2, 50, -1))
-    lines = (f"{k} {r} -1 {p} 2 -1 -1 2 {asked} -1 1 7 -1 -1 -1 -1 -1 -1\n" for k, r, p, asked in rows)
-    (tmp_path / "log.swf").write_text("; MaxProcs: 2\n" + "".join(lines))
-    workload = tmp_path / "workload.json"
-    batfill("workload", "convert", tmp_path / "log.swf", "--unrequested", "runtime", "--out", workload)
-    for place, log, options in (("raised", "log.swf", ("--unrequested", "runtime")), ("json", workload.name, ())):
-        result("replay", tmp_path / log, *options, "--out", tmp_path / place)
-        for text in (
-            said(read_run(tmp_path / f"{place}_jobs.csv", "x")),
-            " ".join(reasons(tmp_path / f"{place}_jobs.csv").values()),
-        ):
-            assert re.search(r"15 min ?\(?raised to 15 min 2[56] s", text)
-            assert re.search(r"no time ?\(?the log has no request; 5[01] s stood in for it", text)
-    result("replay", tmp_path / "log.swf", *("--unrequested", "runtime", "--overrun", "extend", "--policy", "spf"),
-           "--out", tmp_path / "past")  # fmt: skip
-    run = read_run(tmp_path / "past_jobs.csv", "x")
-    assert order_share(run, 1) == 2 / 3  # the order reads the 15 minutes
-    assert "and 15 min (" in reasons(tmp_path / "past_jobs.csv")["2"]
-
-
-@needs_node
-def test_a_requeued_job_says_that_its_last_try_counts(tmp_path):
-    run = run_of(
-        tmp_path,
-        f"a,0,2,9,{KILLED},0,5,0-1",
-        f"b,3,1,9,{OK},5,9,0",
-        f"a#1,0,2,9,{OK},14,9,0-1",
-        f"c,1,9,9,{REJECTED},,,",
-    )
-    text, why = said(run), reasons(run.path)["a"]
-    assert "the longest 14 s (job a, 2 processors)" in text
-    assert "1 job that was submitted later started before it; it used what the whole machine does in 4 s" in why
-    lost = "An earlier try was killed, and what it computed there is lost"
-    assert f"{lost}; its wait counts to the start of the last try." in why
-    assert "50 % of the jobs (1) had a try killed and ran again later; these tries took 27 % of the work. " in text
-    assert "Jobs with a killed try wait 14 s on average, the others 2 s. Show the killed tries" in text
-    assert "tries killed1 (" in text
-    assert "rejected1" in text
-    assert "after 9 s" in reasons(run_of(tmp_path, f"a,0,2,9,{CUT},5,9,0-1").path)["a"]
-    assert "A kill ends a try: what it computed is lost" in text  # where the words first stand
-
-
-@needs_node
-def test_idle_processors_that_are_out_of_service_let_nobody_in_and_only_plain_easy_says_why(tmp_path):
-    log, windows = tmp_path / "log.swf", tmp_path / "windows.csv"
-    # on 4 processors: 1 holds 2 until 100, 2 wants all 4, 3 fits beside 1 but would run past 100
-    rows = [(1, 0, 100, 2), (2, 1, 50, 4), (3, 2, 200, 2)]
-    log.write_text(
-        "; MaxProcs: 4\n"
-        + "".join(f"{k} {r} -1 {p} {q} -1 -1 {q} {p} -1 1 7 -1 -1 -1 -1 -1 -1\n" for k, r, p, q in rows)
-    )
-    windows.write_text("kind,begin,end,processors\nannounced,50,100,2\n")
-    cause = ": it was not let in, because it would have delayed the job at the head of the queue."
-    for name, options, words in (
-        ("plain", (), f"For 1 min 38 s of its wait enough processors were idle{cause}"),
-        ("depth", ("--depth", "all"), "For 1 min 38 s of its wait enough processors were idle."),
-        ("windows", ("--calendar", windows), "For 48 s of its wait enough processors were idle."),
-        ("pool", ("--pool", "power=4W@1W"), "processors were idle; the pool power may have kept it out."),
-    ):
-        result("replay", log, *options, "--out", tmp_path / name)
-        assert words in reasons(tmp_path / f"{name}_jobs.csv")["3"]
-
-
-def test_answer_waits_and_grid_are_in_the_page_without_its_script(folder, runs, tmp_path):
-    figures = runs[1].summary()
-    (page,) = write_report([folder / "saf"], tmp_path / "page.html")
-    bare = re.sub(r"<script.*?</script>", "", page.read_text(), flags=re.DOTALL)
-    assert bare.count('href="#job=') == 11
-    assert bare.count("<h1>") == 1
-    cells = re.findall(r"<small>([\d,]+) jobs?</small>", bare)
-    assert sum(int(cell.replace(",", "")) for cell in cells) == figures.jobs
-    assert f"slowdown {figures.mean_bsld:,.0f}." in bare
+def test_golden_reasons_why_jobs_waited(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("windows.csv").write_text("kind,begin,end,processors\nannounced,50,100,2\n")
+    tries = (f"a,0,2,9,{KILLED},0,5,0-1", f"b,3,1,9,{OK},5,9,0", f"a#1,0,2,9,{OK},14,9,0-1", f"c,1,9,9,{REJECTED},,,")
+    files = {"tries": jobs_csv(Path("tries_jobs.csv"), *tries, f"d,1,2,9,{CUT},23,9,0-1")}
+    for name, (log, options, share) in REPLAYS.items():
+        Path(f"{log}.swf").write_text(LOGS[log])
+        result("replay", f"{log}.swf", *options, "--out", name)
+        run = read_run(files.setdefault(name, Path(f"{name}_jobs.csv")), "x")
+        assert order_share(run, longest_waits(run)[0].row) == share
+    lines = [f"{name}, job {job}: {why}" for name, path in files.items() for job, why in sorted(reasons(path).items())]
+    raised = said(read_run(files["raised"], "x"))
+    for words in ("15 minraised to 15 min 25 s", "no timethe log has no request; 50 s stood in for it"):
+        assert words in raised
+    check("reasons", "\n".join(lines))
 
 
 def test_several_runs_are_folded_below_their_comparison(folder, tmp_path):

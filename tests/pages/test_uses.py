@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +9,6 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill_pages.comparison import comparisons
-from batfill_pages.comparison_page import comparison_section
 from batfill_pages.panels import in_words, panels
 from batfill_pages.runs import find_runs, read_run
 from batfill_pages.sample import span_s
@@ -19,7 +16,8 @@ from batfill_pages.uses import measured_w, uses_of
 from batfill_pages.write import write_report
 from browser import CHROMIUM, DRIVER
 from command import batfill
-from report_runs import OK, jobs_csv
+from golden_text import check
+from report_runs import OK, jobs_csv, words_of
 
 ROOT = Path(__file__).parents[2]
 WINDOWS = [
@@ -203,20 +201,13 @@ def test_files_without_energy_or_with_damaged_ones_have_none(tmp_path):
 
 
 @pytest.mark.compiled
-def test_comparisons_have_a_row_for_each_figure_that_two_runs_have(tmp_path):
+def test_golden_page_of_runs_with_pools_and_energy_and_without(tmp_path):
     path, _ = random_workload(tmp_path, 2)
     pools = {"power": "900W@watts", "slots": "6@1:user"}
     for name, given in (("a", ["power"]), ("b", ["power", "slots"]), ("c", [])):
-        bf.replay(path, pool=[f"{pool}={pools[pool]}" for pool in given] or None).to_batsim(tmp_path / name)
-    (group,) = comparisons(find_runs([tmp_path]), 10.0)
-    section = comparison_section(group, 0, seed=0)
-    table = section[section.index("Pools and energy") :].partition("</table>")[0]
-    rows = re.findall(r"<th scope=row>(.*?)</th>(.*?)</tr>", table)
-    assert [name for name, _ in rows] == ["power, in use", "power, above the cap"]
-    for _, cells in rows:
-        found = re.findall(r"<td>(.*?)</td>", cells)
-        assert len(found) == 3
-        assert found.count("–") == 1
+        more = {"energy_budget": BUDGET, "backfill_while": GATE} if name == "b" else {}
+        bf.replay(path, pool=[f"{pool}={pools[pool]}" for pool in given] or None, **more).to_batsim(tmp_path / name)
+    check("page-limits", words_of(write_report([tmp_path], tmp_path / "page.html")[0].read_text()))
 
 
 @pytest.mark.compiled

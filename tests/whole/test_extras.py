@@ -157,7 +157,7 @@ CASES = [
     ("report grid", "campaign"),
     ("report run --figures pdf", "report"),
     ("what-if log.swf", None),
-    ("what-if site.txt --slurm-conf slurm.conf --set bf_interval=60 --out changes.html", "pages"),
+    ("what-if site.txt --slurm-conf slurm.conf --set bf_interval=60 --out changes.html", None),
     ("when log.swf --at 1000", None),
     ("when site.txt --slurm-conf slurm.conf", None),
 ]

@@ -10,25 +10,21 @@ function applyFilter(run, form, colours) {
   const since = value("since") === "" ? -Infinity : run.clock.day_begins(value("since"));
   const until = value("until") === "" ? Infinity : run.clock.day_begins(value("until"), 1);
   colours.overdueAfter = limit("overdue", Infinity) * 3600;
+  const ofFate = {
+    "": () => true,
+    backfilled: (i) => run.known("backfilled", i) === 1,
+    overdue: (i) => run.wait[i] > colours.overdueAfter,
+  }[fate] ?? ((i) => run.state[i] === Number(fate));
   run.matched = 0;
   for (let i = 0; i < run.length; i++) {
     const fits = run.procs[i] >= narrow && run.procs[i] <= wide
-      && (waited === 0 || run.wait[i] >= waited)
+      && (waited === 0 || run.wait[i] >= waited) && (id === "" || run.ids[i].includes(id))
       && (slowdown === "" || (run.counts(i) && run.slowdownClass[i] === Number(slowdown)))
-      && (id === "" || run.ids[i].includes(id))
       && (user === "" || run.user[i] === Number(user))
-      && run.submit[i] >= since && run.submit[i] < until
-      && hasFate(run, i, fate, colours.overdueAfter);
+      && run.submit[i] >= since && run.submit[i] < until && ofFate(i);
     run.matching[i] = fits ? 1 : 0;
     run.matched += run.matching[i];
   }
-}
-
-function hasFate(run, i, fate, overdueAfter) {
-  if (fate === "") return true;
-  if (fate === "backfilled") return run.known("backfilled", i) === 1;
-  if (fate === "overdue") return run.wait[i] > overdueAfter;
-  return run.state[i] === Number(fate);
 }
 
 function summaryOfMatching(run) {
@@ -44,21 +40,17 @@ function summaryOfMatching(run) {
     bsld += run.bsld[i];
   }
   const again = killed ? ` ${things(killed, "try was", "tries were")} killed; ${killed === 1 ? "its" : "each"} job ran again later.` : "";
-  if (run.drawn) return summaryOfSample(run, count, drawn, wait, bsld, longest) + again;
-  const tries = run.matched === run.length ? "All jobs" : `${number(run.matched)} of ${number(run.length)} rows match`;
-  return (count ? `${tries}: ${things(count, "job", "jobs")} ran, mean wait ${duration(wait / count)} (longest ${duration(longest)}), mean slowdown ${slowdown(bsld / count)}.`
-    : killed ? `${tries}.` : `${tries}; none of them ran.`) + again;
+  const all = run.matched === run.length, part = `${number(run.matched)} of ${number(run.length)} rows match`;
+  const rows = run.drawn ? `Of the sample, ${all ? "all rows match" : part}` : all ? "All jobs" : part;
+  if (!count) return `${rows}${killed || run.drawn ? "" : "; none of them ran"}.${again}`;
+  const ran = `${rows}: ${things(count, "job", "jobs")} ran`, means = [duration(wait / drawn), slowdown(bsld / drawn)];
+  if (!run.drawn) return `${ran}, mean wait ${means[0]} (longest ${duration(longest)}), mean slowdown ${means[1]}.${again}`;
+  const random = drawn ? `the ${number(drawn)} drawn at random have a mean wait of ${means[0]} and a mean slowdown of ${means[1]}`
+    : "none of them was drawn at random";
+  return `${ran} (longest wait ${duration(longest)}); ${random}.${again}`;
 }
 
 const things = (count, one, several) => `${number(count)} ${count === 1 ? one : several}`;
-
-function summaryOfSample(run, count, drawn, wait, bsld, longest) {
-  const rows = `Of the sample, ${run.matched === run.length ? "all" : `${number(run.matched)} of ${number(run.length)}`} rows match`;
-  if (!count) return `${rows}.`;
-  const means = drawn ? `the ${number(drawn)} drawn at random have a mean wait of ${duration(wait / drawn)} and a mean slowdown of ${slowdown(bsld / drawn)}`
-    : "none of them was drawn at random";
-  return `${rows}: ${things(count, "job", "jobs")} ran (longest wait ${duration(longest)}); ${means}.`;
-}
 
 // The columns of a try: title, name in the CSV, value in the CSV (undefined: unknown), text in the table if different,
 // whether only tries that ran have it, and the column of the run that it requires.

@@ -4,17 +4,12 @@ const CLASS_BOUNDS = [1, 10, 100];
 
 class Run {
   constructor(head, columns, ids) {
-    Object.assign(this, { name: head.name, file: head.file, easy: head.easy, limits: head.limits, size: head.size, away: head.away, service: head.service, panels: head.panels, tau: head.tau, waits: head.waits, states: head.states, ids, ...columns });
-    this.clock = new Clock(head.clock);
-    this.length = this.submit.length;
-    const n = this.length;
-    this.end = new Float64Array(n);
-    this.bsld = new Float64Array(n);
-    this.slowdownClass = new Uint8Array(n);
-    this.matching = new Uint8Array(n).fill(1);
-    this.tried = this.attempt.some((number) => number > 0);
-    this.from = Infinity;
-    this.to = -Infinity;
+    const { length } = columns.submit, n = length, { name, file, easy, limits, size, away, service, panels, tau, waits, states } = head;
+    Object.assign(this, { name, file, easy, limits, size, away, service, panels, tau, waits, states, ids, length, ...columns });
+    Object.assign(this, {
+      clock: new Clock(head.clock), tried: this.attempt.some((number) => number > 0), from: Infinity, to: -Infinity,
+      end: new Float64Array(n), bsld: new Float64Array(n), slowdownClass: new Uint8Array(n), matching: new Uint8Array(n).fill(1),
+    });
     for (let i = 0; i < n; i++) {
       const wait = this.wait[i], ran = this.runtime[i];
       this.end[i] = this.submit[i] + wait + ran;

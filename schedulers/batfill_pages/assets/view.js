@@ -12,15 +12,14 @@ class View {
   whole() { this.past = []; this.set(this.run.from, this.run.to, 0, this.run.size, false); }
 
   set(from, to, low, high, remember = true) {
-    const old = [this.from, this.to, this.low, this.high];
     const { run } = this;
+    if (remember) this.past.push([this.from, this.to, this.low, this.high]);
     const width = Math.min(Math.max(to - from, 1), run.to - run.from);
     const height = Math.min(Math.max(high - low, 1), run.size);
     this.from = Math.min(Math.max(from, run.from), run.to - width);
     this.to = this.from + width;
     this.low = Math.min(Math.max(low, 0), run.size - height);
     this.high = this.low + height;
-    if (remember) this.past.push(old);
     this.redraw();
   }
 
@@ -32,13 +31,11 @@ class View {
 
   redraw() {
     if (this.due) return;
-    this.due = requestAnimationFrame(() => {
-      this.due = 0;
-      this.draw();
-    });
+    this.due = requestAnimationFrame(() => this.draw());
   }
 
   draw() {
+    this.due = 0;
     for (const show of this.shown) show();
   }
 

@@ -59,7 +59,7 @@ def fidelity(
 
     require_one_kind(site, {"runs", "seed"}, {"log", "out", "details", "as_json"})
     page = out if out is not None and out.suffix == ".html" else None
-    require_forms(page=page is not None, details=details, as_json=as_json)
+    require_forms(details=details, as_json=as_json)
     line = command_line()
     how |= {"seed": seed, **site, **({} if runs is None else {"runs": runs})} if site else {"fit": fit}
     found = library.fidelity(log, **how)

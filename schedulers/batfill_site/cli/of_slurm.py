@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.base.errors import LARGEST, BatfillError, require
+from batfill.base.errors import LARGEST, BatfillError
 from batfill.cli.app import named
 from batfill.cli.parameters import FILE, WORDS, Whole, collecting
 
@@ -63,8 +63,6 @@ def require_one_kind(site: Mapping[str, Any], own: set[str], both: set[str]) -> 
         require_other("--out", out, files_of(site["slurm_conf"]))
 
 
-def require_forms(*, page: bool, details: bool, as_json: bool) -> None:
+def require_forms(*, details: bool, as_json: bool) -> None:
     if details and as_json:
         raise BatfillError("option details: --json has all of them; leave one of the two out")
-    if page:
-        require("pages", "jinja2")

@@ -108,7 +108,7 @@ def what_if(
     """
     from batfill.base.files import write_text
 
-    require_forms(page=out is not None, details=details, as_json=as_json)
+    require_forms(details=details, as_json=as_json)
     require_one_kind(site, OF_SLURM, OF_BOTH)
     line = command_line()
     if site:
