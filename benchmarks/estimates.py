@@ -15,10 +15,10 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from batfill_site.starts.ensemble import Draws, moment_of
 from logs import CTC, PLACES, Log, LogMissing
 
 import batfill as bf
-from batfill_site.starts.ensemble import Draws, moment_of
 from batfill_site.starts.when import ForecastOfReplay
 
 NAMED = (

@@ -133,6 +133,23 @@ class Picture(NamedTuple):
         return {"choices": points, "limits": stops, "given": self.given, "seen": self.shown, "base": base}
 
 
+class Span(NamedTuple):
+    """An interval, and a value in it, as parts of the picture's width."""
+
+    name: str
+    low: float
+    middle: float
+    high: float
+    words: str
+
+
+class Spans(NamedTuple):
+    """A picture of intervals below each other."""
+
+    spans: Sequence[Span]
+    caption: str
+
+
 @dataclass(frozen=True)
 class Answer:
     """One answer, whatever model it is from."""
@@ -140,13 +157,15 @@ class Answer:
     title: str
     about: str  # the log's jobs, machine and dates
     screen: Screen
-    picture: Picture
+    picture: Picture | Spans
     details: Sequence[Detail]
     data: Mapping[str, Any]  # every figure, for JSON
     cautions: Sequence[str] = ()  # to read before the figures
     causes: Mapping[str, float] = field(default_factory=dict)  # of the difference from real waits, with what is left
     terms: str = ""  # what words mean,
     guide: str = ""  # and the page of the documentation that says more
+    assumed: str = ""  # of the site, and how to say it; "" for nothing
+    more: str = "All choices, statistics and commands"  # what is behind the screen
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what is said, and every figure."""
@@ -162,11 +181,12 @@ class Answer:
         lines = [line for one in self.all_details for line in detail_lines(one)] if details else []
         lines += [
             filled(f"{self.title.partition(': ')[0]}: {self.about}"),
+            *([filled(f"Assumed: {self.assumed}.")] if self.assumed else []),
             *(filled(f"Warning: {text}.") for text in self.cautions),
         ]
-        lines += [filled(self.screen.headline), *columns(self.screen.table)]
+        lines += [filled(self.screen.headline), *(columns(self.screen.table) if self.screen.table.rows else [])]
         lines += [filled(f"{name}: {text}") for name, text in self.screen.first.items()]
-        lines.append("All choices, statistics and commands: --details; as a page: --out FILE.html")
+        lines.append(f"{self.more}: --details; as a page: --out FILE.html")
         return "\n".join(lines).replace(NB, " ")
 
     @property
@@ -178,7 +198,7 @@ class Answer:
 
     def as_page(self, command: str = "", inputs: Mapping[str, str] | None = None) -> str:
         """A page in one file; `inputs` are files and their sha256."""
-        scripts = [colour_script(), asset("draw.js"), asset("what-if.js", "batfill_site")]
+        drawn = [asset("draw.js"), asset("what-if.js", "batfill_site")] if isinstance(self.picture, Picture) else []
         page: str = (
             templates()
             .get_template("answer.html.j2")
@@ -186,7 +206,7 @@ class Answer:
                 answer=self,
                 generator=f"batfill {__version__}",
                 styles=[asset("report.css"), asset("what-if.css", "batfill_site")],
-                scripts=scripts,
+                scripts=[colour_script(), *drawn],
                 command=command,
                 more=markup(guide(self.guide, "What all of this means")),
                 inputs=inputs or {},
