@@ -57,7 +57,8 @@ def machine_of(site: Site, jobs: SlurmJobs, now_s: float) -> Machine:
 def past_of(jobs: SlurmJobs, end_s: Floats, now_s: float) -> Past:
     """What is known at an instant; what has been submitted and is not eligible yet waits, too."""
     user = np.unique(np.array(jobs.user, object), return_inverse=True)[1]
-    return Past(math.inf, jobs.submit_s, jobs.limit_s, jobs.cpus, user, ~jobs.held, jobs.started_s, end_s).at(now_s)
+    limit_s = jobs.limit_s.astype(np.float64)
+    return Past(math.inf, jobs.submit_s, limit_s, jobs.cpus, user, ~jobs.held, jobs.started_s, end_s).at(now_s)
 
 
 def when_under_slurm(

@@ -17,7 +17,7 @@ from batfill_site.starts.forecast import FEWEST_STARTS, SHARE
 from batfill_site.starts.why_not import Instants
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -163,14 +163,14 @@ class Estimates(KeptRows):
             return f"**Job {row['job_id']}** is expected to start first, {at}"
         return f"**Job {row['job_id']}** is expected to start {at}"
 
-    def picture(self, cells: list[tuple[str, ...]]) -> Spans:
+    def picture(self, cells: Sequence[tuple[str, ...]]) -> Spans:
         """Each interval, from now to the last end of one."""
         to_s = self.jobs["to_s"] - self.now_s
         last_s = float(np.nanmax(to_s, initial=0.0)) or 1.0
         parts = (np.array([self.jobs[name] for name in ("from_s", "start_s", "to_s")]) - self.now_s) / last_s
         spans = [
-            Span(name, *part, between)
-            for (name, *_, between), part in zip(cells, parts.T.tolist(), strict=True)
-            if part[0] == part[0]
+            Span(name, low, middle, high, between)
+            for (name, *_, between), (low, middle, high) in zip(cells, parts.T.tolist(), strict=True)
+            if low == low
         ]
         return Spans(spans, f"From now to {duration_html(last_s)} later. The mark in a bar is the expected start.")

@@ -104,9 +104,8 @@ def calibrated(past: Past, machine: Machine, forks: int, seed: int) -> tuple[NDA
     instants = past.submit_s[since[np.linspace(0, len(since) - 1, min(INSTANTS, len(since))).astype(int)]]
     away, seen = [np.zeros((3, 0))], set()
     for at_s in instants[instants < past.now_s].tolist():
-        rows, middle_s, from_s, to_s = estimated(past.at(at_s), machine, min(forks, HINDCAST_FORKS), seed, np.zeros(2))
-        known = ~np.isnan(middle_s)
-        rows, middle_s, from_s, to_s = (column[known] for column in (rows, middle_s, from_s, to_s))
+        found = estimated(past.at(at_s), machine, min(forks, HINDCAST_FORKS), seed, np.zeros(2))
+        rows, middle_s, from_s, to_s = Found._make(column[~np.isnan(found.start_s)] for column in found)
         sides_s = np.minimum(from_s - middle_s, -1), np.maximum(to_s - middle_s, 1)
         begun = ~np.isnan(past.start_s[rows])
         start_s = np.where(begun, past.start_s[rows], past.now_s)  # or later

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,9 +44,9 @@ class Past(NamedTuple):
     def at(self, now_s: float) -> Self:
         """What was known at an earlier instant."""
         n = int(np.searchsorted(self.submit_s, now_s, side="right"))
-        *fixed, start_s, end_s = (column[:n] for column in self[1:])
-        dates = (np.where(column <= now_s, column, np.nan) for column in (start_s, end_s))
-        return type(self)(now_s, *fixed, *dates)
+        columns: list[Any] = [column[:n] for column in self[1:]]
+        columns[-2:] = (np.where(dates <= now_s, dates, np.nan) for dates in columns[-2:])
+        return type(self)(now_s, *columns)
 
     @property
     def alive(self) -> NDArray[np.intp]:

@@ -277,7 +277,7 @@ def require_known(options: Options) -> None:
             "out"
         )
     if options.keeps:
-        raise BatfillError("option reservation: a forecast makes the head's reservation at each decision; leave kept out")
+        raise BatfillError("option reservation: a forecast makes the head's at each decision; leave kept out")
     for name, value in (("pool", options.pool), ("energy-budget", options.energy_budget)):
         if value is not None:
             raise BatfillError(f"option {name}: an expected start is of processors alone; leave it out")
