@@ -33,7 +33,6 @@ RULE = (
 
 
 def answer_of(found: SlurmWhatIf) -> Answer:
-    """The answer."""
     dates = submission_dates(found.jobs.submit_s, Clock(0, UTC)).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
     size = f"{count(len(found.jobs))} jobs on {things(len(found.site.nodes), 'node')} ({count(found.site.cpus)} CPUs)"
     figures = found.figures()
@@ -65,7 +64,6 @@ def answer_of(found: SlurmWhatIf) -> Answer:
 
 
 def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
-    """The headline, the table of all configurations, and the lines about a change."""
     rows = [
         (f"**{name}**" if j == k else name, *cells(one))
         for j, (name, one) in enumerate(zip(found.names, found.all, strict=True))
@@ -99,7 +97,6 @@ def headline(found: SlurmWhatIf) -> str:
 
 
 def verdict(found: SlurmWhatIf, k: int) -> str:
-    """What a change does to the mean wait."""
     more, today, name = found.all[k].wait_s.more, found.all[0].wait_s.mean, f"**{found.names[k]}**"
     if more is None:
         return f"the mean wait is {rounded(today)} {name}"
@@ -149,7 +146,6 @@ def real_waits(found: SlurmWhatIf) -> str:
 
 
 def point(found: SlurmWhatIf, k: int) -> Point:
-    """A configuration in the picture: what is said of it, and who gains and who pays."""
     one, bars = found.all[k], []
     for by in dict.fromkeys(group.by for group in found.groups[1:]):
         those = [group for group in found.groups if group.by == by]
@@ -173,7 +169,6 @@ def bar(kind: str, group: Group, k: int) -> Bar:
 
 
 def groups_table(found: SlurmWhatIf, k: int) -> Table:
-    """All groups of jobs under a configuration."""
     return Table(
         HEAD, [(f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), *cells(one.outcomes[k])) for one in found.groups]
     )
@@ -183,7 +178,6 @@ def groups_table(found: SlurmWhatIf, k: int) -> Table:
 
 
 def cells(one: Outcome) -> tuple[str, ...]:
-    """Mean wait, its change, longest wait and slowdown."""
     wait = one.wait_s
     return around(*wait[:2]), change(wait.more), rounded(one.longest_s.mean), slowdown(one.bsld.mean)
 

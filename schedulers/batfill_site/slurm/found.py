@@ -43,7 +43,6 @@ class Outcome(NamedTuple):
     bsld: Figure  # the mean bounded slowdown
 
     def columns(self) -> dict[str, Any]:
-        """By name."""
         found: dict[str, Any] = {}
         for name, figure in zip(("mean_wait_s", "longest_s", "mean_bsld"), self, strict=True):
             more = NO_CHANGE if figure.more is None else figure.more.as_dict()
@@ -79,7 +78,6 @@ class Logged(NamedTuple):
 
     @property
     def within(self) -> bool:
-        """Whether the log's mean wait could be that of a run."""
         return self.lowest_s <= self.score.logged_mean_s <= self.highest_s
 
     @property

@@ -89,22 +89,12 @@ def when_under_slurm(
     found, rows = estimated(known, machine, forks, seed, widened), waiting[asked]
     said = [now.reasons[row] for row in rows]
     why_not = [WHY.get(each, f"Slurm's reason is {each}" if each else NO_REASON) for each in said]
-    start_s, from_s, to_s = (column[asked] - first_s for column in found[1:])
-    return Estimates(
+    dates_s = [column[asked] for column in found[1:]]
+    return Estimates.of(
+        *(known, rows, dates_s, ids[asked], jobs.limit_s[rows].astype(np.float64), np.array(why_not, object)),
+        origin_s=first_s,
         name=Path(state).name,
-        jobs={
-            "job_id": ids[asked],
-            "procs": jobs.cpus[rows],
-            "requested_s": np.where(np.isinf(jobs.limit_s[rows]), np.nan, jobs.limit_s[rows]),
-            "submit_s": jobs.submit_s[rows] - first_s,
-            "start_s": start_s,
-            "from_s": from_s,
-            "to_s": to_s,
-            "why": np.array(why_not, object),
-        },
-        now_s=now.now_s - first_s,
         size=site.cpus,
-        waiting=len(waiting),
         forks=forks,
         seed=seed,
         calibrated_on=calibrated_on,

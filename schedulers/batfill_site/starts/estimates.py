@@ -18,10 +18,12 @@ from batfill_site.starts.why_not import Instants
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Clock
+    from batfill_site.starts.past import Past
 
 MOST_ROWS = 12  # on the screen
 HOW = (
@@ -57,6 +59,19 @@ class Estimates(KeptRows):
     left_out: Mapping[str, str] = field(default_factory=dict)  # jobs that do not wait for processors alone, and why
     assumed: str = ""  # of the site
     warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, past: Past, rows: NDArray[np.intp], dates_s: Any, ids: Any, requested_s: Any, why: Any, **about: Any
+    ) -> Self:
+        """Estimates of these rows of the past; `dates_s` are start, begin and end of the interval, each (n,)."""
+        origin_s = about.pop("origin_s", 0.0)
+        dates = dict(zip(("submit_s", "start_s", "from_s", "to_s"), (past.submit_s[rows], *dates_s), strict=True))
+        dates = {name: column - origin_s for name, column in dates.items()}
+        first = {"job_id": ids, "procs": past.procs[rows], "requested_s": requested_s}
+        jobs = {name: np.asarray(column) for name, column in (first | dates | {"why": why}).items()}
+        waiting = int(np.isnan(past.start_s[past.alive]).sum())
+        return cls(jobs=jobs, now_s=past.now_s - origin_s, waiting=waiting, **about)
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
@@ -149,7 +164,6 @@ class Estimates(KeptRows):
         )
 
     def headline(self, instants: Instants) -> str:
-        """When the job asked for, or the next one, is expected to start."""
         known = ~np.isnan(self.jobs["start_s"])
         if not len(self):
             return "No job waits for processors alone"
@@ -164,7 +178,6 @@ class Estimates(KeptRows):
         return f"**Job {row['job_id']}** is expected to start {at}"
 
     def picture(self, cells: Sequence[tuple[str, ...]]) -> Spans:
-        """Each interval, from now to the last end of one."""
         to_s = self.jobs["to_s"] - self.now_s
         last_s = float(np.nanmax(to_s, initial=0.0)) or 1.0
         parts = (np.array([self.jobs[name] for name in ("from_s", "start_s", "to_s")]) - self.now_s) / last_s

@@ -50,7 +50,6 @@ class Past(NamedTuple):
 
     @property
     def alive(self) -> NDArray[np.intp]:
-        """The rows of the jobs that wait or run."""
         return np.flatnonzero(np.isnan(self.end_s) & (self.able | ~np.isnan(self.start_s)))
 
     @property
@@ -128,7 +127,6 @@ class Past(NamedTuple):
 
     @property
     def span_s(self) -> float:
-        """A day, or the whole past if that is shorter."""
         return min(DAY_S, self.age_s)
 
     @property

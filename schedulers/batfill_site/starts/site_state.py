@@ -267,12 +267,10 @@ def by_number(name: str) -> tuple[Any, ...]:
 
 
 def known_text(value: Any) -> str:
-    """A value as text; whole numbers without a point."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
 def count_of(where: str, value: Any) -> int:
-    """A number of processors."""
     number = number_or_text(value)
     if isinstance(number, bool) or not isinstance(number, int | float) or not 1 <= number <= 2**31 - 1 or number % 1:
         raise WorkloadError(f"{where} has {value!r} processors; give a whole number >= 1")
@@ -362,7 +360,6 @@ def slurm_fields(text: str) -> list[dict[str, str]]:
 
 
 def slurm_jobs(text: str) -> list[dict[str, Any]]:
-    """The jobs of `scontrol show job`."""
     return [{ours: found.get(theirs, "") for ours, theirs in SCONTROL.items()} for found in slurm_fields(text)]
 
 

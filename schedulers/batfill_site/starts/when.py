@@ -134,7 +134,6 @@ def when(
 
 
 def when_in_replay(run: Replay, job: str | None, forks: int, seed: int, now_s: float) -> Estimates:
-    """The estimates at `now_s`, before a stopped replay's next event."""
     require_known(run.options)
     (pool, past), workload = replayed(run, now_s), run.workload
     return pool.estimates(workload.name, past, job, workload.jobs.ids, workload.clock, forks, seed)
@@ -191,8 +190,6 @@ class Pool:
         return run
 
     def forks(self, past: Past, _forks: int, _random: np.random.Generator) -> Fork:
-        """Forks from an instant, as `forecast.Machine`."""
-
         def fork(_: int, rows: Any, submit_s: Any, run_s: Any, known: int) -> NDArray[np.float64]:
             run = self.at(past, rows, submit_s, run_s, known)
             run.advance()
@@ -223,32 +220,23 @@ class Pool:
             raise BatfillError(f"{name}: no job {job} waits at {at}; {int(waits.sum()):,} others do")
         widened, calibrated_on = calibrated(past, self.forks, forks, seed)
         queue = self.at(past, rows, past.submit_s[rows], np.zeros(len(rows)), len(rows)).queue
+        on = past
         if left_out is not None:
             queue.decide(past.now_s)
-            past.start_s[rows[queue.running_rows]] = np.fmin(past.start_s, past.now_s)[rows[queue.running_rows]]
-        waits_on = np.isnan(past.start_s[rows])
-        found = estimated(past, self.forks, forks, seed, widened)
-        columns = np.full((3, len(rows)), past.now_s)
-        columns[2] += math.exp(widened[1]) * MARGIN_S
-        columns[:, waits_on] = found[1:]
+            on = past._replace(start_s=past.start_s.copy())
+            on.start_s[rows[queue.running_rows]] = queue.start_s[queue.running_rows]
+        waits_on = np.isnan(on.start_s[rows])
+        dates_s = np.full((3, len(rows)), past.now_s)
+        dates_s[2] += math.exp(widened[1]) * MARGIN_S
+        dates_s[:, waits_on] = estimated(on, self.forks, forks, seed, widened)[1:]
         why = np.full(len(rows), STARTS, object)
         numbers = np.flatnonzero(asked & waits_on)
         why[numbers] = reasons(queue, past.now_s, numbers.tolist(), dict(enumerate(ids.tolist())), instants)
-        start_s, from_s, to_s = columns[:, asked]
-        own = self.jobs.select(rows[asked]).columns()
-        return Estimates(
+        chosen, ids = rows[asked], ids[asked].astype(object)
+        return Estimates.of(
+            *(past, chosen, dates_s[:, asked], ids, self.jobs.user_request_s[chosen], why[asked]),
             name=Path(name).name,
-            jobs={
-                "job_id": ids[asked].astype(object),
-                **{column: own[column] for column in ("procs", "requested_s", "submit_s")},
-                "start_s": start_s,
-                "from_s": from_s,
-                "to_s": to_s,
-                "why": why[asked],
-            },
-            now_s=past.now_s,
             size=self.size,
-            waiting=int(waits.sum()),
             forks=forks,
             seed=seed,
             calibrated_on=calibrated_on,

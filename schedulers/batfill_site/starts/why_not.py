@@ -31,7 +31,6 @@ class Instants:
     clock: Clock | None
 
     def full(self, at_s: float) -> str:
-        """A date with its year, or a second."""
         return instant(at_s) if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
 
     def between(self, from_s: float, to_s: float) -> str:
@@ -139,7 +138,6 @@ def reservation(queue: Queue, need: int) -> tuple[float, int, list[int]]:
 
 
 def why_head(short: str, freed_by: Sequence[str], shadow_s: float, instants: Instants) -> str:
-    """Why the first job of the queue waits."""
     head = f"it is the head of the queue and needs {short}"
     if not freed_by:
         return f"{head} than the machine has"
