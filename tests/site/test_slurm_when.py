@@ -213,6 +213,12 @@ def test_a_job_is_expected_when_the_running_one_is_likely_to_end(tmp_path):
     assert abs(row["start_s"] - (soon.now_s + 500)) < 90  # 600 s after its start, as all before
     assert row["from_s"] <= row["start_s"] <= row["to_s"]
     assert row["why"].endswith("(Priority)")
+    conf.write_text(conf.read_text() + "PriorityType=priority/multifactor\nPriorityWeightFairshare=10000\n")
+    other = waits.replace("JobId=99 ", "JobId=100 ").replace("UserId=ann", "UserId=ben")
+    text = f"{runs.replace('UserId=ann', 'UserId=cid')}\n{waits}\n{other}".replace("Account=physics", "Account=a")
+    (tmp_path / "state.txt").write_text(text)
+    ann, ben = bf.when(tmp_path / "state.txt", slurm_conf=conf, past=past)["start_s"]
+    assert ben < ann  # who has used all that was used
 
 
 def test_the_command_and_python_give_one_answer(printed):

@@ -222,7 +222,7 @@ def test_what_was_known_at_an_instant_has_no_later_job_start_or_end():
 
 def test_forks_keep_announced_windows_free(tmp_path):
     (tmp_path / "calendar.csv").write_text(
-        "kind,begin,end,processors,announced\nannounced,100,400,8,0\nannounced,500,900,8,450\n"
+        "kind,begin,end,processors,announced\nannounced,100,400,8,0\nannounced,500,900,8,401\n"
     )
     jobs = job_table(submit_s=[0, 1, 2], runtime_s=[50, 100, 450], walltime_s=[50, 100, 450], procs=[8, 8, 8])
     found = when(made(jobs, 2, calendar=str(tmp_path / "calendar.csv")))
@@ -270,6 +270,14 @@ def test_the_reasons_say_what_a_job_waits_for():
         "w": "it needs 5 more processors than are idle, and 2 jobs go before it, first job h, which has a reservation "
         "at day 0 04:00:00",
     }
+
+
+def test_ends_of_the_same_instant_leave_what_they_free_to_other_jobs():
+    sizes = {"a": 12, "b": 1, "h": 17, "c": 3}  # b was submitted later, and starts with a
+    state = [{"id": name, "submit": int(n < 12), "processors": n, "request": "4h"} for name, n in sizes.items()]
+    found = whys_at_site([job | {"start": 1} for job in state[:2]] + state[2:])
+    assert found["h"].endswith("needs 12 more processors, which job a frees at day 0 04:00:01 at the latest")
+    assert found["c"].endswith("a request of 3 h 40 min or less, or 1 processor or fewer would start at once")
 
 
 def limits_that_hold(seed):

@@ -23,6 +23,7 @@ from batfill.base.files import any_length, loaded_json
 from batfill.model.jobs import Clock, JobTable, checked_size, job_table
 from batfill.model.values import number_or_text, seconds_of
 from batfill_site.accounting.record_text import clock_seconds
+from batfill_site.slurm.hosts import by_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -236,7 +237,7 @@ def table_of(
     """The state of checked jobs whose dates begin at `first_s`, a Unix time, or 0."""
     named = dict.fromkeys(known_text(job["user"]) for job in jobs if job["user"] is not None)
     users = {user: number for number, user in enumerate(named)}
-    jobs = sorted(jobs, key=lambda job: (job["submit"], by_number(job["id"])))
+    jobs = sorted(jobs, key=lambda job: (job["submit"], by_name(job["id"]), job["id"]))
 
     def column(key: str) -> NDArray[np.float64]:
         return np.array([job[key] for job in jobs], np.float64)
@@ -257,13 +258,6 @@ def table_of(
     clock = Clock(first_s, UTC) if first_s else None
     names = np.array([job["id"] for job in jobs], object)
     return SiteState(name, table, names, start_s, end_s, now_s, size, clock, left_out)
-
-
-def by_number(name: str) -> tuple[Any, ...]:
-    """A key that sorts ids as batch systems count: the numbers in them as numbers, 7_2 before 7_10."""
-    parts = re.split("([0-9]+)", name)  # texts and numbers in turn
-    parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
-    return *((len(part), part) if k % 2 else part for k, part in enumerate(parts)), name
 
 
 def known_text(value: Any) -> str:
