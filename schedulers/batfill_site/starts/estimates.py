@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.base.tables import KeptRows
+from batfill.base.tables import KeptRows, read_only
 from batfill.base.version import __version__
 from batfill.base.words import percent, things
 from batfill_pages.words import duration_html
@@ -69,7 +69,7 @@ class Estimates(KeptRows):
         dates = dict(zip(("submit_s", "start_s", "from_s", "to_s"), (past.submit_s[rows], *dates_s), strict=True))
         dates = {name: column - origin_s for name, column in dates.items()}
         first = {"job_id": ids, "procs": past.procs[rows], "requested_s": requested_s}
-        jobs = {name: np.asarray(column) for name, column in (first | dates | {"why": why}).items()}
+        jobs = {name: read_only(np.array(column)) for name, column in (first | dates | {"why": why}).items()}
         waiting = int(np.isnan(past.start_s[past.alive]).sum())
         return cls(jobs=jobs, now_s=past.now_s - origin_s, waiting=waiting, **about)
 

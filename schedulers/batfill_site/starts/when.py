@@ -180,8 +180,8 @@ class Pool:
         )
         rules = self.rules
         if (calendar := rules.calendar) is not None:  # of which only windows count that are known by now
-            known_s = [min(change.announced_s for change in window.changes) for window in calendar.windows]
-            kept = tuple(w for w, at_s in zip(calendar.windows, known_s, strict=True) if at_s <= now_s)
+            since_s = [min(change.announced_s for change in window.changes) for window in calendar.windows]
+            kept = tuple(w for w, at_s in zip(calendar.windows, since_s, strict=True) if at_s <= now_s)
             rules = replace(rules, calendar=replace(calendar, windows=kept, digest=""))
         run = EngineReplay(table, self.size, rules, expected_s=request_s, small=self.small[rows])
         run.begin_at(now_s, start_s)
