@@ -408,7 +408,7 @@ def test_golden_the_command_prints_one_screen_and_writes_a_page(tmp_path, monkey
     done = batfill("when", "state.json", "--forks", "5", "--details", "--out", "page.html")
     check("when", done.out)
     page = Path("page.html").read_text().replace("&nbsp;", " ")
-    assert page.count('<span class="span"') == 14
+    assert page.count('<span class="span"') == 12
     assert "needs 14 more processors" in page
     one = batfill("when", "state.json", "b")
     assert "14 waiting jobs on 18 processors" in one.out

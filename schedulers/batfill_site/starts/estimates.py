@@ -148,7 +148,7 @@ class Estimates(KeptRows):
             about=f"{things(self.waiting, 'waiting job')} on {things(self.size, 'processor')} "
             f"at {instants.full(self.now_s)}",
             screen=Screen(self.headline(instants), Table(head, cells[:MOST_ROWS], left=3), lines),
-            picture=self.picture(cells),
+            picture=self.picture(cells[:MOST_ROWS]),
             details=[
                 *([Detail("All waiting jobs", [], Table(head, cells, left=3))] if len(rows) > MOST_ROWS else []),
                 Detail("How the estimates are made", [HOW.format(forks=self.forks), made]),
@@ -178,12 +178,11 @@ class Estimates(KeptRows):
         return f"**Job {row['job_id']}** is expected to start {at}"
 
     def picture(self, cells: Sequence[tuple[str, ...]]) -> Spans:
-        to_s = self.jobs["to_s"] - self.now_s
-        last_s = float(np.nanmax(to_s, initial=0.0)) or 1.0
-        parts = (np.array([self.jobs[name] for name in ("from_s", "start_s", "to_s")]) - self.now_s) / last_s
+        dates_s = np.array([self.jobs[name] for name in ("from_s", "start_s", "to_s")])[:, : len(cells)] - self.now_s
+        last_s = float(np.nanmax(dates_s, initial=0.0)) or 1.0
         spans = [
             Span(name, low, middle, high, between)
-            for (name, *_, between), (low, middle, high) in zip(cells, parts.T.tolist(), strict=True)
+            for (name, *_, between), (low, middle, high) in zip(cells, (dates_s / last_s).T.tolist(), strict=True)
             if low == low
         ]
         return Spans(spans, f"From now to {duration_html(last_s)} later. The mark in a bar is the expected start.")
