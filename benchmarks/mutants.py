@@ -41,7 +41,7 @@ SUBJECTS = (
     "batfill/engine", "batfill/queue.py", "batfill/replays", "batfill/live", "batfill/simulator/wire.py",
     "batfill/protocol", "batfill/simulator/simulation.py",
     "batfill/batsim_files/machines.py", "batfill/workloads", "batfill/model/metrics.py", "batfill/model/policy.py",
-    "batfill_site/accounting", "batfill_site/starts/forks.py", "batfill_lab/env/deciding.py",
+    "batfill_site/accounting", "batfill_lab/env/deciding.py",
 )  # fmt: skip
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,

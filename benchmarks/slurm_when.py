@@ -12,23 +12,19 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from batfill_site.slurm.when import forecast_at, moment_at
+from batfill_site.slurm.when import machine_of, past_of
+from batfill_site.starts.forecast import FORKS, calibrated, estimated
 from slurm_truth import own
 
 
-def scored(truth, every=10, forks=21):
+def scored(truth, every=10):
     """Of each estimate: whether the start lies within, how far it is from the estimate, and the interval's length."""
     jobs, found = truth.jobs, []
-    for row in range(every - 1, len(jobs), every):
-        now_s = float(jobs.submit_s[row])
+    for now_s in jobs.submit_s[every - 1 :: every].tolist():
         known = jobs.select(np.flatnonzero(jobs.submit_s <= now_s))
-        end_s = known.started_s + known.run_s
-        end_s[end_s > now_s] = np.nan
-        forecast = forecast_at(truth.site, known, end_s, now_s, forks, 0)
-        moment = moment_at(known, end_s, now_s)
-        if not moment.waits.any():
-            continue
-        rows, start_s, from_s, to_s = forecast.estimate(moment, moment.waits)
+        past, machine = past_of(known, known.started_s + known.run_s, now_s), machine_of(truth.site, known, now_s)
+        widened, _ = calibrated(past, machine, FORKS, 0)
+        rows, start_s, from_s, to_s = estimated(past, machine, FORKS, 0, widened)
         real_s = known.started_s[rows]
         within = (from_s <= real_s) & (real_s <= to_s)
         found += zip(within, np.abs(start_s - real_s), to_s - from_s, strict=True)

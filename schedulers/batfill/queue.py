@@ -1,7 +1,7 @@
 """The queue: the waiting and running jobs of one machine and the rules in force, in the arrays of the engine.
 
 `EngineReplay` knows all jobs in advance, `Cluster` receives one event at a time; both are built on it. Kernels outside
-`engine/` that decide for themselves (machines, agents, forecasts) get its arrays as arguments.
+`engine/` that decide for themselves (machines, agents) get its arrays as arguments.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 Part = TypeVar("Part", bound=NamedTuple)
 
 FIRST_CAPACITY = 1024
-FIRST_LOOK = 256  # jobs among which `alive_rows` looks for those that wait
 
 
 class Queue:
@@ -222,55 +221,6 @@ class Queue:
         """Let an agent decide: `step` carries out its action if `acts`, and replays on to its next decision."""
         self.arrays.rules["agent"] = 1
         step(self.size, acts, action, self.arrays, *seen)
-
-    @property
-    def alive_rows(self) -> NDArray[np.intp]:
-        """The jobs that wait or run, by age."""
-        arrays, last = self.arrays, FIRST_LOOK
-        while True:  # of a long log, only the jobs since the first that waits
-            waiting = arrays.ages[max(self.submitted - last, 0) : self.submitted]
-            waiting = waiting[arrays.jobs["section"][waiting] != AWAY]
-            if len(waiting) == arrays.state["waiting"][0]:
-                break
-            last *= 4
-        rows = np.concatenate([waiting, self.running["row"]]).astype(np.intp)
-        in_order: NDArray[np.intp] = rows[np.argsort(arrays.jobs["seq"][rows])]
-        return in_order
-
-    def records_of(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]]:
-        """Copies of what is kept of these jobs, for forks: JOB, TRY and LINE, the last two perhaps empty."""
-        jobs, tries, lines = self.arrays.jobs, self.arrays.tries, self.arrays.backfill_lines
-        return jobs[rows], tries[rows] if len(tries) else tries[:0], lines[rows] if len(lines) else lines[:0]
-
-    def forking(self, capacity: int) -> Queue:
-        """An empty queue with room for `capacity` jobs, for the forks of this one."""
-        return Queue(self.size, self.rules, capacity=capacity, tries=len(self.arrays.tries) > 0)
-
-    def run_forks(
-        self, kernel: Callable[..., None], now_s: float, of: Queue, forks: Any, events: Events, *, stops: bool
-    ) -> None:
-        """Run forks of another queue in this one, which that queue's `forking` made.
-
-        They know the windows of the calendar that are announced at `now_s`.
-
-        Args:
-            kernel: runs all forks, in these arrays: that of the forecast of starts.
-            now_s: the instant at which they begin.
-            of: the queue that they continue.
-            forks: what each draws, and what it finds.
-            events: those of the forks, used one after another.
-            stops: whether a fork stops where its jobs have started.
-        """
-        if self.rules.policy is not of.rules.policy or self.rules.backfill is not of.rules.backfill:
-            self.change_rules(of.rules)
-        changes, free = of.arrays.changes, int(of.arrays.state["free"][0])
-        changes = as_records(changes[changes["announced_s"] <= now_s])
-        changed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
-        n_users = int(max(forks.users.max(initial=0), forks.coming_users.max(initial=0)))
-        left = np.zeros((n_users + 1, len(self.arrays.most)), np.int64)
-        self.arrays = self.arrays._replace(changes=changes, left=left)
-        self.arrays.rules[:] = of.arrays.rules
-        kernel(now_s, self.size, free, changed, stops, forks, self.arrays, events)
 
     @property
     def nbytes(self) -> int:

@@ -164,6 +164,24 @@ class Bars(NamedTuple):
         return cls("Whose simulated waits are too long or too short", heads, bars)
 
 
+class Span(NamedTuple):
+    """An interval, and a value in it, as parts of the picture's width."""
+
+    name: str
+    low: float
+    middle: float
+    high: float
+    words: str
+
+
+class Spans(NamedTuple):
+    """A picture of intervals below each other."""
+
+    spans: Sequence[Span]
+    caption: str
+    points: Sequence[Point] = ()
+
+
 @dataclass(frozen=True)
 class Answer:
     """One answer, whatever model it is from."""
@@ -171,13 +189,14 @@ class Answer:
     title: str
     about: str  # the log's jobs, machine and dates
     screen: Screen
-    picture: Picture | Bars
+    picture: Picture | Bars | Spans
     details: Sequence[Detail]
     data: Mapping[str, Any]  # every figure, for JSON
     cautions: Sequence[str] = ()  # to read before the figures
     causes: Mapping[str, float] = field(default_factory=dict)  # of the difference from real waits, with what is left
     terms: str = ""  # what words mean,
     guide: str = ""  # and the page of the documentation that says more
+    assumed: str = ""  # of the site, and how to say it; "" for nothing
     more: str = "All choices, statistics and commands"  # what the details have
 
     def as_dict(self) -> dict[str, Any]:
@@ -194,9 +213,10 @@ class Answer:
         lines = [line for one in self.all_details for line in detail_lines(one)] if details else []
         lines += [
             filled(f"{self.title.partition(': ')[0]}: {self.about}"),
+            *([filled(f"Assumed: {self.assumed}.")] if self.assumed else []),
             *(filled(f"Warning: {text}.") for text in self.cautions),
         ]
-        lines += [filled(self.screen.headline), *columns(self.screen.table)]
+        lines += [filled(self.screen.headline), *(columns(self.screen.table) if self.screen.table.rows else [])]
         lines += [filled(f"{name}: {text}") for name, text in self.screen.first.items()]
         lines.append(f"{self.more}: --details; as a page: --out FILE.html")
         return "\n".join(lines).replace(NB, " ")
@@ -210,8 +230,7 @@ class Answer:
 
     def as_page(self, command: str = "", inputs: Mapping[str, str] | None = None) -> str:
         """A page in one file; `inputs` are files and their sha256."""
-        choices = [asset("what-if.js", "batfill_site")] if self.picture.points else []
-        scripts = [colour_script(), asset("draw.js"), *choices]
+        drawn = [asset("draw.js"), asset("what-if.js", "batfill_site")] if self.picture.points else []
         page: str = (
             templates()
             .get_template("answer.html.j2")
@@ -219,7 +238,7 @@ class Answer:
                 answer=self,
                 generator=f"batfill {__version__}",
                 styles=[asset("report.css"), asset("what-if.css", "batfill_site")],
-                scripts=scripts,
+                scripts=[colour_script(), *drawn],
                 command=command,
                 more=markup(guide(self.guide, "What all of this means")),
                 inputs=inputs or {},

@@ -97,36 +97,41 @@ def decided(monkeypatch, waiting, running, free):
     return said
 
 
-def test_a_try_goes_on_with_its_own_limit_if_nothing_waits_and_ends_at_it(monkeypatch):
-    at_divider, beyond = NOW - 125, NOW - 3605
-    running = [
-        one(1, 4, 120, start_s=at_divider, own_limit_s=3600),
-        one(2, 4, 120, start_s=NOW - 115, own_limit_s=3600),  # has not reached the divider
-        one(3, 4, 3600, start_s=at_divider - 500),  # goes on already
-        one(4, 4, 3600, start_s=beyond),
-        one(5, 4, 60, start_s=at_divider),  # requests less than the divider
-        one(6, 4, 120, start_s=at_divider, own_limit_s=3600, tried=False),
-    ]
-    said = decided(monkeypatch, [], running, 0)
-    assert said == ["scontrol update jobid=1 timelimit=60", "scancel 4", "scancel 5"]
+DIVIDER, BEYOND = NOW - 121, NOW - 3605
+DECIDED = {  # waiting and running jobs, and what is done with these
+    "a try goes on with its own limit if nothing waits, and ends at it": (
+        [],
+        [
+            one(1, 4, 120, start_s=NOW - 125, own_limit_s=3600),
+            one(2, 4, 120, start_s=NOW - 115, own_limit_s=3600),  # has not reached the divider
+            one(3, 4, 3600, start_s=NOW - 625),  # goes on already
+            one(4, 4, 3600, start_s=BEYOND),
+            one(5, 4, 60, start_s=NOW - 125),  # requests less than the divider
+            one(6, 4, 120, start_s=NOW - 125, own_limit_s=3600, tried=False),
+        ],
+        ["scontrol update jobid=1 timelimit=60", "scancel 4", "scancel 5"],
+    ),
+    "of tries with 4, 2 and 3 the last and the first free the five processors of a waiting job": (
+        [one(4, 5, 7200)],
+        [one(k, cpus, 120, start_s=DIVIDER, own_limit_s=3600) for k, cpus in ((1, 4), (2, 2), (3, 3))],
+        ["scontrol update jobid=2 timelimit=60", "scontrol requeue 3", "scontrol requeue 1"],
+    ),
+    "a job that starts in the place of a try takes its processors": (
+        [one(3, 4, 7200)],
+        [one(k, 4, 120, start_s=DIVIDER, own_limit_s=3600) for k in (1, 2)],
+        ["scontrol requeue 1", "scontrol update jobid=2 timelimit=60"],
+    ),
+}
 
 
-def test_only_as_many_tries_are_killed_as_a_waiting_job_needs(monkeypatch):
-    """Five processors are to be freed: the tries with 4 and 3 do it, so the one with the least to lose is spared."""
-    running = [one(k, cpus, 120, start_s=NOW - 121, own_limit_s=3600) for k, cpus in ((1, 4), (2, 2), (3, 3))]
-    said = decided(monkeypatch, [one(4, 5, 7200)], running, 0)
-    assert said == ["scontrol update jobid=2 timelimit=60", "scontrol requeue 3", "scontrol requeue 1"]
-
-
-def test_a_job_that_starts_in_the_place_of_a_try_takes_its_processors(monkeypatch):
-    running = [one(k, 4, 120, start_s=NOW - 121, own_limit_s=3600) for k in (1, 2)]
-    said = decided(monkeypatch, [one(3, 4, 7200)], running, 0)
-    assert said == ["scontrol requeue 1", "scontrol update jobid=2 timelimit=60"]
+@pytest.mark.parametrize(("waiting", "running", "said"), DECIDED.values(), ids=DECIDED)
+def test_only_tries_that_a_waiting_job_needs_are_killed(monkeypatch, waiting, running, said):
+    assert decided(monkeypatch, waiting, running, 0) == said
 
 
 def test_every_try_is_killed_at_its_divider_if_that_is_the_rule(monkeypatch):
     monkeypatch.setattr(slurm_tries, "ALWAYS", True)
-    assert decided(monkeypatch, [], [one(1, 4, 120, start_s=NOW - 121, own_limit_s=3600)], 0) == ["scontrol requeue 1"]
+    assert decided(monkeypatch, [], [one(1, 4, 120, start_s=DIVIDER, own_limit_s=3600)], 0) == ["scontrol requeue 1"]
 
 
 def test_a_limit_is_read_as_squeue_writes_it():
@@ -228,13 +233,6 @@ def test_what_a_command_that_failed_did_not_do_is_done_at_the_next_look(looks, f
     assert [words.rpartition(" ")[0] for words in cluster.said] == ["update jobid=1 partition=all timelimit=60"]
 
 
-def test_of_overdue_jobs_the_older_half_becomes_due_those_that_are_due_counted(looks, monkeypatch):
-    monkeypatch.setattr(slurm_tries, "HALF", True)
-    cluster = looks(Cluster(*(pending(str(k), 1, waited_s=6000 - 60 * k) for k in range(10)), size=100))
-    cluster.jobs["9"]["priority"] = 2_049_000_000  # it was the head
-    assert cluster.look()[1] == {"0", "1", "2", "3", "9"}
-
-
 def test_in_a_backlog_all_that_wait_for_processors_go_first_in_order_of_submission(looks):
     """Over 16 CPUs are a backlog: 15 are requested for two jobs and four tasks, and two more by a fifth task."""
     cluster = looks(
@@ -272,18 +270,6 @@ def test_a_try_is_decided_on_with_the_due_jobs_first(looks):
     due, *decided = cluster.said
     assert due.startswith("update jobid=3 sitefactor=20")
     assert decided == ["requeue 1", "update jobid=2 timelimit=60"]
-
-
-def test_a_job_without_its_try_no_longer_fits_into_the_gap_before_the_head(looks):
-    """So the try that runs, and ends before the head can start, is not killed for it."""
-    running = [
-        pending("1", 4, state="R", start=1_750_000_000 - 3000),
-        pending("2", 2, tried=True, state="R", start=1_750_000_000 - 121, note="batfill 1750000000 300 600000000 all"),
-    ]
-    waiting = [pending("3", 8, waited_s=6000), pending("4", 4, waited_s=5500, tried=True)]
-    cluster = looks(Cluster(*running, *waiting, idle=2))
-    cluster.look()
-    assert cluster.said[2:] == ["update jobid=2 timelimit=5"]
 
 
 @pytest.mark.parametrize(

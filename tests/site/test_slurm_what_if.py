@@ -182,7 +182,7 @@ def test_the_real_run_is_one_that_the_model_could_make(answer):
 def test_an_answer_that_does_not_show_the_logs_waits_says_so_first():
     lines = told(slurm(LOG, CONF, [AGE], runs=5))
     begin = "Cannot tell: the simulation does not show this site's waits. Simulated, PriorityWeightAge=4000 "
-    assumed = "Warning: assumed: each account and each user has one share: give --accounts, what sacctmgr dump prints; "
+    assumed = "Assumed: each account and each user has one share: give --accounts, what sacctmgr dump prints; "
     assert lines.index(assumed) < lines.index(begin) < lines.index("mean wait change") < lines.index("Real waits: ")
     assert lines.index("Real waits: ") < lines.index("Longest wait: ")
 

@@ -15,7 +15,8 @@ from batfill_site.accounting.cluster_log import Reading
 from batfill_site.slurm.arrays import with_usage_at
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.now import _Live, read_now
-from batfill_site.slurm.when import forecast_at, moment_at, quantile_of
+from batfill_site.slurm.when import machine_of, past_of
+from batfill_site.starts.forecast import calibrated, estimated, quantile_of
 from command import batfill
 
 OWN = Path(__file__).parents[1] / "data" / "slurm" / "own-b"
@@ -173,8 +174,7 @@ def test_jobs_that_wait_for_what_is_not_modelled_are_left_out(tmp_path):
         "2": "Dependency",
         "5_[1,3,...]": "not each task of the array is named (scontrol: set SLURM_BITSTR_LEN=0; squeue: -r)",
     }
-    moment = moment_at(now.jobs, now.end_s, now.now_s)
-    assert [now.jobs.ids[row] for row in moment.past_rows] == ["3", "4"]
+    assert [now.jobs.ids[row] for row in past_of(now.jobs, now.end_s, now.now_s).alive] == ["3", "4"]
     done = batfill("when", tmp_path / "state.txt", "2", "--slurm-conf", CONF)
     assert done.err.splitlines()[-1].endswith("state.txt: job 2 is left out: Dependency")
 
@@ -213,6 +213,12 @@ def test_a_job_is_expected_when_the_running_one_is_likely_to_end(tmp_path):
     assert abs(row["start_s"] - (soon.now_s + 500)) < 90  # 600 s after its start, as all before
     assert row["from_s"] <= row["start_s"] <= row["to_s"]
     assert row["why"].endswith("(Priority)")
+    conf.write_text(conf.read_text() + "PriorityType=priority/multifactor\nPriorityWeightFairshare=10000\n")
+    other = waits.replace("JobId=99 ", "JobId=100 ").replace("UserId=ann", "UserId=ben")
+    text = f"{runs.replace('UserId=ann', 'UserId=cid')}\n{waits}\n{other}".replace("Account=physics", "Account=a")
+    (tmp_path / "state.txt").write_text(text)
+    ann, ben = bf.when(tmp_path / "state.txt", slurm_conf=conf, past=past)["start_s"]
+    assert ben < ann  # who has used all that was used
 
 
 def test_the_command_and_python_give_one_answer(printed):
@@ -222,10 +228,11 @@ def test_the_command_and_python_give_one_answer(printed):
     soon = bf.when(state, slurm_conf=CONF, accounts=[ACCOUNTS], past=past, forks=5)
     assert json.loads(done.out) == json.loads(soon.as_json())
     assert (soon.waiting, len(soon), soon.is_calibrated) == (26, 26, True)
-    assert "the site's Slurm as configured; 5 simulated futures" in soon.as_text().replace("\n", " ")
+    assert "Made with the site's Slurm as configured" in " ".join(soon.as_text(details=True).split())
     one = batfill(*words, "25")
-    assert "26 waiting jobs on 32 processors; this is job 25" in one.out
-    assert "warning: 72 records" not in done.out
+    assert one.out.startswith("scontrol.txt: 26 waiting jobs on 32 processors at 2026")
+    assert "Assumed: Slurm 22.05: give --slurm-version if it is another." in one.out.splitlines()
+    assert "Job 25 is expected to start at" in one.out
     uncalibrated = bf.when(state, slurm_conf=CONF, forks=5)
     assert "perhaps between" in uncalibrated.as_text()
 
@@ -265,11 +272,12 @@ def test_starts_that_are_not_known_yet_count_as_later():
 def test_a_forecast_reads_nothing_that_comes_later(printed):
     site = read_site(CONF, accounts=[ACCOUNTS])
     now = read_now(printed / "whole.txt", [], site)
-    moment = moment_at(now.jobs, now.end_s, now.now_s)
     found = []
     for later in (0.0, 5000.0):
         end_s = np.where(np.isnan(now.end_s), now.now_s + later + 1, now.end_s)  # which is not known at that instant
-        forecast = forecast_at(site, now.jobs, end_s, now.now_s, 5, 0)
-        found.append(forecast.estimate(moment, moment.waits))
+        past, machine = past_of(now.jobs, end_s, now.now_s), machine_of(site, now.jobs, now.now_s)
+        widened, starts = calibrated(past, machine, 5, 0)
+        assert starts > 20
+        found.append(estimated(past, machine, 5, 0, widened))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -238,7 +238,7 @@ def test_a_library_without_permission_is_named_with_what_to_do(installed):
 
 
 @compiled
-@pytest.mark.parametrize("name", ["engine/easy.py", "base/kernels.py", "../batfill_site/starts/forks.py"])
+@pytest.mark.parametrize("name", ["engine/easy.py", "base/kernels.py", "../batfill_site/slurm/loop.py"])
 def test_a_library_made_before_a_kernel_changed_is_refused(installed, name):
     path = installed.parent / name
     path.write_text(path.read_text() + "# changed\n")

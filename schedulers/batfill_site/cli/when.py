@@ -45,7 +45,8 @@ REFUSED = ("pool", "energy-budget", "backfill-while")  # an expected start knows
 )
 @click.option("--forks", type=WHOLE, default=21, help="How many ways in which the queue may go on are drawn.")
 @seed_option("what is drawn")
-@out_option("file", "Write the queue with its intervals as one HTML page.", example="out.html")
+@out_option("file", "Write the answer as one HTML page.", example="out.html")
+@click.option("--details", is_flag=True, help="Also print all jobs and reasons, and how the starts are estimated.")
 @JSON
 def when(
     state: Path,
@@ -59,6 +60,7 @@ def when(
     forks: int,
     seed: int,
     out: Path | None,
+    details: bool,
     as_json: bool,
 ) -> None:
     """When waiting jobs are expected to start, and why not now.
@@ -69,16 +71,21 @@ def when(
 
     JOB: the id of one job; by default all that wait.
     """
+    from batfill.base.errors import BatfillError, require
     from batfill.base.files import write_text
     from batfill_site.starts.when import when as estimate
 
-    require_one_kind(site, {"past"}, {"state", "job", "at", "forks", "seed", "out", "as_json"})
+    if out is not None:
+        require("pages", "jinja2")
+    if details and as_json:
+        raise BatfillError("option details: --json has all of them; leave one of the two out")
+    require_one_kind(site, {"past"}, {"state", "job", "at", "forks", "seed", "out", "details", "as_json"})
     how = site | {"past": past} if site else {"procs": procs, "unrequested": unrequested, **arguments_of(options)}
     found = estimate(state, job, at=at, forks=forks, seed=seed, **how)
-    warn(getattr(found, "warnings", ()))
+    answer = found.answer()
     if out is not None:
-        from batfill_site.starts.page import as_page
-
-        write_text(out, as_page(found, str(state), command_line()))
+        write_text(out, answer.as_page(command_line()))
         offer(out)
-    print(found.as_json() if as_json else found.as_text())
+    if as_json:  # the text has them
+        warn(found.warnings)
+    print(answer.as_json() if as_json else answer.as_text(details=details))

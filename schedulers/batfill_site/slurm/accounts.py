@@ -28,7 +28,6 @@ def tres(text: str) -> dict[str, int | None]:
 
 
 def amount(text: str) -> float:
-    """A number that is not negative."""
     if not re.fullmatch(r"[0-9]+\.?[0-9]*(e[+-]?[0-9]{1,2})?", text):
         raise ValueError("is not a number from 0 on")
     return float(text)
@@ -144,7 +143,6 @@ def records(path: Path) -> Iterator[tuple[str, str, Columns]]:
 
 
 def dumped(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, Columns]]:
-    """The records of `sacctmgr dump`."""
     parent = ""
     for where, text in lines:
         found = DUMPED.fullmatch(text.strip())

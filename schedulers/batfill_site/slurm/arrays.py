@@ -80,7 +80,6 @@ def side_by_side(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
 
 
 def least(*limits: Any) -> Any:
-    """The lowest limit; None if there is none."""
     return min((each for each in limits if each is not None), default=None)
 
 
@@ -405,7 +404,6 @@ def longest_s(site: Site, jobs: SlurmJobs, association: Ints, rows: list[Associa
 
 
 def window_arrays(site: Site) -> Windows:
-    """The calendar."""
     given = [each for each in site.windows if each.begin_s < each.end_s]
     windows, step = new_records(len(given), records.WINDOW), site.settings.bf_resolution_s
     windows["begin_s"], windows["end_s"] = [each.begin_s for each in given], [each.end_s for each in given]
@@ -487,7 +485,6 @@ def billing_of(site: Site, jobs: SlurmJobs) -> Floats:
 
 
 def usage_factors(site: Site, jobs: SlurmJobs) -> Floats:
-    """By how much the QOS of each job multiplies its usage."""
     factors = {each.name: each.usage_factor for each in site.qos}
     return np.array([factors.get(name, 1.0) for name in jobs.qos], np.float64)
 
@@ -536,7 +533,6 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
 
 
 def option_record(site: Site) -> Records:
-    """What the kernels read of the settings."""
     s, options = site.settings, new_records(1, records.OPTIONS)
     values = records.numbers_of(s) | {name: getattr(s, name) or NO_LIMIT for name in NO_LIMIT_IF_0}
     values |= {
@@ -579,7 +575,6 @@ def shape_arrays(table: Records, nodes: Nodes) -> Shapes:
 
 
 def new_plan(room: int, words: int) -> Plan:
-    """A plan of up to so many intervals."""
     return Plan(np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros((room, words), np.uint64))
 
 

@@ -97,11 +97,9 @@ class Line(NamedTuple):
     pairs: dict[str, tuple[str, str]]  # names as they are written, and texts, by lower-case names
 
     def text(self, key: str) -> str:
-        """The text of this name, "" if there is none."""
         return self.pairs[key][1] if key in self.pairs else ""
 
     def hosts(self, key: str) -> list[str]:
-        """The nodes in the list of this name."""
         return expand(self.text(key), self.where) if self.text(key) not in ("", "(null)") else []
 
     def fields(self, others: dict[str, None]) -> dict[str, Any]:
@@ -166,7 +164,6 @@ def files_of(slurm_conf: Path) -> list[Path]:
 
 
 def version_of(text: str) -> tuple[int, int]:
-    """The first two numbers of a version of Slurm."""
     first, second = [*str(text).split("."), "", ""][:2]
     if not (first.isdecimal() and second.isdecimal()):
         raise BatfillError(f"option slurm-version: {text!r:.40} is no version of Slurm; give it as 22.05")
@@ -264,7 +261,6 @@ def read_site(
 
 
 def unlimited(entry: Any) -> Any:
-    """An association or QOS without its limits."""
     usual = entry._field_defaults
     return entry._replace(**{name: usual[name] for name in LIMITS if name in usual})
 
@@ -315,7 +311,6 @@ def read_windows(path: Path, site: Site) -> tuple[Window, ...]:
 
 
 def window(where: str, row: dict[Any, Any], site: Site) -> Window:
-    """The window of a row."""
     if None in row or not all(row.get(name) for name in ("nodes", "begin", "end")):
         raise WorkloadError(f"{where}: it is no window; {REMEDY}")
     try:

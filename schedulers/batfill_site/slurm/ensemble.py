@@ -47,7 +47,6 @@ class Difference(NamedTuple):
 
     @property
     def sure(self) -> Any:
-        """The value where it is beyond noise, else 0."""
         return np.where(self.beyond, self.value, 0.0)
 
     def as_dict(self) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def answer_of(found: SlurmWhatIf) -> Answer:
             ),
         ],
         data=figures,
-        cautions=[f"assumed: {found.assumed}"] * bool(found.assumed),
+        assumed=found.assumed,
         guide="how-to/slurm",
     )
 

@@ -78,7 +78,6 @@ class Logged(NamedTuple):
 
     @property
     def within(self) -> bool:
-        """Whether the log's mean wait could be that of a run."""
         return self.lowest_s <= self.score.logged_mean_s <= self.highest_s
 
     @property

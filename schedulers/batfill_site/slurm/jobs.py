@@ -130,7 +130,6 @@ def gpus_in(options: Mapping[str, str], tasks: int) -> tuple[int, int, str]:
 
 
 def line_of(text: str) -> Line:
-    """What a SubmitLine says."""
     options = options_in(text)
     counts = {name: int(value) for name, value in options.items() if re.fullmatch("-?[0-9]{1,9}", value)}
     fewest = options.get("--nodes", "").partition("-")[0]
@@ -269,7 +268,6 @@ class SlurmRecords(Records):
         }
 
     def _line(self, text: str) -> tuple[int, ...]:
-        """What a SubmitLine says, texts as their codes."""
         line = line_of(text)
         return tuple(
             int(self.names[name].codes([str(value)])[0]) if name in self.names else int(value)
@@ -286,7 +284,6 @@ class SlurmRecords(Records):
         return each(texts, read)
 
     def slurm_jobs(self, files: list[Path]) -> SlurmJobs:
-        """The jobs of these records."""
         reading, jobs = self.result, self.result.jobs
         ran = jobs["start_s"] > 0
         if reading.notes.pop(NEVER_STARTED, 0):

@@ -91,7 +91,6 @@ class Model:
         return Run(start_s, by, first, at, *(int(state[name]) for name in ("cycles", "tried", "longest")))
 
     def begun(self, clock: Clock) -> Slurm:
-        """The arrays at the beginning of a run, all of them its own."""
         slurm: Slurm = own(self.slurm)
         settings, first_s = self.settings, self.first_s
         options, state, dates_s = slurm.options, slurm.state, slurm.dates_s
@@ -115,5 +114,4 @@ class Model:
 
 
 def own(arrays: Any) -> Any:
-    """A copy of all arrays."""
     return arrays.copy() if isinstance(arrays, np.ndarray) else type(arrays)(*map(own, arrays))

@@ -79,7 +79,6 @@ class _Live(SlurmRecords):
         super().read(table)
 
     def read_scontrol(self, path: Path, text: str) -> None:
-        """Add what `scontrol show job` prints of the jobs that run or wait."""
         head, rows = Head("|".join(SCONTROL), READ), []
         for fields in slurm_fields(text):
             if status_of(fields.get("JobState", "")) != NOT_ENDED:

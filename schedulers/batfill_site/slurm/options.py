@@ -54,7 +54,6 @@ def limit(text: str, read: Callable[[str], Any] = whole) -> Any:
 
 
 def one_of(text: str, values: Mapping[str, Any]) -> Any:
-    """The value of a word, of which the part before a slash may be left out."""
     known = {word.rpartition("/")[2]: value for word, value in values.items()} | {**values}
     if text.lower() not in known:
         raise ValueError(f"is not one of {', '.join(word if '/' in word else word.upper() for word in values)}")
@@ -76,19 +75,16 @@ weights = partial(by_tres, sign=-1)
 
 
 def words(text: str) -> list[str]:
-    """The words of a list, in lower case."""
     return [word.strip().lower() for word in text.split(",") if word.strip()]
 
 
 def priority_flags(text: str) -> dict[str, bool]:
-    """The fields of PriorityFlags."""
     flags = words(text)
     tree = {"fair_tree": "fair_tree" in flags} if {"fair_tree", "no_fair_tree"} & {*flags} else {}
     return tree | {name: name in flags for name in ("small_relative_to_time", "accrue_always", "max_tres")}
 
 
 def resources(text: str) -> dict[str, bool]:
-    """The fields of SelectTypeParameters."""
     flags = words(text)
     return {"memory": any(flag.endswith("_memory") for flag in flags), "least_loaded": "cr_lln" in flags}
 

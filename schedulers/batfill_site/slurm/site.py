@@ -183,22 +183,18 @@ class Site:
 
     @cached_property
     def cpus(self) -> int:
-        """The CPUs of all nodes."""
         return sum(node.cpus for node in self.nodes)
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """The place of each node in `nodes`, by its name."""
         return {node.name: i for i, node in enumerate(self.nodes)}
 
     @cached_property
     def partition_of(self) -> dict[str, Partition]:
-        """The partitions by their names."""
         return {each.name: each for each in self.partitions}
 
     @cached_property
     def qos_of(self) -> dict[str, Qos]:
-        """The QOS by their names."""
         return {each.name: each for each in self.qos}
 
     @property
@@ -267,7 +263,6 @@ class SlurmJobs:
         return cls(**usual | {"warnings": ()} | columns)
 
     def select(self, rows: Sequence[int] | NDArray[np.intp]) -> SlurmJobs:
-        """These jobs alone, in this order."""
         columns = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "warnings"}
         at = np.asarray(rows, np.intp)
         chosen: dict[str, Any] = {

@@ -111,7 +111,6 @@ def slurm(
 
 
 def changed(site: Site, change: str) -> Site:
-    """The site with a change: options with their values, separated by spaces."""
     made = apply(site, change.split())
     if made == site:
         raise BatfillError(f"--set {change!r}: it changes nothing; give a value that slurm.conf does not have")
@@ -217,7 +216,6 @@ def apply(site: Site, changes: Iterable[str]) -> Site:
 
 
 def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: str) -> Site:
-    """The site with an option of a partition, QOS or account changed."""
     if kind not in PARTS:
         raise WorkloadError(f"{where}: write partition.NAME.OPTION, qos.NAME.OPTION or account.NAME.OPTION")
     part, rows = PARTS[kind]

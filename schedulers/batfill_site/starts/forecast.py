@@ -1,37 +1,38 @@
-"""Estimates of when waiting jobs start: from an ensemble, with intervals that past starts calibrate."""
+"""When waiting jobs start: runs of a model from the present state, whose past instants calibrate the intervals.
+
+Each run, a fork, draws once for each user from which quantile of the past its jobs' run times are taken, since a user's
+jobs run long or short together. For each day to come it takes the arrivals of one of the last days. Then the model
+decides: a pool's engine, or the model of a site's Slurm.
+"""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from batfill.base.files import json_text
-from batfill.base.tables import KeptRows, ReadOnly, as_table
-from batfill.base.version import __version__
-from batfill.base.words import percent, things, wrapped
-from batfill_site.starts.past import NEVER_S
-from batfill_site.starts.why_not import Instants, in_order
+from batfill.model.jobs import DAY_S
+from batfill.replays.many import in_threads
+from batfill_site.starts.past import DAYS_AHEAD, NEVER_S, Past
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from batfill.model.jobs import Clock, JobTable
-    from batfill.model.options import Options
-    from batfill_site.starts.ensemble import Ensemble, Moment
-    from batfill_site.starts.past import Past
-
+FORKS = 21
+MORE = 4  # times more days of arrivals if they do not suffice
 SHARE = 0.8  # of the starts lie within the intervals
 OUTSIDE = (1 - SHARE) / 2  # on each side
-WIDENED = 0.2  # logarithm of the factor by which intervals are wider than the forks', before any start is known
-STEP = 0.15  # of that logarithm, for a start outside
+WIDENED = 0.2  # logarithm of the factor by which intervals are wider than the forks', if too few starts are known
 MARGIN, MARGIN_S = 0.05, 60.0  # added to the forks' spread, as a share of the time until the start, and besides
 FEWEST_STARTS = 20  # past starts from which on an interval is said to hold so many
+INSTANTS, HINDCAST_FORKS = 24, 11  # in the past, on which intervals are calibrated, and the forks of each
+LAST = 1000  # submissions among which the instants are
+LEAST = 0.05  # an interval is not narrower than so much of the forks'
+
+# One fork: the starts of jobs that wait, run or come, (n,), by its number, their rows in the past, submissions and run
+# times; the first so many of them are known at the instant.
+Fork = Callable[[int, NDArray[np.intp], NDArray[np.float64], NDArray[np.float64], int], NDArray[np.float64]]
+# What makes forks from an instant: of what is known then, how many, and what they draw from.
+Machine = Callable[[Past, int, np.random.Generator], Fork]
 
 
 class Found(NamedTuple):
@@ -43,208 +44,84 @@ class Found(NamedTuple):
     to_s: NDArray[np.float64]
 
 
-class Forecast:
-    """Estimates from instant to instant; each start that follows one calibrates the next intervals.
+def starts(past: Past, machine: Machine, forks: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The rows of the waiting jobs, and their starts in each fork, (forks, n); nan for one that never starts."""
+    random, alive = np.random.default_rng([seed, int(past.now_s * 1000)]), past.alive
+    users, of_job = np.unique(past.user[alive], return_inverse=True)
+    # A fork in each of as many equal parts of the chances: with few forks the median is then less of a gamble.
+    parts = np.argsort(random.random((len(users), forks)), axis=1)
+    chances = (parts + random.random(parts.shape)) / forks
+    drawn_s = past.drawn_s(alive, chances[of_job].T)
+    days = random.integers(1, past.days + 1, (forks, DAYS_AHEAD))
+    fork = machine(past, forks, random)
+    waits, known = np.isnan(past.start_s[alive]), len(alive)
+    found, left, ahead = np.full(drawn_s.shape, np.nan), np.arange(forks), 1
+    usual_s = np.where(np.isnan(past.end_s), np.minimum(past.request_s, NEVER_S), past.end_s - past.start_s)
 
-    The interval's sides are the forks' deciles, stretched by two factors. A start outside raises the factor of its
-    side, one within lowers both, so that in the long run a tenth is outside on each (adaptive conformal inference,
-    Gibbs and Candes, NeurIPS 2021, on the logarithm of the factor).
+    def run(k: int) -> NDArray[np.float64]:
+        coming, dates_s = past.arrivals(days[k, : ahead if past.span_s else 0].tolist(), past.span_s)
+        run_s = usual_s.copy()
+        run_s[alive] = drawn_s[k]
+        rows = np.concatenate([alive, coming])
+        return fork(k, rows, np.concatenate([past.submit_s[alive], dates_s]), run_s[rows], known)[:known]
+
+    while len(left) and waits.any():
+        found[left] = in_threads(run, left.tolist())
+        sure_s = past.now_s + ahead * DAY_S  # later starts lack arrivals; a shorter past comes again but once
+        late = ~(found[left][:, waits] <= sure_s).all(axis=1)
+        left, ahead = left[late] if ahead < DAYS_AHEAD else left[:0], min(MORE * ahead, DAYS_AHEAD)
+    return alive[waits], found[:, waits]
+
+
+def estimated(past: Past, machine: Machine, forks: int, seed: int, widened: NDArray[np.float64]) -> Found:
+    """The medians, and intervals from the lowest to the highest tenth, stretched by the exponentials of `widened`."""
+    rows, start_s = starts(past, machine, forks, seed)
+    start_s = np.sort(np.where(np.isnan(start_s), past.now_s + NEVER_S, start_s), axis=0)
+    if not len(rows):
+        return Found(rows, *(np.zeros(0),) * 3)
+    middle_s = np.quantile(start_s, 0.5, axis=0)
+    away_s = start_s - middle_s
+    stretched_s = middle_s + away_s * np.where(away_s < 0, *np.exp(widened))
+    margin_s = MARGIN * (middle_s - past.now_s) + MARGIN_S
+    lower_s, upper_s = np.quantile(stretched_s, (OUTSIDE, 1 - OUTSIDE), axis=0)
+    from_s = np.maximum(lower_s - np.exp(widened[0]) * margin_s, past.now_s)
+    to_s = upper_s + np.exp(widened[1]) * margin_s
+    if not len(past.ended) and np.isinf(past.request_s[past.alive]).any():
+        from_s[:] = past.now_s  # in the forks jobs without a request do not end, which they may at any time
+    unknown = middle_s - past.now_s >= NEVER_S / 2
+    return Found(rows, *(np.where(unknown, np.nan, column) for column in (middle_s, from_s, to_s)))
+
+
+def calibrated(past: Past, machine: Machine, forks: int, seed: int) -> tuple[NDArray[np.float64], int]:
+    """How far intervals must be widened, as logarithms of factors, and on how many past starts that rests.
+
+    Each interval of a past instant is `middle` - x to `middle` + y in the forks; of the jobs that waited at these
+    instants, a tenth started before `middle` - a x, and a tenth after `middle` + b y. These a and b stretch the
+    intervals.
     """
-
-    def __init__(self, past: Past, ensemble: Ensemble) -> None:
-        """`past` is updated by the caller, through `ended`."""
-        self.past, self.ensemble = past, ensemble
-        self.widened = np.full(2, WIDENED)
-        self.promised: dict[int, tuple[float, float]] = {}  # by row, the first interval of each job that waits
-        self.calibrated_on = 0
-
-    def started(self, row: int, start_s: float) -> None:
-        """Record the start of a job."""
-        if (interval := self.promised.pop(row, None)) is not None:
-            outside = np.array([start_s < interval[0], start_s > interval[1]])
-            self.widened += STEP * (outside - OUTSIDE)
-            self.calibrated_on += 1
-
-    def estimate(self, moment: Moment, asked: NDArray[np.bool_]) -> Found:
-        """Estimates for the jobs asked for, bool (known,), which wait at `moment`."""
-        start_s = self.ensemble.starts(moment, self.past, asked)
-        start_s = np.sort(np.where(np.isnan(start_s), moment.now_s + NEVER_S, start_s), axis=0)
-        middle_s = quantile(start_s, 0.5)
-        away_s = start_s - middle_s
-        stretched_s = middle_s + away_s * np.where(away_s < 0, *np.exp(self.widened))
-        margin_s = MARGIN * (middle_s - moment.now_s) + MARGIN_S
-        lower_s, upper_s = quantile(stretched_s, OUTSIDE), quantile(stretched_s, 1 - OUTSIDE)
-        from_s = np.maximum(lower_s - np.exp(self.widened[0]) * margin_s, moment.now_s)
-        to_s = upper_s + np.exp(self.widened[1]) * margin_s
-        rows = moment.past_rows[asked]
-        if not self.past.ends and np.isinf(self.past.jobs["request_s"][moment.past_rows]).any():
-            from_s[:] = moment.now_s  # in the forks jobs without a request do not end, which they may at any time
-        unbounded = self.unbounded(moment)[asked]
-        middle_s, from_s, to_s = (np.where(unbounded, np.nan, column) for column in (middle_s, from_s, to_s))
-        for row, first_s, last_s in zip(rows.tolist(), from_s.tolist(), to_s.tolist(), strict=True):
-            if not math.isnan(first_s):
-                self.promised.setdefault(row, (first_s, last_s))
-        return Found(rows, middle_s, from_s, to_s)
-
-    def unbounded(self, moment: Moment) -> NDArray[np.bool_]:
-        """Which jobs, bool (known,), need processors of jobs without a request, while no run time is known at all."""
-        queue, unbounded = moment.queue, np.zeros(len(moment.rows), bool)
-        unlimited = np.isinf(self.past.jobs["request_s"][moment.past_rows])
-        if self.past.ends or not unlimited.any():
-            return unbounded
-        procs, places = queue.jobs["procs"], {row: place for place, row in enumerate(moment.rows.tolist())}
-        bounded = queue.size - int(procs[moment.rows[unlimited & ~moment.waits]].sum())
-        for row in in_order(queue, moment.now_s):
-            unbounded[places[row]] = procs[row] > bounded
-            bounded -= int(procs[row]) * bool(unlimited[places[row]])
-        return unbounded
+    # Before all jobs are known, the machine looks emptier than it was.
+    since = np.flatnonzero(past.submit_s >= np.fmin.reduce(past.end_s, initial=np.inf))[-LAST:]
+    instants = past.submit_s[since[np.linspace(0, len(since) - 1, min(INSTANTS, len(since))).astype(int)]]
+    away, seen = [np.zeros((3, 0))], set()
+    for at_s in instants[instants < past.now_s].tolist():
+        found = estimated(past.at(at_s), machine, min(forks, HINDCAST_FORKS), seed, np.zeros(2))
+        rows, middle_s, from_s, to_s = Found._make(column[~np.isnan(found.start_s)] for column in found)
+        sides_s = np.minimum(from_s - middle_s, -1), np.maximum(to_s - middle_s, 1)
+        begun = ~np.isnan(past.start_s[rows])
+        start_s = np.where(begun, past.start_s[rows], past.now_s)  # or later
+        away.append(np.array([*((start_s - middle_s) / sides_s), begun]))
+        seen.update(rows[begun].tolist())
+    early, late, begun = np.concatenate(away, axis=1)
+    if len(seen) < FEWEST_STARTS:
+        return np.full(2, WIDENED), len(seen)
+    known_early = early[(begun > 0) | (early <= 0)]  # what may still start early is left out
+    sides = quantile_of(known_early, known_early < np.inf), quantile_of(late, begun > 0)
+    return np.log(np.maximum(sides, LEAST)), len(seen)
 
 
-def quantile(ordered: NDArray[np.float64], part: float) -> NDArray[np.float64]:
-    """As numpy's, of values in order along the first axis: that takes much longer for a few values."""
-    place = part * (len(ordered) - 1)
-    low = ordered[int(place)]
-    found: NDArray[np.float64] = low + (ordered[math.ceil(place)] - low) * (place - int(place))
-    return found
-
-
-class State(NamedTuple):
-    """The jobs that are estimated, and what is known of them."""
-
-    name: str
-    jobs: JobTable
-    names: NDArray[Any]  # (n_jobs,), the jobs' ids
-    clock: Clock | None
-    options: Options
-    left_out: Mapping[str, str] | None = None  # jobs of a site that do not wait for processors alone, and why
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Estimates(ReadOnly, KeptRows):
-    """When the waiting jobs are expected to start, with intervals, and why each does not start now.
-
-    Examples:
-        >>> import batfill as bf
-        >>> soon = bf.when(bf.Replay("workloads/sample.json", "saf").run(until_s=100_000))
-        >>> soon["job_id"].tolist()
-        ['023', '038']
-    """
-
-    found: Found
-    why: tuple[str, ...]
-    state: State
-    now_s: float
-    size: int
-    waiting: int  # how many jobs wait, those not asked for included
-    forks: int
-    seed: int
-    calibrated_on: int  # starts
-
-    @property
-    def at_site(self) -> bool:
-        """Whether the state is a site's, and not a replay's."""
-        return self.state.left_out is not None
-
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """Jobs of a site that do not wait for processors alone, and why."""
-        return self.state.left_out or {}
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
-
-        These are nan where the start depends on jobs without a request and no job has ended. `why` says why it does
-        not start now.
-        """
-        found, columns = self.found, self.state.jobs.select(self.found.rows).columns()
-        return {
-            "job_id": self.state.names[found.rows].astype(object),
-            **{name: columns[name] for name in ("procs", "requested_s", "submit_s")},
-            "start_s": found.start_s,
-            "from_s": found.from_s,
-            "to_s": found.to_s,
-            "why": np.array(self.why, object),
-        }
-
-    def about(self) -> dict[str, Any]:
-        """The instant, the machine, and how the estimates were made."""
-        clock = self.state.clock
-        return {
-            "now_s": self.now_s,
-            "procs": self.size,
-            "waiting": self.waiting,
-            "share": SHARE if self.is_calibrated else None,
-            "forks": self.forks,
-            "seed": self.seed,
-            "calibrated_on": self.calibrated_on,
-            "options": self.state.options.as_dict(),
-            "clock": clock.as_dict() if clock else None,
-            "left_out": [{"job_id": name, "why": why} for name, why in self.left_out.items()],
-            "version": __version__,
-        }
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON; None is unknown."""
-        jobs = [{name: None if value != value else value for name, value in row.items()} for row in self]
-        return {**self.about(), "jobs": jobs}
-
-    def as_json(self) -> str:
-        """One object."""
-        return json_text(self.as_dict())
-
-    @property
-    def is_calibrated(self) -> bool:
-        """Whether past starts suffice to say how many starts an interval holds."""
-        return self.calibrated_on >= FEWEST_STARTS
-
-    @property
-    def interval(self) -> str:
-        """What heads the intervals: "80 % between", if past starts tell."""
-        return f"{percent(SHARE)} between" if self.is_calibrated else "perhaps between"
-
-    @property
-    def how(self) -> str:
-        """How the estimates were made, in a line."""
-        on = f"calibrated on {self.calibrated_on:,} starts"
-        if not self.is_calibrated:
-            why = f"only {things(self.calibrated_on, 'past start')}" if self.calibrated_on else "no past starts"
-            why = "first starts of tries are not known" if self.state.options.kills else why
-            on = f"not calibrated ({why}), so how many starts they hold is unknown"
-        on += "; add the jobs that have ended" * (self.at_site and not self.is_calibrated)
-        made = f"{self.state.options.as_text()}; {self.forks} simulated futures; intervals {on}"
-        lacks = "partitions, GPUs, priorities, limits and outages" if self.at_site else "outages and limits"
-        return f"{made}. These are starts of a replay: what it does not know, as {lacks}, moves real ones."
-
-    @property
-    def head(self) -> str:
-        """How many jobs wait, and whether the estimates are of one alone."""
-        jobs = f"{things(self.waiting, 'waiting job')} on {things(self.size, 'processor')}"
-        return f"{jobs}; this is job {self[0]['job_id']}" if len(self) == 1 < self.waiting else jobs
-
-    @property
-    def without(self) -> str:
-        """How many jobs are left out, and why: "2 jobs left out: Dependency 2"; or nothing."""
-        for_what = Counter(self.left_out.values()).most_common()
-        these = ", ".join(f"{why} {number:,}" for why, number in for_what)
-        return f"{things(len(self.left_out), 'job')} left out: {these}" if these else ""
-
-    def as_text(self) -> str:
-        """A table to read, and a line for each job."""
-        instants = Instants(self.now_s, self.state.clock)
-        head = f"{instants.full(self.now_s)}: {self.head}"
-        head += f"\n{wrapped(self.without)}" * bool(self.without)
-        if not self.why:
-            return head
-        rows = [
-            {
-                "job": row["job_id"],
-                "procs": row["procs"],
-                "expected": instants.text(row["start_s"]),
-                self.interval: instants.between(row["from_s"], row["to_s"]),
-            }
-            for row in self
-        ]
-        why = "\n".join(["why not now", *(wrapped(f"{row['job_id']:12} {row['why']}", " " * 13) for row in self)])
-        return f"{head}\n\n{as_table(rows)}\n\n{why}\n\n{wrapped(self.how)}"
-
-    __repr__ = as_text
+def quantile_of(values: NDArray[np.float64], known: NDArray[np.bool_]) -> float:
+    """The value that all but `OUTSIDE` do not exceed; those that are not known are larger (Kaplan and Meier 1958)."""
+    order = np.lexsort((~known, values))
+    left = np.cumprod(1 - known[order] / np.arange(len(values), 0, -1))
+    few = left <= OUTSIDE + 1e-9
+    return float(values[order][np.argmax(few) if few.any() else -1])

@@ -1,20 +1,20 @@
-"""What the past says of run times: each user's last ones, a record that grows as jobs end, and draws from it."""
+"""What was known of a machine's jobs at an instant, and what that says of run times and arrivals to come."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.kernels import F8, I8, Array, entry, kernel, outlined, record
 from batfill.model.jobs import DAY_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from typing import Self
 
     from numpy.typing import NDArray
 
-LAST = 64  # jobs of a user that are remembered
+AGES = np.arange(64)  # of a user's last jobs, which are remembered
 OF_ALL = 512  # jobs of all users that are remembered, of which
 QUANTILES = 16  # quantiles stand beside a user's own jobs,
 OTHERS_WEIGHT = 1 / 16  # each with this weight,
@@ -24,167 +24,117 @@ HALF_LIFE = 8.0  # and half as much after so many of the user's jobs
 # A job about which nothing is known but that it has run for t runs for x t with a chance of 1 / x.
 UNKNOWN_S = 60.0  # is added to t, so that this also holds for a job that has just begun
 MOST_TIMES = 100.0
-NEVER_S = 10 * 365 * DAY_S  # until a job ends of which nothing is known, or starts that needs processors which are away
-JOB_SO_FAR = np.dtype(
-    [
-        ("submit_s", "f8"),
-        ("request_s", "f8"),  # p~; inf for none
-        ("runtime_s", "f8"),  # nan until it has ended
-        ("procs", "i8"),
-        ("user", "i8"),  # counted from 0,
-        ("known_user", "u1"),  # and whether it is known who that is
-        ("small", "u1"),  # at its submission,
-        ("killable", "u1"),  # as this
-    ]
-)
+NEVER_S = 10 * 365 * DAY_S  # until a job ends of which nothing is known
+DAYS = 7  # the last days whose arrivals come again
+DAYS_AHEAD = 16  # days to come whose arrivals are drawn
 
 
-@record(Array(F8, 2, read=True), Array(F8, 2, read=True), Array(F8, 2, read=True), Array(I8, read=True))
-class Kept(NamedTuple):
-    """The last jobs of each user; of those by number n, job n stands in column n % LAST."""
+class Past(NamedTuple):
+    """The jobs submitted up to an instant, by age, as far as they had gone by then; columns of shape (n_jobs,)."""
 
-    runtime_s: NDArray[np.float64]  # (users, LAST)
-    request_s: NDArray[np.float64]
-    procs: NDArray[np.float64]
-    ended: NDArray[np.int64]  # (users,)  how many have ended
+    now_s: float
+    submit_s: NDArray[np.float64]
+    request_s: NDArray[np.float64]  # inf for none
+    procs: NDArray[np.int64]
+    user: NDArray[np.int64]
+    able: NDArray[np.bool_]  # whether it may start at all
+    start_s: NDArray[np.float64]  # nan for those that wait
+    end_s: NDArray[np.float64]  # nan for those that wait or run
 
+    def at(self, now_s: float) -> Self:
+        """What was known at an earlier instant."""
+        n = int(np.searchsorted(self.submit_s, now_s, side="right"))
+        columns: list[Any] = [column[:n] for column in self[1:]]
+        columns[-2:] = (np.where(dates <= now_s, dates, np.nan) for dates in columns[-2:])
+        return type(self)(now_s, *columns)
 
-@record(I8, F8, F8, F8)
-class Wanted(NamedTuple):
-    """The jobs whose run times are drawn."""
+    @property
+    def alive(self) -> NDArray[np.intp]:
+        return np.flatnonzero(np.isnan(self.end_s) & (self.able | ~np.isnan(self.start_s)))
 
-    user: NDArray[np.int64]  # (n,)
-    request_s: NDArray[np.float64]
-    procs: NDArray[np.float64]
-    ran_s: NDArray[np.float64]  # for how long each has run already; it ends later
+    @property
+    def ended(self) -> NDArray[np.intp]:
+        """The rows of the jobs that have ended, by their ends."""
+        return np.argsort(self.end_s, kind="stable")[: int(np.isfinite(self.end_s).sum())]
 
+    def drawn_s(self, rows: NDArray[np.intp], chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Run times of these jobs, shape (forks, n), longer than they have run; `chances` are quantiles, (forks, n).
 
-@kernel
-def rescaled(runtime_s: float, request_s: float, wanted_s: float) -> float:
-    """A run time under one request as one under another: the same share of it, if both are known."""
-    if request_s == np.inf or wanted_s == np.inf:
-        return min(runtime_s, wanted_s)
-    return runtime_s / request_s * wanted_s
-
-
-@kernel
-def put(values: NDArray[np.float64], weights: NDArray[np.float64], n: int, value: float, weight: float) -> None:
-    """Insert a value into the first n, which are sorted."""
-    place = n
-    while place > 0 and values[place - 1] > value:
-        values[place], weights[place] = values[place - 1], weights[place - 1]
-        place -= 1
-    values[place], weights[place] = value, weight
-
-
-@entry(Kept, Wanted, Array(F8, 2, read=True), Array(F8, 2, read=True), Array(F8, 2), Array(F8, 2))
-@outlined
-def draw(
-    kept: Kept,
-    wanted: Wanted,
-    of_all: NDArray[np.float64],
-    chances: NDArray[np.float64],
-    scratch: NDArray[np.float64],
-    drawn_s: NDArray[np.float64],
-) -> None:
-    """Draw run times: quantiles of the user's last ones, the others', and the request, longer than it has run.
-
-    Where none of these is known, the longer a job has run, the longer it runs on.
-
-    Args:
-        kept: the users' last jobs.
-        wanted: the jobs.
-        of_all: float64 (2, QUANTILES), all users' shares of requests, and their run times.
-        chances: float64 (forks, n), which quantile each fork draws of each job, from 0 to below 1.
-        scratch: float64 (2, LAST + QUANTILES + 1), changed.
-        drawn_s: float64 (forks, n), receives the run times.
-    """
-    values, weights = scratch[0], scratch[1]
-    for job in range(len(wanted.user)):
-        user, request_s, procs, ran_s = wanted.user[job], wanted.request_s[job], wanted.procs[job], wanted.ran_s[job]
-        n, total = 0, 0.0
-        ended = kept.ended[user]
-        for age in range(min(ended, LAST)):
-            place = (ended - 1 - age) % LAST
-            value = rescaled(kept.runtime_s[user, place], kept.request_s[user, place], request_s)
-            weight = 0.5 ** (age / HALF_LIFE)
-            if kept.request_s[user, place] == request_s:
-                weight *= ALIKE
-            if kept.procs[user, place] == procs:
-                weight *= ALIKE
-            if value > ran_s:
-                put(values, weights, n, value, weight)
-                n, total = n + 1, total + weight
-        for place in range(of_all.shape[1]):
-            value = of_all[1, place] if request_s == np.inf else of_all[0, place] * request_s
-            if value > ran_s:
-                put(values, weights, n, value, OTHERS_WEIGHT)
-                n, total = n + 1, total + OTHERS_WEIGHT
-        bounded = ran_s < request_s < np.inf
-        if n == 0 and not bounded:
-            for fork in range(len(chances)):
-                times = min(1 / (1 - chances[fork, job]), MOST_TIMES)
-                drawn_s[fork, job] = (ran_s + UNKNOWN_S) * times - UNKNOWN_S
-            continue
-        put(values, weights, n, request_s if bounded else 2 * ran_s + UNKNOWN_S, REQUEST_WEIGHT)
-        n, total = n + 1, total + REQUEST_WEIGHT
-        for fork in range(len(chances)):
-            below, place = weights[0], 0
-            while place < n - 1 and below <= chances[fork, job] * total:
-                place += 1
-                below += weights[place]
-            drawn_s[fork, job] = values[place]
-
-
-class Past:
-    """The jobs submitted so far by row, and the run times of those that have ended."""
-
-    def __init__(self, jobs: NDArray[np.void], submitted: int = 0) -> None:
-        """`jobs`, JOB_SO_FAR (capacity,): of a row, only the run time is read before its job is submitted: nan."""
-        self.jobs, self.submitted = jobs, submitted
-        users = int(jobs["user"].max(initial=0)) + 1
-        self.kept = Kept._make([*(np.zeros((users, LAST)) for _ in range(3)), np.zeros(users, np.int64)])
-        self.all = np.full((2, OF_ALL), np.nan)
-        self.ends = 0
-        self.quantiles = np.empty((2, 0))  # of `all`,
-        self.quantiles_at = -1  # when so many had ended
-
-    def ended(self, rows: Iterable[int], runtime_s: Iterable[float]) -> None:
-        """Record the run times of jobs that have ended, in order of their ends."""
-        jobs, kept = self.jobs, self.kept
-        for row, ran_s in zip(rows, runtime_s, strict=True):
-            jobs["runtime_s"][row] = ran_s
-            user, request_s = jobs["user"][row], jobs["request_s"][row]
-            place = kept.ended[user] % LAST
-            kept.runtime_s[user, place], kept.request_s[user, place] = ran_s, request_s
-            kept.procs[user, place] = jobs["procs"][row]
-            kept.ended[user] += 1
-            self.all[:, self.ends % OF_ALL] = ran_s / request_s if request_s < np.inf else np.nan, ran_s
-            self.ends += 1
-
-    def drawn_s(
-        self, rows: NDArray[np.intp], ran_s: NDArray[np.float64], chances: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Run times of these jobs, shape (forks, n), by the quantiles `chances`; each is longer than `ran_s`, (n,).
-
-        While no run time is known at all, a job without a request does not end.
+        They are from what the user's last jobs ran of their requests, from that of others, and from the whole request.
+        Where none of these is known, the longer a job has run, the longer it runs on; while no run time is known at
+        all, a job without a request does not end.
         """
-        jobs = self.jobs[rows]
-        wanted = Wanted(jobs["user"].copy(), jobs["request_s"].copy(), jobs["procs"].astype(np.float64), ran_s)
-        drawn_s = np.empty(chances.shape)
-        draw(self.kept, wanted, self.of_all(), chances, np.empty((2, LAST + QUANTILES + 1)), drawn_s)
-        if not self.ends:
-            drawn_s[:, np.isinf(wanted.request_s)] = NEVER_S
-        return drawn_s
+        ran_s = np.nan_to_num(self.now_s - self.start_s[rows])
+        request_s, ended = self.request_s[rows], self.ended
+        values, weights = (
+            np.concatenate(parts, axis=1)
+            for parts in zip(self.of_user(rows, ended), self.of_all(request_s, ended), strict=True)
+        )
+        weights[~(values > ran_s[:, None])] = 0.0
+        bounded = (ran_s < request_s) & (request_s < np.inf)
+        unknown = ~weights.any(axis=1) & ~bounded
+        last_s = np.where(bounded, request_s, 2 * ran_s + UNKNOWN_S)
+        values = np.column_stack([values, last_s])
+        weights = np.column_stack([weights, np.full(len(rows), REQUEST_WEIGHT)])
+        order = np.argsort(values, axis=1, kind="stable")
+        below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+        place = np.empty(chances.shape, np.intp)
+        for job, (upto, last) in enumerate(zip(below, np.argmax(below == below[:, -1:], axis=1), strict=True)):
+            place[:, job] = np.minimum(np.searchsorted(upto, chances[:, job] * upto[-1], side="right"), last)
+        drawn_s = np.take_along_axis(values, order, axis=1)[np.arange(len(rows)), place]
+        times = np.minimum(1 / (1 - chances), MOST_TIMES)
+        drawn_s = np.where(unknown, (ran_s + UNKNOWN_S) * times - UNKNOWN_S, drawn_s)
+        return drawn_s if len(ended) else np.where(np.isinf(request_s), NEVER_S, drawn_s)
 
-    def of_all(self) -> NDArray[np.float64]:
-        """The quantiles of all users' shares and run times, for `draw`."""
-        if self.quantiles_at == self.ends:
-            return self.quantiles
-        found, parts = np.empty((2, QUANTILES)), (np.arange(QUANTILES) + 0.5) / QUANTILES
-        for values, out, unknown in zip(self.all, found, (parts, 0 * parts), strict=True):
-            known = np.sort(values[~np.isnan(values)])
-            # Where none is known, any share of a request is as likely; a run time of 0 is none.
-            out[:] = known[(parts * len(known)).astype(np.int64)] if len(known) else unknown
-        self.quantiles, self.quantiles_at = found, self.ends
-        return found
+    def of_user(self, rows: NDArray[np.intp], ended: NDArray[np.intp]) -> tuple[NDArray[np.float64], ...]:
+        """What the users' last jobs would run under these jobs' requests, and their weights, (n, AGES) each."""
+        by_user = ended[np.argsort(self.user[ended], kind="stable")]
+        first, last = (np.searchsorted(self.user[by_user], self.user[rows], side) for side in ("left", "right"))
+        place = last[:, None] - 1 - AGES
+        own = place >= first[:, None]
+        other = np.append(by_user, 0)[np.where(own, place, -1)]
+        wanted_s, request_s = self.request_s[rows, None], self.request_s[other]
+        run_s = np.where(own, self.end_s[other] - self.start_s[other], 0.0)
+        alike = (request_s == wanted_s) * 1 + (self.procs[other] == self.procs[rows, None])
+        unlimited = np.isinf(request_s) | np.isinf(wanted_s)
+        share = np.where(unlimited, 0.0, run_s / request_s) * np.where(unlimited, 0.0, wanted_s)
+        return np.where(unlimited, np.minimum(run_s, wanted_s), share), own * 0.5 ** (AGES / HALF_LIFE) * ALIKE**alike
+
+    def of_all(self, request_s: NDArray[np.float64], ended: NDArray[np.intp]) -> tuple[NDArray[np.float64], ...]:
+        """Quantiles of what all users' last jobs ran of their requests, or at all, and weights, (n, QUANTILES) each."""
+        last, parts = ended[-OF_ALL:], (np.arange(QUANTILES) + 0.5) / QUANTILES
+        run_s, limit_s = self.end_s[last] - self.start_s[last], self.request_s[last]
+
+        def quantiles(values: NDArray[np.float64], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.sort(values)[(parts * len(values)).astype(int)] if len(values) else otherwise
+
+        limited = np.isfinite(limit_s)
+        share = quantiles(run_s[limited] / limit_s[limited], parts)  # where none is known, any is as likely
+        wanted_s = np.where(np.isfinite(request_s), request_s, 0.0)[:, None]
+        found = np.where(np.isinf(request_s)[:, None], quantiles(run_s, 0 * parts), share * wanted_s)
+        return found, np.full(found.shape, OTHERS_WEIGHT)
+
+    def arrivals(self, days: list[int], span_s: float) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The rows of the jobs of so many `days` ago, which come again on the days to come, and when they do."""
+        rows, dates_s = [np.zeros(0, np.intp)], [np.zeros(0)]
+        usable = self.able | ~np.isnan(self.start_s)
+        for ahead, ago in enumerate(days):
+            edges = self.now_s - ago * span_s, self.now_s - (ago - 1) * span_s
+            first, last = np.searchsorted(self.submit_s, edges, side="right")
+            rows.append(first + np.flatnonzero(usable[first:last]))
+            dates_s.append(self.submit_s[rows[-1]] + (ago + ahead) * span_s)
+        return np.concatenate(rows), np.concatenate(dates_s)
+
+    @property
+    def span_s(self) -> float:
+        return min(DAY_S, self.age_s)
+
+    @property
+    def age_s(self) -> float:
+        """How long ago the first job was submitted."""
+        return self.now_s - float(self.submit_s[0]) if len(self.submit_s) else 0.0
+
+    @property
+    def days(self) -> int:
+        """How many days' arrivals may come again."""
+        return int(min(max(1, math.floor(self.age_s / DAY_S)), DAYS))

@@ -23,6 +23,7 @@ from batfill.base.files import any_length, loaded_json
 from batfill.model.jobs import Clock, JobTable, checked_size, job_table
 from batfill.model.values import number_or_text, seconds_of
 from batfill_site.accounting.record_text import clock_seconds
+from batfill_site.slurm.hosts import by_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -236,7 +237,7 @@ def table_of(
     """The state of checked jobs whose dates begin at `first_s`, a Unix time, or 0."""
     named = dict.fromkeys(known_text(job["user"]) for job in jobs if job["user"] is not None)
     users = {user: number for number, user in enumerate(named)}
-    jobs = sorted(jobs, key=lambda job: (job["submit"], by_number(job["id"])))
+    jobs = sorted(jobs, key=lambda job: (job["submit"], by_name(job["id"]), job["id"]))
 
     def column(key: str) -> NDArray[np.float64]:
         return np.array([job[key] for job in jobs], np.float64)
@@ -259,20 +260,11 @@ def table_of(
     return SiteState(name, table, names, start_s, end_s, now_s, size, clock, left_out)
 
 
-def by_number(name: str) -> tuple[Any, ...]:
-    """A key that sorts ids as batch systems count: the numbers in them as numbers, 7_2 before 7_10."""
-    parts = re.split("([0-9]+)", name)  # texts and numbers in turn
-    parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
-    return *((len(part), part) if k % 2 else part for k, part in enumerate(parts)), name
-
-
 def known_text(value: Any) -> str:
-    """A value as text; whole numbers without a point."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
 def count_of(where: str, value: Any) -> int:
-    """A number of processors."""
     number = number_or_text(value)
     if isinstance(number, bool) or not isinstance(number, int | float) or not 1 <= number <= 2**31 - 1 or number % 1:
         raise WorkloadError(f"{where} has {value!r} processors; give a whole number >= 1")
@@ -362,7 +354,6 @@ def slurm_fields(text: str) -> list[dict[str, str]]:
 
 
 def slurm_jobs(text: str) -> list[dict[str, Any]]:
-    """The jobs of `scontrol show job`."""
     return [{ours: found.get(theirs, "") for ours, theirs in SCONTROL.items()} for found in slurm_fields(text)]
 
 

@@ -1,28 +1,30 @@
-"""When each waiting job is expected to start: estimates from an ensemble, and intervals that past starts calibrate."""
+"""When each waiting job is expected to start, in a replay, at a site with one pool, or under a site's Slurm."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import decompressed, place_of
 from batfill.base.tables import JobRows
+from batfill.model.jobs import JobTable
 from batfill.model.options import REQUEST
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.replay import options_of
 from batfill.replays.result import until_of
 from batfill.replays.session import Replay
-from batfill_site.starts.ensemble import FORKS, Ensemble, Moment, moment_of
-from batfill_site.starts.forecast import MARGIN_S, Estimates, Forecast, Found, State
-from batfill_site.starts.past import JOB_SO_FAR, Past
-from batfill_site.starts.site_state import SiteState, is_site_state, read_state
+from batfill_site.starts.estimates import Estimates
+from batfill_site.starts.forecast import FORKS, MARGIN_S, Fork, calibrated, estimated
+from batfill_site.starts.past import Past
+from batfill_site.starts.site_state import is_site_state, read_state
 from batfill_site.starts.why_not import Instants, reasons
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable
+    from batfill.model.jobs import Clock
     from batfill.model.options import Options
     from batfill.model.policy import Policy
     from batfill.model.rules import Rules
@@ -41,84 +43,6 @@ STARTS = (  # of a job that a site's own system let wait
 A_DATE = "2024-05-02T10:00 or 2024-05-02T10:00+02:00"
 MOST_FORKS = 1001
 OF_SLURM = ("past", "accounts", "sshare", "windows", "slurm_version")  # options
-HINDCASTS = 200  # past jobs that calibrate the estimates of a single instant
-
-
-class ForecastOfReplay(Forecast):
-    """Estimates for a replay that continues: call `when` each time that the replay has stopped."""
-
-    def __init__(self, run: Replay, *, forks: int = FORKS, seed: int = 0) -> None:
-        """Follow a replay from where it has stopped, with all that has ended so far as the past."""
-        refuse_kept(run.options)
-        refuse_pools(run.options)
-        self.run, given = run, run.engine.given
-        past = Past(so_far(run.workload.jobs, given.small, given.killable))
-        super().__init__(past, Ensemble(forks, seed))
-        self.tries, self.over = len(run.engine.tries), 0
-
-    def follow(self) -> None:
-        """Take note of what has started and ended since."""
-        events, start_s = self.run.engine.events, self.run.engine.queue.jobs["start_s"]
-        for row in self.run.engine.tries["row"][self.tries :].tolist():
-            if not math.isnan(start_s[row]):
-                self.started(row, float(start_s[row]))
-        self.tries = len(self.run.engine.tries)
-        over = int(events.clock["over"][0])
-        rows = events.over[self.over : over]
-        rows = rows[start_s[rows] + events.duration_s[rows] <= self.run.now_s]  # the others were killed at a divider
-        self.past.ended(rows.tolist(), events.duration_s[rows].tolist())
-        self.past.submitted, self.over = self.run.engine.queue.submitted, over
-
-    def when(self, job: str | None = None, now_s: float | None = None) -> Estimates:
-        """Estimates for one waiting job, or for all, at `now_s`: by default the last instant processed."""
-        self.follow()
-        run = self.run
-        moment = moment_of(run.engine.queue, run.now_s if now_s is None else now_s)
-        jobs, clock = run.workload.jobs, run.workload.clock
-        state = State(run.workload.name, jobs, jobs.ids, clock, run.options)
-        return estimates_of(self, moment, state, job, moment.waits)
-
-
-def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
-    """The jobs of a table as a past in which none has ended."""
-    past = np.zeros(len(jobs), JOB_SO_FAR)
-    past["submit_s"], past["request_s"], past["procs"] = jobs.submit_s, jobs.request_s, jobs.procs
-    past["user"], past["runtime_s"] = np.unique(jobs.user, return_inverse=True)[1], np.nan
-    past["known_user"] = jobs.user >= 0
-    past["small"], past["killable"] = small, killable
-    return past
-
-
-def estimates_of(
-    forecast: Forecast, moment: Moment, state: State, job: str | None, waits: NDArray[np.bool_]
-) -> Estimates:
-    """The estimates for one waiting job, or all, with the reasons why they do not start now; those that run start now.
-
-    `waits`, bool (known,), says which jobs waited before the decision that is due.
-    """
-    instants, asked, ids = Instants(moment.now_s, state.clock), waits, state.names[moment.past_rows]
-    if job is not None:
-        asked = waits & (ids == str(job))
-        if not asked.any():  # a Batsim workload has numbers such as 02124
-            asked = waits & np.array([str(name).lstrip("0") == str(job).lstrip("0") for name in ids], bool)
-        if not asked.any():
-            at = instants.full(moment.now_s)
-            raise BatfillError(f"{state.name}: no job {job} waits at {at}; {int(waits.sum()):,} others do")
-    start, waits_on = np.flatnonzero(asked & ~moment.waits), asked & moment.waits
-    now_s = np.full(len(start), moment.now_s)
-    found = Found(moment.past_rows[start], now_s, now_s, now_s + math.exp(forecast.widened[1]) * MARGIN_S)
-    why: tuple[str, ...] = (STARTS,) * len(start)
-    if waits_on.any():
-        both = zip(found, forecast.estimate(moment, waits_on), strict=True)
-        found = Found._make(np.concatenate(columns) for columns in both)
-        order = np.argsort(found.rows)
-        found = Found._make(column[order] for column in found)
-        names = dict(zip(moment.rows.tolist(), ids.tolist(), strict=True))
-        why += reasons(moment, moment.rows[waits_on].tolist(), names, instants)
-        why = tuple(why[place] for place in order)
-    size, made = moment.queue.size, forecast.ensemble
-    waiting = int(waits.sum())
-    return Estimates(found, why, state, moment.now_s, size, waiting, made.forks, made.seed, forecast.calibrated_on)
 
 
 def when(
@@ -135,9 +59,9 @@ def when(
 ) -> Estimates:
     """When the waiting jobs of a cluster are expected to start, and why they do not start now.
 
-    The estimates are medians over forks of the state that the engine replays on, with run times drawn from what each
+    The estimates are medians over runs of the model from this state, the forks, with run times drawn from what each
     user's last jobs ran of their requests, and arrivals from the last days. No run time of a job that has not ended is
-    read. Intervals are calibrated on the last jobs that have started.
+    read. Intervals are calibrated on jobs that have started.
 
     Args:
         state: a stopped `Replay`, or a file that holds one, whose options hold; a log, which is replayed until `at`; or
@@ -150,8 +74,9 @@ def when(
         seed: of what is drawn.
         slurm_conf: the site's. Then its Slurm is modelled, and `state` is a file of what `scontrol show job` prints,
             or `sacct -P`.
-        **options: as of `replay`, of which those that predict or learn are refused. With `slurm_conf` as of `slurm`:
-            accounts, sshare, windows, slurm_version and timezone, and past: output of `sacct -P` with ended jobs.
+        **options: as of `replay`, of which those that predict, learn, or kill tries are refused. With `slurm_conf` as
+            of `slurm`: accounts, sshare, windows, slurm_version and timezone, and past: output of `sacct -P` with ended
+            jobs.
 
     Raises:
         BatfillError: the state cannot be, or an argument does not fit.
@@ -195,38 +120,157 @@ def when(
     if options.pop("unrequested", None) is not None:
         raise BatfillError("option unrequested: a job of a site's state without a request has no limit; leave it out")
     chosen = options_of(policy, options)
-    if chosen.learns or chosen.kills:
-        name = "predict" if chosen.predict != REQUEST else "small"
-        raise BatfillError(
-            f"option {name}: a site's state does not say which jobs are in their first tries, or what was predicted; "
-            "leave it out, or replay a log"
-        )
-    refuse_kept(chosen)
-    refuse_pools(chosen)
+    require_known(chosen)
     if chosen.calendar is not None:
         raise BatfillError("option calendar: its dates count from a log's begin, and a site's state has none")
     site = read_state(state, at=at, procs=procs)
     chosen.require_classes(site.jobs, site.name)
     chosen.require_taken(site.jobs, site.name)
-    return when_at_site(site, job, chosen, forks, seed)
+    if job is not None and (why := site.left_out.get(str(job))):
+        raise BatfillError(f"{site.name}: job {job} is left out, as no idle processor would start it: {why}")
+    pool = Pool(site.jobs, site.size, chosen)
+    past = pool.past(site.start_s, site.end_s, site.now_s)
+    return pool.estimates(site.name, past, job, site.names, site.clock, forks, seed, left_out=site.left_out)
 
 
-def refuse_pools(options: Options) -> None:
-    """Refuse pools, as no state says what jobs take, and gates, which are not forecast."""
-    if options.pool is not None:
-        raise BatfillError(
-            "option pool: an expected start is of processors, as no state says what else jobs take; leave it out"
+def when_in_replay(run: Replay, job: str | None, forks: int, seed: int, now_s: float) -> Estimates:
+    require_known(run.options)
+    (pool, past), workload = replayed(run, now_s), run.workload
+    return pool.estimates(workload.name, past, job, workload.jobs.ids, workload.clock, forks, seed)
+
+
+def replayed(run: Replay, now_s: float) -> tuple[Pool, Past]:
+    """The pool of a stopped replay, and what is known at `now_s`."""
+    engine = run.engine
+    ended = np.isfinite(engine.start_s)
+    ended[engine.queue.running_rows] = False
+    end_s = np.where(ended, engine.start_s + engine.events.duration_s, np.nan)
+    pool = Pool(run.workload.jobs, engine.size, run.options, engine.queue.rules)
+    return pool, pool.past(engine.start_s, end_s, now_s)
+
+
+class Pool:
+    """A pool of processors, its jobs and its rules: a model that goes on from any instant."""
+
+    def __init__(self, jobs: JobTable, size: int, options: Options, rules: Rules | None = None) -> None:
+        self.jobs, self.size, self.options, self.rules = jobs, size, options, rules or options.rules
+        self.small = options.calls_small(jobs.job_class, jobs.procs, size)
+
+    def past(self, start_s: NDArray[np.float64], end_s: NDArray[np.float64], now_s: float) -> Past:
+        """What is known at an instant; the dates are of each job, (n_jobs,)."""
+        jobs, able = self.jobs, self.jobs.procs <= self.size
+        return Past(math.inf, jobs.submit_s, jobs.request_s, jobs.procs, jobs.user, able, start_s, end_s).at(now_s)
+
+    def at(self, past: Past, rows: NDArray[np.intp], submit_s: Any, run_s: Any, known: int) -> EngineReplay:
+        """The engine at an instant, with these jobs of the past, submitted and running so; the first ones are known."""
+        jobs, n, now_s = self.jobs, len(rows), past.now_s
+        request_s, start_s = past.request_s[rows], past.start_s[rows].copy()
+        start_s[known:] = np.nan
+        table = JobTable(
+            ids=np.array([f"{k:06}" for k in range(n)], object),
+            submit_s=submit_s,
+            runtime_s=run_s,
+            walltime_s=np.maximum(request_s, run_s),  # what a job has run may be beyond its request
+            user_request_s=np.where(np.isinf(request_s), np.nan, request_s),
+            procs=past.procs[rows],
+            user=past.user[rows],
+            job_class=jobs.job_class[rows],
+            own_end=jobs.own_end,
+            outlives=jobs.outlives,
         )
-    if options.energy_budget is not None:
-        raise BatfillError("option energy-budget: an expected start knows no budget; leave it out")
+        rules = self.rules
+        if (calendar := rules.calendar) is not None:  # of which only windows count that are known by now
+            since_s = [min(change.announced_s for change in window.changes) for window in calendar.windows]
+            kept = tuple(w for w, at_s in zip(calendar.windows, since_s, strict=True) if at_s <= now_s)
+            rules = replace(rules, calendar=replace(calendar, windows=kept, digest=""))
+        run = EngineReplay(table, self.size, rules, expected_s=request_s, small=self.small[rows])
+        run.begin_at(now_s, start_s)
+        if rules.calendar is not None:
+            run.queue.change_free(-run.queue.pass_changes(now_s))
+        return run
+
+    def forks(self, past: Past, _forks: int, _random: np.random.Generator) -> Fork:
+        def fork(_: int, rows: Any, submit_s: Any, run_s: Any, known: int) -> NDArray[np.float64]:
+            run = self.at(past, rows, submit_s, run_s, known)
+            run.advance()
+            return run.start_s
+
+        return fork
+
+    def estimates(
+        self,
+        name: str,
+        past: Past,
+        job: str | None,
+        names: NDArray[Any],
+        clock: Clock | None,
+        forks: int,
+        seed: int,
+        left_out: Mapping[str, str] | None = None,
+    ) -> Estimates:
+        """The estimates for one waiting job, or all, with the reasons why they do not start now.
+
+        `left_out`, of a site's state, says which jobs are not in it, and why: there the decision that is due is made.
+        """
+        rows, instants = past.alive, Instants(past.now_s, clock)
+        waits, ids = np.isnan(past.start_s[rows]), names[rows]
+        asked = waits & chosen_by(job, ids)
+        if job is not None and not asked.any():
+            at = instants.full(past.now_s)
+            raise BatfillError(f"{name}: no job {job} waits at {at}; {int(waits.sum()):,} others do")
+        widened, calibrated_on = calibrated(past, self.forks, forks, seed)
+        queue = self.at(past, rows, past.submit_s[rows], np.zeros(len(rows)), len(rows)).queue
+        on = past
+        if left_out is not None:
+            queue.decide(past.now_s)
+            on = past._replace(start_s=past.start_s.copy())
+            on.start_s[rows[queue.running_rows]] = queue.start_s[queue.running_rows]
+        waits_on = np.isnan(on.start_s[rows])
+        dates_s = np.full((3, len(rows)), past.now_s)
+        dates_s[2] += math.exp(widened[1]) * MARGIN_S
+        dates_s[:, waits_on] = estimated(on, self.forks, forks, seed, widened)[1:]
+        why = np.full(len(rows), STARTS, object)
+        numbers = np.flatnonzero(asked & waits_on)
+        why[numbers] = reasons(queue, past.now_s, numbers.tolist(), dict(enumerate(ids.tolist())), instants)
+        chosen, ids = rows[asked], ids[asked].astype(object)
+        return Estimates.of(
+            *(past, chosen, dates_s[:, asked], ids, self.jobs.user_request_s[chosen], why[asked]),
+            name=Path(name).name,
+            size=self.size,
+            forks=forks,
+            seed=seed,
+            calibrated_on=calibrated_on,
+            clock=clock,
+            model=self.options.as_text(),
+            lacks="outages and limits" if left_out is None else "partitions, GPUs, priorities, limits and outages",
+            more={"options": self.options.as_dict()},
+            left_out=left_out or {},
+        )
+
+
+def chosen_by(job: str | None, ids: NDArray[Any]) -> Any:
+    """Which jobs have this id; a Batsim workload has numbers such as 02124, of which the zeros may be left out."""
+    if job is None:
+        return True
+    same = np.array([str(name) == str(job) for name in ids], bool)
+    return same if same.any() else np.array([str(name).lstrip("0") == str(job).lstrip("0") for name in ids], bool)
+
+
+def require_known(options: Options) -> None:
+    """Refuse options of which a state does not say enough, or which a forecast does not know."""
+    if options.learns or options.kills:
+        name = "predict" if options.predict != REQUEST else "small"
+        raise BatfillError(
+            f"option {name}: a state does not say which jobs are in their first tries, or what was predicted; leave it "
+            "out"
+        )
+    if options.keeps:
+        raise BatfillError("option reservation: a forecast makes the head's at each decision; leave kept out")
+    for name, value in (("pool", options.pool), ("energy-budget", options.energy_budget)):
+        if value is not None:
+            raise BatfillError(f"option {name}: an expected start is of processors alone; leave it out")
     if options.backfill_while is not None:
         raise BatfillError("option backfill-while: an expected start knows no gate; leave it out")
-
-
-def refuse_kept(options: Options) -> None:
-    """Refuse a reservation that is kept: a forecast, and the reasons why a job waits, make it anew."""
-    if options.keeps:
-        raise BatfillError("option reservation: a forecast makes the head's reservation anew; leave kept out")
 
 
 def refuse_jobless(path: Path) -> None:
@@ -257,94 +301,3 @@ def run_until(run: Replay, at: Any) -> float:
         first, last = (f"{instants.full(s)} ({s:.0f} s)" for s in (0.0, run.run().now_s))
         raise BatfillError(f"option at: {at} is beyond {run.workload.name}, which goes from {first} to {last}")
     return instant_s
-
-
-class Course(NamedTuple):
-    """How a machine's jobs went; columns of shape (n_jobs,)."""
-
-    jobs: JobTable
-    start_s: NDArray[np.float64]  # nan or later than now for those that have not started
-    end_s: NDArray[np.float64]  # not finite or later than now for those that have not ended
-    small: NDArray[np.bool_]  # whether each goes before the others
-    size: int
-    rules: Rules
-    known_from_s: float  # from when on all jobs are known that ran
-
-
-def when_in_replay(run: Replay, job: str | None, forks: int, seed: int, now_s: float) -> Estimates:
-    """The estimates at `now_s`, before a stopped replay's next event, calibrated on its past."""
-    forecast, engine, jobs = ForecastOfReplay(run, forks=forks, seed=seed), run.engine, run.workload.jobs
-    if not run.options.kills:  # else the starts of earlier tries are not known
-        ended = np.isfinite(engine.start_s)
-        ended[engine.queue.running_rows] = False
-        end_s = engine.start_s + np.where(ended, engine.events.duration_s, np.inf)
-        small = run.options.calls_small(jobs.job_class, jobs.procs, engine.size)
-        course = Course(jobs, engine.start_s, end_s, small, engine.size, engine.queue.rules, -math.inf)
-        forecast.widened, forecast.calibrated_on = hindcast(course, now_s, forks, seed)
-    return forecast.when(job, now_s)
-
-
-def when_at_site(site: SiteState, job: str | None, options: Options, forks: int, seed: int) -> Estimates:
-    """The estimates for a site's state, after the decision that is due."""
-    jobs = site.jobs
-    small = options.calls_small(jobs.job_class, jobs.procs, site.size)
-    # What ended before the first end in the state is not in it.
-    known_from_s = float(np.nanmin(site.end_s)) if np.isfinite(site.end_s).any() else math.inf
-    course = Course(jobs, site.start_s, site.end_s, small, site.size, options.rules, known_from_s)
-    past = Past(so_far(jobs, small, False), len(jobs))
-    ended = np.flatnonzero(np.isfinite(site.end_s))
-    ended = ended[np.argsort(site.end_s[ended], kind="stable")]
-    past.ended(ended.tolist(), (site.end_s - site.start_s)[ended].tolist())
-    forecast = Forecast(past, Ensemble(forks, seed))
-    forecast.widened, forecast.calibrated_on = hindcast(course, site.now_s, forks, seed)
-    moment = moment_at(course, site.now_s)
-    waits = moment.waits
-    moment.queue.decide(site.now_s)
-    if job is not None and (why := site.left_out.get(str(job))):
-        raise BatfillError(f"{site.name}: job {job} is left out, as no idle processor would start it: {why}")
-    state = State(site.name, jobs, site.names, site.clock, options, site.left_out)
-    return estimates_of(forecast, moment, state, job, waits)
-
-
-def moment_at(course: Course, now_s: float) -> Moment:
-    """The state at an instant, after its decision."""
-    jobs = course.jobs
-    rows = np.flatnonzero((jobs.submit_s <= now_s) & ~(course.end_s <= now_s) & (jobs.procs <= course.size))
-    run = EngineReplay(jobs.select(rows), course.size, course.rules, small=course.small[rows])
-    run.begin_at(now_s, course.start_s[rows])
-    if course.rules.calendar is not None:
-        run.queue.change_free(-run.queue.pass_changes(now_s))
-    return Moment(now_s, run.queue, np.arange(len(rows)), rows)
-
-
-def hindcast(course: Course, now_s: float, forks: int, seed: int) -> tuple[NDArray[np.float64], int]:
-    """How far intervals must be widened for the last jobs that have waited, and how many these are.
-
-    Args:
-        course: the jobs.
-        now_s: nothing later is read.
-        forks: as for `when`.
-        seed: as for `when`.
-    """
-    jobs, start_s, end_s = course.jobs, course.start_s, np.where(course.end_s <= now_s, course.end_s, np.inf)
-    past = Past(so_far(jobs, course.small, False))
-    forecast = Forecast(past, Ensemble(forks, seed))
-    # Before all jobs are known, the machine looks emptier than it was.
-    waited = np.flatnonzero((start_s > jobs.submit_s) & (start_s <= now_s) & (jobs.submit_s >= course.known_from_s))
-    begun = waited[np.argsort(start_s[waited], kind="stable")][-HINDCASTS:]
-    by_end = np.argsort(end_s, kind="stable")[: int(np.isfinite(end_s).sum())]
-    ended = started = 0
-    for row in np.sort(begun).tolist():
-        at_s = float(jobs.submit_s[row])
-        past.submitted = int(np.searchsorted(jobs.submit_s, at_s, side="right"))
-        more = int(np.searchsorted(end_s[by_end], at_s, side="right"))
-        past.ended(by_end[ended:more].tolist(), (end_s - start_s)[by_end[ended:more]].tolist())
-        ended = more
-        while started < len(begun) and start_s[begun[started]] <= at_s:
-            forecast.started(int(begun[started]), float(start_s[begun[started]]))
-            started += 1
-        moment = moment_at(course, at_s)
-        forecast.estimate(moment, moment.past_rows == row)
-    for row in begun[started:].tolist():
-        forecast.started(row, float(start_s[row]))
-    return forecast.widened, forecast.calibrated_on

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from batfill.model.jobs import Clock
     from batfill.queue import Queue
-    from batfill_site.starts.ensemble import Moment
 
 UNKNOWN = "unknown"
 NAMED = 3  # jobs that a sentence names
@@ -32,7 +31,6 @@ class Instants:
     clock: Clock | None
 
     def full(self, at_s: float) -> str:
-        """A date with its year, or a second."""
         return instant(at_s) if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
 
     def between(self, from_s: float, to_s: float) -> str:
@@ -69,18 +67,15 @@ def listed(names: Sequence[str]) -> str:
     return f"jobs {', '.join(shown)} and {last}"
 
 
-def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], instants: Instants) -> tuple[str, ...]:
-    """Why these rows of the moment's queue do not start, after its decision; `names` are the jobs' by row."""
-    queue, now_s = moment.queue, moment.now_s
-    if not rows:
-        return ()
+def reasons(queue: Queue, now_s: float, rows: Sequence[int], names: Mapping[int, str], instants: Instants) -> list[str]:
+    """Why these rows of a queue do not start, after its decision; `names` are the jobs' by row."""
     order = [row for row in in_order(queue, now_s) if not queue.is_held(row)]
     jobs, rules, free = queue.jobs, queue.rules, queue.free
     held = f"its user has {things(rules.max_running or 0, 'running job')}, the limit"
     if not order:
-        return (held,) * len(rows)
+        return [held] * len(rows)
     place, head = {row: n for n, row in enumerate(order)}, order[0]
-    shadow_s, extra, freed_by = reservation(moment, int(jobs["procs"][head]))
+    shadow_s, extra, freed_by = reservation(queue, int(jobs["procs"][head]))
     reserved = f"job {names[head]}"
     if shadow_s < math.inf and rules.depth > 0:
         reserved += f", which has a reservation at {instants.text(shadow_s)}"
@@ -107,7 +102,7 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
             found.append(f"it would delay a job that goes before it, first {reserved}")
         else:
             found.append(why_too_long(names[head], shadow_s, extra, procs, request_s, instants))
-    return tuple(found)
+    return found
 
 
 def in_order(queue: Queue, now_s: float) -> list[int]:
@@ -126,13 +121,13 @@ def in_order(queue: Queue, now_s: float) -> list[int]:
     return ordered
 
 
-def reservation(moment: Moment, need: int) -> tuple[float, int, list[int]]:
+def reservation(queue: Queue, need: int) -> tuple[float, int, list[int]]:
     """When the running jobs' requests will have freed `need` processors, what is spare then, and the jobs that do it.
 
     inf and 0, if they never will; the jobs of the same instant count.
     """
-    free, rows, shadow_s = moment.queue.free, [], math.inf
-    for end_s, procs, row in moment.queue.running.tolist():
+    free, rows, shadow_s = queue.free, [], math.inf
+    for end_s, procs, row in queue.running.tolist():
         if free >= need and end_s > shadow_s:
             break
         if free < need:
@@ -143,7 +138,6 @@ def reservation(moment: Moment, need: int) -> tuple[float, int, list[int]]:
 
 
 def why_head(short: str, freed_by: Sequence[str], shadow_s: float, instants: Instants) -> str:
-    """Why the first job of the queue waits."""
     head = f"it is the head of the queue and needs {short}"
     if not freed_by:
         return f"{head} than the machine has"

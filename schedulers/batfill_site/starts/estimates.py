@@ -1,0 +1,188 @@
+"""The answer of `batfill when`: when each waiting job is expected to start, and why it does not start now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.base.tables import KeptRows, read_only
+from batfill.base.version import __version__
+from batfill.base.words import percent, things
+from batfill_pages.words import duration_html
+from batfill_site.answer import Answer, Detail, Screen, Span, Spans, Table
+from batfill_site.starts.forecast import FEWEST_STARTS, SHARE
+from batfill_site.starts.why_not import Instants
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from batfill.model.jobs import Clock
+    from batfill_site.starts.past import Past
+
+MOST_ROWS = 12  # on the screen
+HOW = (
+    "The model goes on from this state {forks} times, with run times drawn from what each user's last jobs ran of "
+    "their requests, and arrivals from the last days. The expected start is the median; the interval goes from the "
+    "lowest to the highest tenth, stretched by how far past starts were from what was expected of them."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimates(KeptRows):
+    """When the waiting jobs are expected to start, with intervals, and why each does not start now.
+
+    Examples:
+        >>> import batfill as bf
+        >>> soon = bf.when(bf.Replay("workloads/sample.json", "saf").run(until_s=100_000))
+        >>> soon["job_id"].tolist()
+        ['023', '038']
+    """
+
+    name: str  # of the state
+    jobs: dict[str, NDArray[Any]]
+    now_s: float
+    size: int
+    waiting: int  # how many jobs wait, those not asked for included
+    forks: int
+    seed: int
+    calibrated_on: int  # starts
+    clock: Clock | None
+    model: str  # in words,
+    lacks: str  # and what it does not know
+    more: dict[str, Any]  # about the model, for JSON
+    left_out: Mapping[str, str] = field(default_factory=dict)  # jobs that do not wait for processors alone, and why
+    assumed: str = ""  # of the site
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, past: Past, rows: NDArray[np.intp], dates_s: Any, ids: Any, requested_s: Any, why: Any, **about: Any
+    ) -> Self:
+        """Estimates of these rows of the past; `dates_s` are start, begin and end of the interval, each (n,)."""
+        origin_s = about.pop("origin_s", 0.0)
+        dates = dict(zip(("submit_s", "start_s", "from_s", "to_s"), (past.submit_s[rows], *dates_s), strict=True))
+        dates = {name: column - origin_s for name, column in dates.items()}
+        first = {"job_id": ids, "procs": past.procs[rows], "requested_s": requested_s}
+        jobs = {name: read_only(np.array(column)) for name, column in (first | dates | {"why": why}).items()}
+        waiting = int(np.isnan(past.start_s[past.alive]).sum())
+        return cls(jobs=jobs, now_s=past.now_s - origin_s, waiting=waiting, **about)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
+
+        These are nan where the start depends on jobs without a request and no job has ended. `why` says why it does
+        not start now.
+        """
+        return self.jobs
+
+    def about(self) -> dict[str, Any]:
+        """The instant, the machine, and how the estimates were made."""
+        return {
+            "now_s": self.now_s,
+            "procs": self.size,
+            "waiting": self.waiting,
+            "share": SHARE if self.is_calibrated else None,
+            "forks": self.forks,
+            "seed": self.seed,
+            "calibrated_on": self.calibrated_on,
+            "clock": self.clock.as_dict() if self.clock else None,
+            "left_out": [{"job_id": name, "why": why} for name, why in self.left_out.items()],
+            "version": __version__,
+            **self.more,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: the figures, and what is said; None is unknown."""
+        return self.answer().as_dict()
+
+    def as_json(self) -> str:
+        """One object."""
+        return self.answer().as_json()
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether past starts suffice to say how many starts an interval holds."""
+        return self.calibrated_on >= FEWEST_STARTS
+
+    def as_text(self, *, details: bool = False) -> str:
+        """One screen of a terminal of 80 columns, behind all jobs and how they were estimated with `details`."""
+        return self.answer().as_text(details=details)
+
+    __repr__ = as_text
+
+    def answer(self) -> Answer:
+        """In a headline, a table, six lines and details."""
+        rows, instants = list(self), Instants(self.now_s, self.clock)
+        share = f"{percent(SHARE)} between" if self.is_calibrated else "perhaps between"
+        cells = [
+            (
+                row["job_id"],
+                f"{row['procs']:,}",
+                instants.text(row["start_s"]),
+                instants.between(row["from_s"], row["to_s"]),
+            )
+            for row in rows
+        ]
+        head = ("job", "processors", "expected", share)
+        why = {f"Job {row['job_id']}": f"{row['why']}." for row in rows}
+        for_what = Counter(self.left_out.values()).most_common()
+        left_out = ", ".join(f"{why} {number:,}" for why, number in for_what)
+        on = f"calibrated on {self.calibrated_on:,} past starts."
+        if not self.is_calibrated:
+            found = f"only {things(self.calibrated_on, 'past start')}" if self.calibrated_on else "no past starts"
+            on = f"not calibrated ({found}), so how many starts they hold is unknown; add the jobs that have ended."
+        lines = {
+            "Left out": f"{things(len(self.left_out), 'job')}: {left_out}." if left_out else "",
+            "Intervals": on if rows else "",
+            **why,
+        }
+        made = f"Made with {self.model}. What that does not know, as {self.lacks}, moves real starts."
+        return Answer(
+            title=f"{self.name}: when waiting jobs are expected to start",
+            about=f"{things(self.waiting, 'waiting job')} on {things(self.size, 'processor')} "
+            f"at {instants.full(self.now_s)}",
+            screen=Screen(self.headline(instants), Table(head, cells[:MOST_ROWS], left=3), lines),
+            picture=self.picture(cells[:MOST_ROWS]),
+            details=[
+                *([Detail("All waiting jobs", [], Table(head, cells, left=3))] if len(rows) > MOST_ROWS else []),
+                Detail("How the estimates are made", [HOW.format(forks=self.forks), made]),
+                *([Detail("Notes on the state and the configuration", self.warnings)] if self.warnings else []),
+            ],
+            data={
+                **self.about(),
+                "jobs": [{name: None if value != value else value for name, value in row.items()} for row in rows],
+            },
+            assumed=self.assumed,
+            more="All jobs, and how they were estimated",
+            guide="how-to/when",
+        )
+
+    def headline(self, instants: Instants) -> str:
+        known = ~np.isnan(self.jobs["start_s"])
+        if not len(self):
+            return "No job waits for processors alone"
+        if not known.any():
+            return "No start can be expected: run times without a limit decide it"
+        row = self[int(np.nanargmin(self.jobs["start_s"]))]
+        if row["start_s"] == self.now_s:
+            return f"**Job {row['job_id']}** would start now"
+        at = f"at {instants.text(row['start_s'])}"
+        if len(self) > 1:
+            return f"**Job {row['job_id']}** is expected to start first, {at}"
+        return f"**Job {row['job_id']}** is expected to start {at}"
+
+    def picture(self, cells: Sequence[tuple[str, ...]]) -> Spans:
+        dates_s = np.array([self.jobs[name] for name in ("from_s", "start_s", "to_s")])[:, : len(cells)] - self.now_s
+        last_s = float(np.nanmax(dates_s, initial=0.0)) or 1.0
+        spans = [
+            Span(name, low, middle, high, between)
+            for (name, *_, between), (low, middle, high) in zip(cells, (dates_s / last_s).T.tolist(), strict=True)
+            if low == low
+        ]
+        return Spans(spans, f"From now to {duration_html(last_s)} later. The mark in a bar is the expected start.")
