@@ -46,7 +46,7 @@ from batfill.model.options import (
 )
 from batfill.model.pools import amount_text
 from batfill.model.rows import margin_of
-from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject, WaitingTime
+from batfill.protocol.decisions import Answer, CallAt, Execute, Kill, Notify, Reject, Waiting
 from batfill.workloads.batsim_json import READ_FIELDS, unread_in, unread_lines
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Agent:
             from batfill.live.forecast import wait_s as forecast_s
 
             wait_s = forecast_s(self.cluster, query, self.judge(query), now_s)
-        self.say(WaitingTime(query.name, round(wait_s, 6) if wait_s < math.inf else UNKNOWN_S))
+        self.say(Answer(Waiting(query.name, round(wait_s, 6) if wait_s < math.inf else UNKNOWN_S)))
 
     def impossible(self, request: Request) -> tuple[str, str] | None:
         """What a job requests that can never run, and the reason in short; None if it can."""
@@ -346,7 +346,7 @@ class Agent:
 
         if self.may_register and self.all_submitted and not self.cluster.killable and not self.registered:
             self.may_register = False
-            self.say(Registering(False))
+            self.say(Notify("registration_finished"))
 
     def decide_now(self, now_s: float) -> None:
         """Run a pass, then decide on the tries at their dividers, until one is to be killed."""

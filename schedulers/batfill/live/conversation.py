@@ -22,7 +22,6 @@ from batfill.model.schedule import KILLED
 from batfill.protocol.batsim4 import BATSIM_4, JOB, RESOURCES
 from batfill.protocol.batsim5 import BATSIM_5, JSON_FLAG, LENGTH, PROTOCOL_VERSION, handshake_text
 from batfill.protocol.decisions import CallAt, Decision
-from batfill.workloads.batsim5_json import EXTRA_FIELD
 from batfill.workloads.batsim_json import NO_WALLTIME
 
 if TYPE_CHECKING:
@@ -54,10 +53,8 @@ class Conversation(ABC):
         self.ended = False
         self.n_machines = 0  # storage included
         self.knows_all_external = True  # whether each external event has to be one that batfill knows, or has been
-        self.called_for = 0  # calls requested so far
         self.queries: list[Request] = []  # the jobs of the message whose waiting times are asked for
         self.events: list[dict[str, Any]] = []  # of the answer
-        self.said = self.version.said
 
     # What differs between the versions
 
@@ -81,7 +78,7 @@ class Conversation(ABC):
         self.event = None
         if text[:1] != b"{" and handshake_text(text) is not None:
             self.refuse(f"is a second handshake: {TWO_SIMULATORS}")
-        message = self.read(self.version.message.decode, text.removesuffix(self.version.suffix))
+        message = self.read(self.version.reader.decode, text.removesuffix(self.version.suffix))
         now, events = message.now, message.events
         if now < self.now:
             self.refuse(f"is of {now:.15g}, before the last one's date")
@@ -121,12 +118,12 @@ class Conversation(ABC):
         self.begun = True
         self.agent.begin(compute_ids, registration, self.say)
 
-    def submit(self, name: str, fields: Mapping[str, Any]) -> None:
+    def submit(self, name: str, fields: Mapping[str, Any], extra: str | None = None) -> None:
         """Pass a submission on; `fields` are those of a job of Batsim 4."""
         agent, walltime = self.agent, fields.get("walltime", NO_WALLTIME)
         if walltime <= 0 and walltime != NO_WALLTIME:
             self.refuse(f"of {name!r:.60} has the walltime {walltime}; it is positive, or -1 for none")
-        request = job_request(name, fields, agent.odd_fields)
+        request = job_request(name, fields, agent.odd_fields, extra)
         if name not in agent.registered:
             if name in agent.requests:
                 self.refuse(f"submits job {name!r:.60} again, which waits or runs")
@@ -151,7 +148,7 @@ class Conversation(ABC):
         """Something that changes no decision."""
         return
 
-    jobs_killed = no_more_external_events = answered = nothing  # a killed job is also reported as completed
+    jobs_killed = no_more_external_events = nothing  # a killed job is also reported as completed
 
     def end(self, _: Any) -> None:
         """The simulation has ended."""
@@ -176,12 +173,10 @@ class Conversation(ABC):
 
     def say(self, decision: Decision) -> None:
         """Add a decision of the agent's to the answer."""
-        if isinstance(decision, CallAt):
-            self.called_for += 1
-            decision = decision._replace(id=f"divider {self.called_for}")
-        kind, data_of = self.said[type(decision)]
         version = self.version
-        self.events.append({"timestamp": self.now, version.type_field: kind, version.data_field: data_of(decision)})
+        kind, data_of = version.said[type(decision)]
+        data = decision if data_of is None else data_of(decision)
+        self.events.append({"timestamp": self.now, version.type_field: kind, version.data_field: data})
 
 
 class Conversation4(Conversation):
@@ -238,6 +233,7 @@ class Conversation5(Conversation):
     def __init__(self, agent: Agent) -> None:
         super().__init__(agent)
         self.features: dict[str, bool] = {}  # what the simulation has to offer beyond its defaults
+        self.calls = 0  # requested so far
 
     def answer(self, text: bytes) -> bytes:
         """See `Conversation`; the first message is answered with a hello.
@@ -269,6 +265,13 @@ class Conversation5(Conversation):
         event = {"timestamp": 0.0, "event_type": "EDCHelloEvent", "event": hello}
         return FLAGS + msgspec.json.encode({"now": 0.0, "events": [event]})
 
+    def say(self, decision: Decision) -> None:
+        """See `Conversation`; each call has an id."""
+        super().say(decision)
+        if isinstance(decision, CallAt):
+            self.calls += 1
+            self.events[-1]["event"]["call_me_later_id"] = f"divider {self.calls}"
+
     def last_answer(self) -> bytes:
         """See `Conversation`."""
         return (FLAGS if self.messages <= 1 else b"") + super().last_answer()
@@ -289,8 +292,7 @@ class Conversation5(Conversation):
         fields["res"] = job.resource_request
         fields["profile"] = job.profile_id
         fields["walltime"] = NO_WALLTIME if job.walltime is None else job.walltime
-        fields[EXTRA_FIELD] = text
-        self.submit(data.job_id, fields)
+        self.submit(data.job_id, fields, text)
 
     def occurred(self, data: Any) -> None:
         """ExternalEventOccurredEvent: machines leave or return, if its text says so in JSON."""

@@ -75,16 +75,14 @@ class Registration(NamedTuple):
     workflows: tuple[str, ...] = ()  # workloads in which the simulator submits a job once those before it have ended
 
 
-def job_request(name: str, fields: Mapping[str, Any], odd: set[str]) -> Request:
+def job_request(name: str, fields: Mapping[str, Any], odd: set[str], extra: str | None = None) -> Request:
     """The request of a Batsim job.
 
     Args:
         name: its id.
         fields: its JSON object, with the fields that Batsim 4 gives it.
         odd: fields of the user's that were unusable in a job; a warning names the first of each.
-
-    Raises:
-        KeyError: it has no subtime, res or profile.
+        extra: further data of Batsim 5's.
     """
     for field, what in odd_fields(fields):
         if field not in odd:
@@ -106,6 +104,6 @@ def job_request(name: str, fields: Mapping[str, Any], odd: set[str]) -> Request:
         fields.get("class"),
         fields.get("killable") is not False,
         user_request_s if user_request_s > 0 else math.nan,
-        fields.get("extra_data"),
+        extra,
         amounts=amounts_of(fields),
     )
