@@ -15,7 +15,7 @@ from procset import ProcSet
 from batfill.base.errors import BatfillError, missing
 from batfill.live.agent import Agent, with_options
 from batfill.live.conversation import GAVE_UP, workflows_of
-from batfill.live.request import Registration, job_request
+from batfill.live.request import Registration
 from batfill.live.serve import GONE, LOOK_S, Visitors
 from batfill.protocol.decisions import CallAt, Execute, Kill, Notify, Register, Reject
 
@@ -88,10 +88,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
     @giving_up
     def onJobSubmission(self, job: Job) -> None:
         """See `Agent.submitted`."""
-        request = job_request(job.id, job.json_dict, self.agent.odd_fields)
-        if job.id not in self.agent.registered:
-            self.agent.note_fields(job.json_dict)
-        self.agent.submitted(request, self.bs.time())
+        self.agent.submitted(job.id, job.json_dict, self.bs.time())
 
     def onJobCompletion(self, job: Job) -> None:
         """See `Agent.ended`."""

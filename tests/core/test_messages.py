@@ -180,7 +180,6 @@ def refused_line(talk, frame):
         ([(0, BEGIN), (5, CALL), (4, CALL)], "is of 4, before the last one's date"),
         ([(0, BEGIN), (2e12, CALL)], "Expected `float` <= 1000000000000.0 - at "),
         ([(0, BEGIN), (0, submitted("1", 0, 10, -1))], "Expected `int` >= 0 - at "),
-        ([(0, BEGIN), (0, submitted("1", 0, 0, 1))], "of 'w0!1' has the walltime 0; it is positive, or -1"),
         ([(0, BEGIN), (0, submitted("1", 0, 10, 4)), (1, submitted("1", 0, 10, 4))], "'w0!1' again, which waits or"),
         ([(0, BEGIN), (0, completed("1"))], ") names job 'w0!1', which does not run"),
         ([(0, BEGIN), (0, completed("x" * 5000))], "names job 'w0!xxx"),

@@ -25,7 +25,7 @@ from batfill.batsim_files.machines import intervals_text
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, windows_of
-from batfill.live.request import Registration
+from batfill.live.request import Registration, job_request
 from batfill.model.dates import unreached
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, LONGEST_S, SMALL
@@ -168,14 +168,12 @@ class Agent:
                 "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or choose kill never"
             )
 
-    def note_fields(self, job: Mapping[str, Any]) -> None:
-        """Count the fields of a job, as the simulator submits it for the first time, that nothing here reads."""
-        if not self.read.issuperset(job):  # which is rare, and takes a third of the time of a difference
-            self.unread.update(unread_in(job) - self.read)
+    def submitted(self, name: str, job: Mapping[str, Any], now_s: float, extra: str | None = None) -> None:
+        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run.
 
-    def submitted(self, request: Request, now_s: float) -> None:
-        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run."""
-        name = request.name
+        `job` has the fields of Batsim 4; `extra` is further data of Batsim 5's.
+        """
+        request = job_request(name, job, self.odd_fields, extra)
         if self.kills and name.partition("!")[0] in self.registration.workflows:
             raise BatfillError(
                 f"job {name!r:.60} is part of a workflow, in which no job follows one that was killed and submitted "
@@ -185,6 +183,8 @@ class Agent:
             self.registered.remove(name)
             self.cluster.requeue(name, now_s)
             return
+        if not self.read.issuperset(job):  # which is rare, and takes a third of the time of a difference
+            self.unread.update(unread_in(job) - self.read)
         self.has_classes |= request.job_class is not None
         impossible = self.impossible(request)
         self.taken.update(pool.name for _, pool in self.pools if self.amount(request, pool) > 0)
@@ -274,7 +274,8 @@ class Agent:
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
-        self.cluster.queue.pay(now_s)
+        if self.cluster.dated:
+            self.cluster.queue.pay(now_s)
         self.cluster.end(job, name)
         if self.knowledge is not None:
             self.knowledge.ended(job, now_s, name)
@@ -334,32 +335,30 @@ class Agent:
 
         # No decision is made between a kill and its report. With kill always, recorded runs of Batsim decide before it
         # acknowledges the killed job.
+        cluster = self.cluster
         waits = self.killed or (self.registered and self.chosen.spares)
-        if not waits and (self.due or self.cluster.lacks_decision(now_s)):
-            self.decide_now(now_s)
+        happened = self.due or cluster.changed or cluster.plan is not None  # which has dates of its own
+        if not waits and (happened or (cluster.dated and cluster.queue.next_change_s(math.inf) <= now_s)):
+            if self.choice is not None:
+                self.choice.before_decision(now_s)
+            self.start_jobs(now_s)
+            while self.due and not self.killed:  # those at their dividers, until one is killed
+                job = min(self.due, key=cluster.lost_work)
+                self.due.remove(job)
+                if cluster.kill_pays(job, now_s):
+                    self.kill(job)
+                else:
+                    self.start_jobs(now_s)
 
-        if self.cluster.queue.rules.dated:
+        if cluster.dated:
             self.ask_for_change(now_s)
 
         if self.knowledge is not None and not self.all_submitted:
             self.knowledge.at(now_s)
 
-        if self.may_register and self.all_submitted and not self.cluster.killable and not self.registered:
+        if self.may_register and self.all_submitted and not cluster.killable and not self.registered:
             self.may_register = False
             self.say(Notify("registration_finished"))
-
-    def decide_now(self, now_s: float) -> None:
-        """Run a pass, then decide on the tries at their dividers, until one is to be killed."""
-        if self.choice is not None:
-            self.choice.before_decision(now_s)
-        self.start_jobs(now_s)
-        while self.due and not self.killed:
-            job = min(self.due, key=self.cluster.lost_work)
-            self.due.remove(job)
-            if self.cluster.kill_pays(job, now_s):
-                self.kill(job)
-            else:
-                self.start_jobs(now_s)
 
     def ask_for_change(self, now_s: float) -> None:
         """Ask for a call at the next date with a decision, unless one comes earlier: that one asks again."""

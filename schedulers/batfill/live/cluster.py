@@ -64,7 +64,7 @@ class Cluster:
         self.size = len(ids)
         self.kills, self.bound = options.kills, options.bound
         self.queue = Queue(self.size, options.rules)  # a divider that is learned is not there yet
-        self.pools = options.rules.all_pools
+        self.pools, self.dated = options.rules.all_pools, bool(options.rules.dated)
         self.widest_try = options.widest_try(self.size)
         self.idle = HeldMachines(ids) if by_machines else IdleMachines(intervals_of(ids))
         self.away: set[int] = set()  # unavailable machines
@@ -97,7 +97,7 @@ class Cluster:
             killable=killable,
             expected_s=judgement.expected_s,
             key_request_s=judgement.key_request_s,
-            outlives=request.outlives,
+            outlives=request.request_s < request.walltime_s,
             wants=[pool.amount(request.amounts, request.procs) for pool in pools] if pools else None,
         )
         self.rows[request.name] = row
@@ -154,12 +154,6 @@ class Cluster:
         """Order the queue by this policy from the next decision on; a separate backfill order stays."""
         self.queue.change_rules(replace(self.queue.rules, policy=policy))
 
-    def lacks_decision(self, now_s: float) -> bool:
-        """Whether something has happened since the last decision, or a date of the calendar has come."""
-        if self.changed or self.plan is not None:  # which has dates of its own
-            return True
-        return bool(self.queue.rules.dated) and self.queue.next_change_s(math.inf) <= now_s
-
     def decide(self, now_s: float) -> list[Start]:
         """Run one pass; if machines are not planned, each started job gets the idle ones with the lowest ids."""
         self.changed = False
@@ -172,8 +166,8 @@ class Cluster:
                 idle.remove(machines)
                 self.queue.start_waiting(row, now_s)
         elif self.rows:
-            self.queue.pay(now_s)
-            if self.queue.rules.dated:
+            if self.dated:
+                self.queue.pay(now_s)
                 self.hold_windows(now_s)
             chosen = [(row, idle.take(placed[row].procs)) for row in self.queue.decide(now_s).tolist()]
         else:

@@ -193,7 +193,7 @@ class KeptPlan:
 
     def submit(self, row: int, request: Request, key: float) -> None:
         """Queue a job with a request, which is to run for no longer."""
-        if request.outlives:
+        if request.request_s < request.walltime_s:
             raise BatfillError(
                 f"option plan: job {request.name} may outlive its request of {request.request_s:g} s, which a kept "
                 "plan relies on; convert the workload with --overrun keep or kill"

@@ -22,6 +22,7 @@ CONFIG = form(
     rename="kebab",
 )
 JOB = form("Job", subtime=Date, res=Procs, profile=str, walltime=(Seconds, NO_WALLTIME))  # and what the user added
+SUBMITTED = form("Submitted", job_id=str, job=dict[str, Any])
 QUERIED = form("Queried", job_id=str, job=dict[str, Any])
 RESOURCES = form("Resources", resources=str)
 
@@ -52,7 +53,7 @@ BATSIM_4 = Version(
                 profiles=dict[str, dict[str, msgspec.Raw]],
             ),
         ),
-        "JOB_SUBMITTED": Event("submitted", form("Submitted", job_id=str, job=dict[str, Any])),
+        "JOB_SUBMITTED": Event("submitted", SUBMITTED),
         "JOB_COMPLETED": Event(
             "completed", form("Completed", job_id=str, state=(str, msgspec.field(name="job_state")))
         ),
