@@ -67,7 +67,6 @@ class Agent:
     """EASY backfilling for a simulation: it decides when a replay does; lowest machine ids first."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """An agent with these options of `options.Options` and of `select`."""
         # Selection and learning are imported only where they are used: a simulator may be waiting.
         self.given = dict(options)
         self.selection: Any = None  # the settings of the option `select`,
@@ -142,7 +141,6 @@ class Agent:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The machines and their jobs."""
         if self.margin_s is None:
             return Cluster(self.machines, self.chosen, by_machines=self.chosen.reservation == MACHINES)
         plan = KeptPlan(self.machines, self.margin_s, windows_of(self.chosen.calendar))
@@ -237,7 +235,6 @@ class Agent:
         return None
 
     def amount(self, request: Request, pool: Pool) -> int:
-        """What a job takes of a pool."""
         return 0 if pool.of_user and request.user < 0 else int(pool.amount(request.amounts, request.procs))
 
     def judge(self, request: Request) -> Judgement:
@@ -258,7 +255,7 @@ class Agent:
             user_request_s=request.user_request_s,
         )
         if self.kills:
-            self.cluster.renew_divider(self.knowledge.divider_s)
+            self.cluster.queue.change_divider(self.knowledge.divider_s, bound=self.chosen.bound)
         return judgement
 
     def ended(self, job: str, now_s: float, *, killed: bool) -> None:
@@ -294,15 +291,10 @@ class Agent:
             self.due.append(heapq.heappop(self.calls)[1])
 
     def no_more_jobs(self) -> None:
-        """Note that only the scheduler submits jobs from now on."""
         self.all_submitted = True
 
     def finish(self) -> None:
-        """Check the invariants and log warnings at the end of the simulation, when nothing can be sent any more.
-
-        Raises:
-            InternalError: this scheduler's starts violate an invariant.
-        """
+        """Check the invariants and log warnings at the end of the simulation, when nothing can be sent any more."""
         self.done = True
         self.ledger.check(over=False)
         warnings = [*unread_lines(self.unread)]
@@ -386,7 +378,6 @@ class Agent:
             self.say(CallAt(call_s))
 
     def kill(self, job: str) -> None:
-        """Kill a running job, which will be queued again."""
         self.killed.add(job)
         self.say(Kill([job]))
 

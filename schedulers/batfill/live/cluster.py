@@ -62,7 +62,7 @@ class Cluster:
         self.plan = plan
         self.ids = frozenset(ids)
         self.size = len(ids)
-        self.kills, self.bound = options.kills, options.bound
+        self.kills = options.kills
         self.queue = Queue(self.size, options.rules)  # a divider that is learned is not there yet
         self.pools, self.dated = options.rules.all_pools, bool(options.rules.dated)
         self.widest_try = options.widest_try(self.size)
@@ -145,10 +145,6 @@ class Cluster:
         """Sorts jobs at their dividers: by the processor-seconds that a kill would waste, then by age."""
         row = self.rows[job]
         return self.queue.kill_after_s(row) * self.placed[row].procs, int(self.queue.jobs["seq"][row])
-
-    def renew_divider(self, divider_s: float) -> None:
-        """Kill small jobs that start from now on at this divider."""
-        self.queue.change_divider(divider_s, bound=self.bound)
 
     def change_policy(self, policy: Policy) -> None:
         """Order the queue by this policy from the next decision on; a separate backfill order stays."""

@@ -65,11 +65,7 @@ class Conversation(ABC):
     # Events from Batsim
 
     def answer(self, text: bytes) -> bytes:
-        """The reply to a message.
-
-        Raises:
-            BatfillError: it is none of Batsim's, or the options need registrations that Batsim was started without.
-        """
+        """The reply to a message."""
         self.messages += 1
         self.event = None
         if text[:1] != b"{" and handshake_text(text) is not None:
@@ -102,7 +98,6 @@ class Conversation(ABC):
         raise BatfillError(f"message {self.messages} from Batsim{event} {why}")
 
     def begin_on(self, compute: list[Any], storage: list[Any], registration: Registration) -> None:
-        """Begin the simulation on these machines."""
         compute_ids = [machine.id for machine in compute]
         self.n_machines = len(compute) + len(storage)
         if sorted([*compute_ids, *(machine.id for machine in storage)]) != list(range(self.n_machines)):
@@ -119,17 +114,14 @@ class Conversation(ABC):
         agent.submitted(name, job, self.now_s, extra)
 
     def completed(self, data: Any) -> None:
-        """A job has ended."""
         if data.job_id not in self.agent.ledger.rows:
             self.refuse(f"names job {data.job_id!r:.60}, which does not run")
         self.agent.ended(data.job_id, self.now_s, killed=data.state == KILLED)
 
     def called(self, _: Any) -> None:
-        """A date has come for which a call was requested."""
         self.agent.called(self.now_s)
 
     def no_more_jobs(self, _: Any) -> None:
-        """All jobs of the workloads were submitted."""
         self.agent.no_more_jobs()
 
     def nothing(self, _: Any) -> None:
@@ -139,20 +131,16 @@ class Conversation(ABC):
     jobs_killed = no_more_external_events = nothing  # a killed job is also reported as completed
 
     def end(self, _: Any) -> None:
-        """The simulation has ended."""
         self.ended = True
         self.agent.finish()
 
     def withdraw(self, data: Any) -> None:
-        """The machines of `resources` become unavailable."""
         self.agent.cluster.withdraw(self.machines(data.resources))
 
     def restore(self, data: Any) -> None:
-        """The machines of `resources` become available."""
         self.agent.cluster.restore(self.machines(data.resources))
 
     def machines(self, text: str) -> list[int]:
-        """The ids of these machines."""
         try:
             ids: list[int] = machine_set(text, self.n_machines).ids().tolist()
         except ValueError as error:
@@ -230,10 +218,6 @@ class Conversation5(Conversation):
         """See `Conversation`; the first message is answered with a hello.
 
         The features are those that the options need; the initialisation text may add options, and acknowledgements.
-
-        Raises:
-            BatfillError: as `Conversation`'s; or the first frame is no handshake, or its text is a JSON object with
-                something else in it.
         """
         if self.messages:
             return super().answer(text)

@@ -76,5 +76,4 @@ class Version:
 
     @cached_property
     def reader(self) -> msgspec.json.Decoder[Any]:
-        """Reads the simulation's messages."""
         return reader_of(self.events, self.type_field, self.data_field)

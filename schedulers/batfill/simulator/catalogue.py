@@ -67,7 +67,6 @@ class SimulatedJob:
         return task.run_s, FAILED if task.ret else SUCCESS, task.ret
 
     def record(self, execution_s: float = 0.0, joules: float = NOT_MEASURED) -> JobRecord:
-        """Its record for the result files."""
         return JobRecord(
             job_id=self.name,
             workload_name=self.workload,
@@ -133,7 +132,6 @@ class Catalogue:
         return {w: {name: p for name, p in known.items() if p is not None} for w, known in self._profiles.items()}
 
     def __getitem__(self, job_id: str) -> SimulatedJob:
-        """The job of this id."""
         if job_id not in self._jobs:
             raise WorkloadError(f"job {job_id!r} does not exist")
         if (job := self._jobs[job_id]) is None:
@@ -141,11 +139,9 @@ class Catalogue:
         return job
 
     def unfinished(self) -> Iterable[SimulatedJob]:
-        """The jobs that have not ended."""
         return (job for job in self._jobs.values() if job and job.state in (NOT_SUBMITTED, SUBMITTED, RUNNING))
 
     def register_profile(self, workload: str, name: str, profile: dict[str, Any]) -> None:
-        """Add a profile, and its workload if that is new."""
         profiles = self._profiles_of(workload)
         if name in profiles:
             raise WorkloadError(f"profile {name!r} of workload {workload!r} exists or existed before; use a new name")
@@ -175,19 +171,12 @@ class Catalogue:
         return task
 
     def _profiles_of(self, workload: str) -> dict[str, dict[str, Any] | None]:
-        """The profiles of a workload, which is made if it is new."""
         if not workload or "!" in workload or UNWRITABLE.search(workload):
             raise WorkloadError(f"{workload!r} cannot be a workload's name; use letters and digits")
         self._tasks.setdefault(workload, {})
         return self._profiles.setdefault(workload, {})
 
     def register_job(self, job_id: str, raw: dict[str, Any]) -> SimulatedJob:
-        """Add a job that the scheduler registers, and its workload if that is new.
-
-        Args:
-            job_id: with its workload's name.
-            raw: its description.
-        """
         workload = job_id.partition("!")[0]
         if workload not in self._profiles:
             raise WorkloadError(f"job {job_id!r} belongs to no known workload; known: {', '.join(self._profiles)}")

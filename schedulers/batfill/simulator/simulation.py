@@ -122,12 +122,7 @@ class Simulation:
         return self.jobs_submitted - self.jobs_running - self.jobs_done
 
     def run(self) -> None:
-        """Simulate to the end.
-
-        Raises:
-            SimulationStopped: the scheduler did something Batsim does not allow, or left jobs waiting for ever.
-            InternalError: the simulation violates an invariant.
-        """
+        """Simulate to the end."""
         profiles = self.catalogue.profiles
         self._tell("SIMULATION_BEGINS", wire.simulation_begins(self._platform, self.settings, self._paths, profiles))
         self._send()
@@ -247,14 +242,12 @@ class Simulation:
         self._plan(self.now, NOTICE, ("ANSWER", b'{"consumed_energy":%.6f}' % self._energy.read(self.now)))
 
     def _job(self, job_id: str, state: str, to: str) -> SimulatedJob:
-        """The job of this id, which must be in this state."""
         job = self.catalogue[job_id]
         if job.state != state:
             raise WorkloadError(f"job {job.id!r} cannot {to}: its state is {job.state}, not {state}")
         return job
 
     def _must_register(self, what: str) -> None:
-        """Refuse a registration if registrations are off or finished."""
         if not self.settings.dynamic_jobs:
             raise WorkloadError(f"no {what} can be registered; {TO_REGISTER}")
         if not self.registering:
@@ -294,7 +287,6 @@ class Simulation:
     # Events
 
     def _happen(self, kind: int, subject: Any) -> None:
-        """Handle one event of the queue."""
         if kind == COMPLETION:
             if subject.state == RUNNING:  # and not killed at this date
                 self._end(subject, *subject.outcome())
@@ -335,7 +327,6 @@ class Simulation:
         self._tell("JOB_KILLED", wire.jobs_killed(jobs, entries))
 
     def _external(self, event: ExternalEvent) -> None:
-        """Handle an external event: machines change availability, or the scheduler gets an event to interpret."""
         if event.machines is not None:
             change = self.machines.restore if event.type == "machine_available" else self.machines.withdraw
             if why_not := change(event.machines, self.now):
@@ -364,7 +355,6 @@ class Simulation:
             self._plan(float(reply.now), READY, None)
 
     def _obey(self, event: Any, where: str) -> None:
-        """Apply one event of a reply."""
         try:
             getattr(self, event.means)(event.data)
         except WorkloadError as error:
@@ -399,7 +389,6 @@ class Simulation:
         return reply
 
     def _plan(self, date: float, kind: int, subject: Any) -> None:
-        """Put an event into the queue."""
         heapq.heappush(self._queue, (date, kind, self._sequence, subject))
         self._sequence += 1
 
@@ -410,11 +399,9 @@ class Simulation:
         return not self._queue and not self.registering and self.jobs_done == self.jobs_submitted
 
     def _stop(self, why: str) -> SimulationStopped:
-        """The exception that ends a simulation that cannot continue."""
         return SimulationStopped(f"stopped at date {self.now:.6f}: {why}")
 
     def _stuck(self) -> SimulationStopped:
-        """The exception for a simulation with work left and no event to come."""
         left = [job.id for job in self.catalogue.unfinished()]
         if not left:
             return self._stop(
