@@ -1,8 +1,7 @@
-"""An energy budget: cases on paper, random ones, that it is kept, what is refused, and figures."""
+"""A budget: cases on paper, that it is kept, what is refused, and figures. Random ones are in `test_every_rule`."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,25 +12,20 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation4
-from batfill.model.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.energy import Budget
 from batfill.model.policy import policy_named
-from batfill.model.pools import Pool, wanted
-from batfill.model.rules import EVERY_JOB, Rules
+from batfill.model.rules import Rules
 from batfill.model.schedule import Drawn, Use
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.workloads.batsim_json import BatsimDocument
 from command import batfill, json_result, refusal
-from oracle import Oracle, assert_same, oracle
+from oracle import assert_same, oracle
 from small_runs import as_workload, machines, starts_under
 from strategies import (
     WATTS,
     budget_for_oracle,
-    for_oracle,
-    pools_for_oracle,
     random_table,
     table,
-    with_amounts,
     with_watts,
 )
 from through5 import Through5
@@ -91,63 +85,6 @@ def test_on_paper(claim):
         assert schedule.start_s.tolist() == starts, (claim, given.name, watts)
 
 
-def case(seed):
-    """A random replay with a budget, and the oracle's."""
-    rng = np.random.default_rng(seed)
-
-    def one_of(*values):
-        return values[int(rng.integers(len(values)))]
-
-    size, n_jobs, unit_s = int(rng.integers(1, 7)), int(rng.integers(1, 26)), one_of(1.0, 1.0, 0.25, 7.0)
-    span_s, unlimited, small = one_of(5, 40, 100), one_of(0, 0.1, 0.4), one_of(0, 0.5)
-    jobs = random_table(seed, n_jobs=n_jobs, size=size, span_s=span_s, longest=20, unlimited=unlimited, small=small)
-    times = {name: getattr(jobs, name) * unit_s for name in ("submit_s", "runtime_s", "walltime_s")}
-    jobs = replace(jobs, **times, killable=rng.random(n_jobs) < 0.8, user=rng.integers(-1, 3, n_jobs))
-    most, idle_w = one_of(3, 20, 2000), one_of(0, 2, 7)
-    rate_w = idle_w + int(one_of(0.2, 0.5, 1, 2) * most) + int(rng.integers(1, 3))
-    begin, lasts_s = int(unit_s * rng.integers(0, 60)), max(1, int(unit_s * one_of(1, 20, 90, 200)))
-    given = budget(rate_w, begin, begin + lasts_s, idle_w=idle_w, holds=one_of(False, True))
-    pools = one_of((), (), (Pool("p0", 4),), (Pool("p0", 4, skips=True),))
-    jobs = with_amounts(jobs, rng.integers(0, 5, (n_jobs, 1))) if pools else jobs
-    windows = (Window(ANNOUNCED, unit_s * 10, unit_s * 30, int(rng.integers(1, size + 1))),)
-    calendar = one_of(None, None, Calendar(windows))
-    jobs = with_watts(jobs, one_of(rng.integers(0, most + 1, n_jobs), jobs.procs * int(rng.integers(1, 6))))
-    spares = one_of(False, True)
-    rules = {
-        "threshold_s": unit_s * one_of(5, 40, math.inf), "half": one_of(False, True), "spares": spares,
-        "bound": one_of(False, True), "divider_s": unit_s * one_of(2, 6, math.inf, math.inf),
-        "stand_back": one_of(math.inf, 0.5, 3) if spares else math.inf,
-    }  # fmt: skip
-    depth, tested, order = one_of(1, 1, 2, 0, math.inf), one_of(math.inf, math.inf, 1, 3), one_of("fcfs", "saf", "sexp")
-    backfill = one_of(None, "lcfs") if depth in (1, 2) else None
-    expected_s = one_of(None, np.minimum(unit_s * rng.integers(1, 25, n_jobs), jobs.request_s))
-    rules["outlived"] = expected_s is not None
-    in_engine = {name: EVERY_JOB if n == math.inf else n for name, n in (("depth", depth), ("tested", tested))}
-    second = policy_named(backfill) if backfill else None
-    run = EngineReplay(
-        jobs,
-        size,
-        Rules(policy_named(order), second, **rules, **in_engine, calendar=calendar, pools=pools, energy_budget=given),
-        expected_s=expected_s,
-    )
-    slow = Oracle(
-        jobs, size, order, **rules, backfill=backfill, depth=depth, tested=tested, expected_s=expected_s,
-        windows=for_oracle(calendar) if calendar else [], pools=pools_for_oracle(pools, calendar),
-        wants=wanted(pools, jobs), budget=budget_for_oracle(given), watts=given.pool.amounts(jobs),
-    )  # fmt: skip
-    for job, killable in zip(slow.jobs, jobs.killable.tolist(), strict=True):
-        job.exempt = not killable
-    return run, slow
-
-
-@pytest.mark.parametrize("tens", range(30))
-def test_random_replays_are_the_oracles_runs(tens):
-    for seed in range(10 * tens, 10 * tens + 10):
-        run, slow = case(seed)
-        run.advance()
-        assert_same(run.schedule(), slow.run())
-
-
 @pytest.mark.compiled
 def test_if_all_runs_as_expected_no_more_is_drawn_than_there_is():
     rng = np.random.default_rng(7)
@@ -161,27 +98,13 @@ def test_if_all_runs_as_expected_no_more_is_drawn_than_there_is():
 
 
 @pytest.mark.parametrize("host", [Conversation4, lambda agent: Through5(agent, "")], ids=["4", "5"])
-def test_a_scheduler_under_batsim_makes_the_decisions_of_a_replay_at_all_dates(host):
-    paper = table([(0, 30, 100, 4), (1, 30, 100, 4), (2, 30, 100, 1), (3, 30, 300, 2), (50, 30, 50, 1)])
-    # The first reservation moves to a later date than that for which a call was requested.
-    assert_starts_are_the_replays(host, paper, 4, Budget.of("energy-budget", "100kJ@0..1000,watts=100W"))
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        jobs = random_table(seed, n_jobs=30, size=5, span_s=400, longest=90, unlimited=0)
-        begin, lasts = int(rng.integers(0, 300)), int(rng.integers(100, 3000))
-        given = budget(int(rng.integers(3, 12)), begin, begin + lasts, holds=seed % 3 == 0)
-        assert_starts_are_the_replays(host, jobs, 5, replace(given, pool=Pool("watts", 2**53, 3)))
-
-
-def assert_starts_are_the_replays(host, jobs, size, given):
-    jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0), procs=np.minimum(jobs.procs, size))
-    expected = replay_jobs(jobs, size, Rules(policy_named("fcfs"), energy_budget=given)).start_s
+def test_a_reservation_may_move_to_a_later_date_than_that_for_which_a_call_was_requested(host):
+    jobs = table([(0, 30, 100, 4), (1, 30, 100, 4), (2, 30, 100, 1), (3, 30, 300, 2), (50, 30, 50, 1)])
+    given = Budget.of("energy-budget", "100kJ@0..1000,watts=100W")
+    expected = replay_jobs(jobs, 4, Rules(policy_named("fcfs"), energy_budget=given)).start_s
     document = BatsimDocument(Path("w.json"), 4, *as_workload(jobs).values(), "")
-    agent = Agent({"policy": "fcfs", "energy-budget": given})
-    found = starts_under(host(agent).answer, document, machines(size))
-    assert {name.removeprefix("w0!"): start_s for name, start_s in found.items()} == dict(
-        zip(jobs.ids.tolist(), expected.tolist(), strict=True)
-    )
+    found = starts_under(host(Agent({"policy": "fcfs", "energy-budget": given})).answer, document, machines(4))
+    assert [found[f"w0!{name}" if f"w0!{name}" in found else name] for name in jobs.ids] == expected.tolist()
 
 
 # The option
@@ -212,23 +135,16 @@ def test_a_budget_is_stated_as_it_may_be_given(text, again):
         ("2MWh", "is no budget; give AMOUNT@BEGIN..END"),
         ("2MW@0..9,watts=1W", "'2MW' is no amount in J, kJ, MJ"),
         ("0MWh@0..9,watts=1W", "'0MWh' is not a number of J from 1"),
-        ("1.2.3MWh@0..9,watts=1W", "'1.2.3MWh' is no amount"),
         ("9999999GWh@0..9,watts=1W", "is not a number of J"),
-        ("0.5J@0..9,watts=1W", "is not a number of J"),
         ("2MWh@0..9,watts=0W", "'0W' is not a number of W"),
-        ("2MWh@0..9,watts=-5W", "'-5W' is no amount"),
         ("2MWh@9..9,watts=1W", "the period does not last for a second"),
-        ("2MWh@0..1e-320,watts=1W", "the period does not last for a second"),
         ("2MWh@0..9,watts=9007199254740991W", "job 001 draws more than 9,007,199,254,740,992 W, up to which sums"),
         ("2MWh@soon..9,watts=1W", "begin 'soon' is neither"),
         ("2MWh@0..2026-03-01T08:00+01:00,watts=1W", "seconds and dates are mixed"),
-        ("2MWh@2026-03-01T08:00..2026-03-01T09:00,watts=1W", "has no time zone"),
         ("2MWh@2026-03-01T08:00+01:00..2026-03-01T09:00+01:00,watts=1W", "the workload has no clock"),
         ("2MWh@0..9", "does not say what jobs draw"),
-        ("2MWh@0..9,watts=100", "'100' is no amount in W, kW, MW"),
         ("2MWh@0..9,watts=1W,idle=2kB", "'2kB' is no amount in W, kW, MW"),
         ("2MWh@0..9,watts=1W,watts=2W", "is not part of a budget, or given twice"),
-        ("2MWh@0..9,watts=1W,hold", "is not part of a budget"),
         ("2MWh@0..9,watts=memory", "the field memory of jobs is in GB"),
         ("2MWh@0..9,watts=draws", "no job has a field draws above 0"),
         ("1kJ@0..100,watts=1W,idle=10W", "gives 10 W, and idle machines draw 10 W"),

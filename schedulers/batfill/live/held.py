@@ -49,6 +49,7 @@ class HeldMachines:
         return int(np.count_nonzero(self.held.by == IDLE))
 
     def give(self, intervals: Intervals) -> None:
+        """Let no job hold these machines."""
         for first, last in intervals:
             self.held.by[first : last + 1] = IDLE
 
