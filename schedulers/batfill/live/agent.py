@@ -207,9 +207,7 @@ class Agent:
         """
         wait_s = math.inf
         if not self.kills and self.knowledge is None and self.impossible(query) is None:
-            from batfill.live.forecast import wait_s as forecast_s
-
-            wait_s = forecast_s(self.cluster, query, self.judge(query), now_s)
+            wait_s = self.cluster.wait_s(query, self.judge(query), now_s)
         self.say(Answer(Waiting(query.name, round(wait_s, 6) if wait_s < math.inf else UNKNOWN_S)))
 
     def impossible(self, request: Request) -> tuple[str, str] | None:

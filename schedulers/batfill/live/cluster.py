@@ -82,6 +82,28 @@ class Cluster:
         other.away, other.killable = set(self.away), set(self.killable)
         return other
 
+    def wait_s(self, request: Request, judgement: Judgement, now_s: float) -> float:
+        """The seconds until this job would start if it were submitted after the decision at `now_s`; inf for never.
+
+        Nothing changes. A kept plan says where it would place the job. Else a copy, on which no job may be killed, goes
+        on without further submissions. Each job runs for as long as is expected; one that has outlived this ends.
+        """
+        if self.plan is not None:
+            return self.plan.wait_s(request, now_s)
+        ahead, date_s = self.fork(), now_s
+        job = f"{request.name}?"  # the name may be in use
+        ahead.submit(request._replace(name=job), judgement)
+        while date_s < math.inf:
+            if any(start.job == job for start in ahead.decide(date_s)):
+                return date_s - now_s
+            running = ahead.queue.running
+            end_s = max(float(running["end_s"][0]), date_s) if len(running) else math.inf
+            date_s = ahead.queue.next_change_s(end_s)
+            ahead.queue.pay(date_s)
+            for row in running["row"][running["end_s"] <= date_s].tolist():
+                ahead.end(ahead.placed[row].name)
+        return math.inf
+
     def submit(self, request: Request, judgement: Judgement) -> None:
         """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""
         small = judgement.small and request.procs <= self.widest_try

@@ -125,10 +125,8 @@ class Conversation(ABC):
         self.agent.no_more_jobs()
 
     def nothing(self, _: Any) -> None:
-        """Something that changes no decision."""
+        """Something that changes no decision; a killed job is also reported as completed."""
         return
-
-    jobs_killed = no_more_external_events = nothing  # a killed job is also reported as completed
 
     def end(self, _: Any) -> None:
         self.ended = True

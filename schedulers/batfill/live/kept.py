@@ -285,10 +285,7 @@ def windows_of(calendar: Calendar | None) -> list[Place]:
 
 
 def mask_of(machines: Iterable[int]) -> int:
-    mask = 0
-    for machine in machines:
-        mask |= 1 << machine
-    return mask
+    return sum(1 << machine for machine in machines)
 
 
 def machines_of(mask: int) -> Intervals:

@@ -57,7 +57,7 @@ BATSIM_4 = Version(
         "JOB_COMPLETED": Event(
             "completed", form("Completed", job_id=str, state=(str, msgspec.field(name="job_state")))
         ),
-        "JOB_KILLED": Event("jobs_killed"),
+        "JOB_KILLED": Event("nothing"),
         "REQUESTED_CALL": Event("called"),
         "NOTIFY": Event("notified", form("Notice", type=str, resources=(str, ""))),
         "FROM_JOB_MSG": Event("nothing"),

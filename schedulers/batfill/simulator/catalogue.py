@@ -142,12 +142,13 @@ class Catalogue:
         return (job for job in self._jobs.values() if job and job.state in (NOT_SUBMITTED, SUBMITTED, RUNNING))
 
     def register_profile(self, workload: str, name: str, profile: dict[str, Any]) -> None:
-        profiles = self._profiles_of(workload)
+        if not workload or "!" in workload or UNWRITABLE.search(workload):
+            raise WorkloadError(f"{workload!r} cannot be a workload's name; use letters and digits")
+        profiles, tasks = self._profiles.setdefault(workload, {}), self._tasks.setdefault(workload, {})
         if name in profiles:
             raise WorkloadError(f"profile {name!r} of workload {workload!r} exists or existed before; use a new name")
         where = f"profile {name!r}"
         check_profile(where, profile, profiles)
-        tasks = self._tasks[workload]
         if profile["type"] == "composed":
             for part in profile["seq"]:
                 self._must_remain(where, part, profiles[part])
@@ -169,12 +170,6 @@ class Catalogue:
         task = task.on(where, raw["res"], self._speed)
         task.require_end(where, raw.get("walltime", NO_WALLTIME))
         return task
-
-    def _profiles_of(self, workload: str) -> dict[str, dict[str, Any] | None]:
-        if not workload or "!" in workload or UNWRITABLE.search(workload):
-            raise WorkloadError(f"{workload!r} cannot be a workload's name; use letters and digits")
-        self._tasks.setdefault(workload, {})
-        return self._profiles.setdefault(workload, {})
 
     def register_job(self, job_id: str, raw: dict[str, Any]) -> SimulatedJob:
         workload = job_id.partition("!")[0]
