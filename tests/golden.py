@@ -173,7 +173,7 @@ class AsRecorded4(core.Simulation):
             return date, "JOB_SUBMITTED", subject.id, None, (), None
         if kind == core.KILL:
             return date, "JOB_KILLED", None, None, tuple(job.id for job in subject), None
-        if kind == core.NOTICE and subject[0] == "answered":
+        if kind == core.NOTICE and subject[0] == "ANSWER":
             return date, "ANSWER", None, None, (), None
         if kind == core.NOTICE:
             return date, "NOTIFY", None, None, (), json.loads(subject[1])["type"]

@@ -286,7 +286,8 @@ class Queue:
         most_expected_s = float(math.inf if outlives else request_s)
         if outlives:
             self.arrays.rules["outlived"] = 1
-        key, rise = self.keys(row, submit_s, self.request_of_keys(expected_s, key_request_s), procs)
+        self.has_key_requests |= key_request_s is not None
+        key, rise = self.keys(row, submit_s, expected_s if key_request_s is None else key_request_s, procs)
         if len(self.arrays.users) and user >= 0:
             self.arrays.users[row] = self.user_numbers.setdefault(user, len(self.user_numbers) + 1)
         if wants is not None:
@@ -419,13 +420,6 @@ class Queue:
 
     # Expected run times, classes and rules
 
-    def request_of_keys(self, expected_s: float, key_request_s: float | None) -> float:
-        """p~ of a job's keys: `key_request_s` if it is given, else its expected run time."""
-        if key_request_s is None:
-            return expected_s
-        self.has_key_requests = True
-        return key_request_s
-
     def keys(self, row: int, submit_s: float, key_request_s: float, procs: int) -> tuple[float, float]:
         """The `key` and `rise` of a job that does not wait; sets those of its backfill order."""
         known = self.one_job  # to make new ones takes four times as long
@@ -440,7 +434,8 @@ class Queue:
     ) -> None:
         """Set class, expected run time and keys of a job not yet submitted; the arguments are those of `submit`."""
         job = self.arrays.jobs[row]
-        key_request_s = self.request_of_keys(expected_s, key_request_s)
+        self.has_key_requests |= key_request_s is not None
+        key_request_s = expected_s if key_request_s is None else key_request_s
         if key_request_s != job["expected_s"]:
             job["key"], job["rise"] = self.keys(row, job["submit_s"], key_request_s, job["procs"])
         if len(self.arrays.tries):

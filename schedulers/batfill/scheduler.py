@@ -15,9 +15,9 @@ from procset import ProcSet
 from batfill.base.errors import BatfillError, missing
 from batfill.live.agent import Agent, with_options
 from batfill.live.conversation import GAVE_UP, workflows_of
-from batfill.live.request import Registration, job_request
+from batfill.live.request import Registration
 from batfill.live.serve import GONE, LOOK_S, Visitors
-from batfill.protocol.decisions import CallAt, Execute, Kill, Register, Registering, Reject
+from batfill.protocol.decisions import CallAt, Execute, Kill, Notify, Register, Reject
 
 try:
     from batsim.batsim import BatsimScheduler, Job
@@ -87,44 +87,33 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     @giving_up
     def onJobSubmission(self, job: Job) -> None:
-        """See `Agent.submitted`."""
-        request = job_request(job.id, job.json_dict, self.agent.odd_fields)
-        if job.id not in self.agent.registered:
-            self.agent.note_fields(job.json_dict)
-        self.agent.submitted(request, self.bs.time())
+        self.agent.submitted(job.id, job.json_dict, self.bs.time())
 
     def onJobCompletion(self, job: Job) -> None:
-        """See `Agent.ended`."""
         self.agent.ended(job.id, self.bs.time(), killed=job.job_state == Job.State.COMPLETED_KILLED)
 
     def onRequestedCall(self) -> None:
-        """See `Agent.called`."""
         self.agent.called(self.bs.time())
 
     def onNoMoreJobsInWorkloads(self) -> None:
-        """See `Agent.no_more_jobs`."""
         self.agent.no_more_jobs()
 
     def onNotifyEventMachineUnavailable(self, machines: ProcSet) -> None:
-        """See `Cluster.withdraw`."""
         self.agent.cluster.withdraw(machines)
 
     def onNotifyEventMachineAvailable(self, machines: ProcSet) -> None:
-        """See `Cluster.restore`."""
         self.agent.cluster.restore(machines)
 
     onRemoveResources = onNotifyEventMachineUnavailable
     onAddResources = onNotifyEventMachineAvailable
 
     def onSimulationEnds(self) -> None:
-        """See `Agent.finish`."""
         self.agent.finish()
         if self.visitors is not None:
             self.visitors.close()
 
     @giving_up
     def onNoMoreEvents(self) -> None:
-        """See `Agent.decide`."""
         self.agent.decide(self.bs.time())
 
     # To pybatsim
@@ -132,21 +121,21 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
     def say(self, decision: Decision) -> None:
         """Pass a decision of the agent's on; sends a kill per job, as pybatsim fails if only some of several run."""
         if isinstance(decision, Execute):
-            started = self.bs.jobs[decision.job]
-            started.allocation = ProcSet.from_str(decision.machines)
+            started = self.bs.jobs[decision.job_id]
+            started.allocation = ProcSet.from_str(decision.alloc)
             self.bs.execute_job(started)
         elif isinstance(decision, Reject):
-            self.bs.reject_jobs([self.bs.jobs[decision.job]])
+            self.bs.reject_jobs([self.bs.jobs[decision.job_id]])
         elif isinstance(decision, Kill):
-            for job in decision.jobs:
+            for job in decision.job_ids:
                 self.bs.kill_jobs([self.bs.jobs[job]])
         elif isinstance(decision, CallAt):
-            self.bs.wake_me_up_at(decision.date_s)
+            self.bs.wake_me_up_at(decision.timestamp)
         elif isinstance(decision, Register):
-            raw = decision.raw
-            self.bs.register_job(decision.job, raw["res"], raw["walltime"], raw["profile"], raw["subtime"])
+            new = decision.job
+            self.bs.register_job(decision.job_id, new["res"], new["walltime"], new["profile"], new["subtime"])
         else:
-            assert isinstance(decision, Registering)
+            assert isinstance(decision, Notify)
             self.bs.notify_registration_finished()
 
     def nothing(self, *_: Any) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,11 +19,12 @@ from batfill.live.conversation import Conversation4, Conversation5, date_meant
 from batfill.live.serve import conversation_with
 from batfill.protocol.batsim5 import milliseconds_from
 from batfill.simulator.wire import SimulationSettings
-from batfill.workloads.batsim_json import load_document
+from batfill.workloads.batsim_json import BatsimDocument
 from command import conversed
 from golden5 import recordings
 from plugin import assert_same_starts
-from small_runs import machines, starts_under
+from small_runs import as_workload, machines, starts_under
+from strategies import random_table
 from through5 import ACKNOWLEDGE, Through5, greeted, handshake, hello
 
 # The first message
@@ -137,36 +138,16 @@ def test_the_decisions_of_a_recorded_study_are_made_message_by_message(recorded)
     assert not finished or recorded_events == answer["events"] == []
 
 
-# Recorded schedulers that do not decide as EASY would, and what they do instead.
-WRONG_HOSTS = "other hosts than the lowest, or more or fewer of them than the job requests"
-CALLS = "requests calls of its own choice"
-KILLS_AND_SUBMITS = "kills or registers jobs of its own choice"
-OTHERWISE = {
-    "small-answer-in-the-past": "rejects a job that fits",
-    "small-allocation-commas": "a list of hosts that is none",
-    "small-decisions-later": "decides for a later date",
-    "small-force-stop": "stops the simulation",
-    "small-call": CALLS,
-    "small-on-off": CALLS,
-    "small-same-instant": CALLS,
-    "small-fcfs": "no backfilling",
-    "small-periodic-asked-late": CALLS,
-    "small-external-events": "goes on using unavailable machines",
-    "small-shared-hosts": WRONG_HOSTS,
-    "small-too-few-hosts": WRONG_HOSTS,
-    "small-too-many-hosts": WRONG_HOSTS,
-    "small-dynamic": KILLS_AND_SUBMITS,
-    "small-execute-registered-at-once": KILLS_AND_SUBMITS,
-    "small-kill": KILLS_AND_SUBMITS,
-    "small-negative-walltime-registered": KILLS_AND_SUBMITS,
-    "small-null-walltime": KILLS_AND_SUBMITS,
-    "small-requeue": KILLS_AND_SUBMITS,
-    "error-": "makes a mistake, or does not get as far as deciding",
-}
+# Recorded schedulers that do not decide as EASY would: with other hosts, calls, kills or registrations, or none.
+OTHERWISE = re.compile(
+    "small-(answer-in-the-past|allocation-commas|decisions-later|force-stop|call|on-off|same-instant|fcfs|"
+    "periodic-asked-late|external-events|shared-hosts|too-few-hosts|too-many-hosts|dynamic|"
+    "execute-registered-at-once|kill|negative-walltime-registered|null-walltime|requeue)"
+)
 
 
 @pytest.mark.parametrize("recorded", OTHERS, ids=lambda recorded: recorded.name)
-def test_a_small_recording_is_decided_as_recorded_or_differs_for_a_stated_reason(recorded):
+def test_a_small_recording_is_decided_as_recorded_or_is_one_of_another_scheduler(recorded):
     """Up to the first difference Batsim's messages are understood; after it they answer another scheduler."""
     talk, n_messages, difference = Conversation5(Agent({})), 0, None
     lines = (recorded.folder / "messages.jsonl").read_text().splitlines()
@@ -182,63 +163,30 @@ def test_a_small_recording_is_decided_as_recorded_or_differs_for_a_stated_reason
         if not same:
             difference = message
             break
-    reason = next((reason for prefix, reason in OTHERWISE.items() if recorded.name.startswith(prefix)), None)
-    if reason is None:
-        assert difference is None
-        assert talk.ended
-        assert n_messages > 2
-    elif not recorded.name.startswith("error-"):
-        assert difference is not None, f"{recorded.name} is decided as recorded, so that no reason is needed: {reason}"
+    if not recorded.name.startswith("error-"):
+        assert (difference is not None) == bool(OTHERWISE.match(recorded.name))
+        assert difference or (talk.ended and n_messages > 2)
 
 
 # Batsim 4's messages in Batsim 5's words
 
 
-def written(path, seed, *, size=12, n_jobs=350, span_s=40_000):
-    """A workload with every field that the scheduler reads."""
-    rng = np.random.default_rng(seed)
-    jobs, profiles = [], {}
-    for row, submit_s in enumerate(np.sort(rng.integers(0, span_s, n_jobs)).tolist()):
-        delay_s = 1.0 * math.ceil(math.exp(rng.normal(5.5, 1.2)))
-        profiles[f"d{delay_s:g}"] = {"type": "delay", "delay": delay_s}
-        job = {"id": f"{row:04}", "subtime": float(submit_s), "res": int(rng.integers(1, size + 2))}
-        job |= {"profile": f"d{delay_s:g}", "user_id": int(rng.integers(5))}
-        job |= {"class": str(rng.choice(["small", "large"]))} if rng.random() < 0.7 else {}
-        job |= {"walltime": delay_s * float(rng.choice([0.5, 1, 1.5, 4]))} if rng.random() < 0.9 else {}
-        job |= {"killable": False} if rng.random() < 0.1 else {}
-        jobs.append(job)
-    path.write_text(json.dumps({"nb_res": size, "jobs": jobs, "profiles": profiles}))
-    return load_document(path)
-
-
-EVERY_OPTION = [
-    {"policy": "fcfs"},
-    {"policy": "wfp3", "threshold": 3000, "backfill": "spf"},
-    {"policy": "saf", "reservation": "machines"},
-    {"policy": "spf", "small": "class", "divider": 300, "kill": "always"},
-    {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "threshold": 3000},
-    {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "overdue": "half", "threshold": 3000},
-    {"policy": "fcfs", "small": "class", "divider": 301.0625, "kill": "always", "small-width": 0.5},
-    {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "threshold": 3000, "stand-back": 99},
-    {"preset": "first-tries"},
-    {"policy": "saf", "predict": "easy++", "predict-for": "all"},
-    {"policy": "saf", "small": "all", "kill": "always"},
-    {"select": "full:policies=fcfs+spf+lpf,period=4000"},
-]
-KILLING = [options for options in EVERY_OPTION if {"divider", "kill", "preset"} & options.keys()]
-
-
 @pytest.mark.parametrize(
     ("options", "acknowledged"),
-    [*((options, False) for options in EVERY_OPTION), *((options, True) for options in KILLING)],
+    [
+        ({"policy": "saf", "predict": "easy++", "predict-for": "all"}, False),
+        ({"select": "full:policies=fcfs+spf+lpf,period=4000,budget=1000"}, False),
+        ({"policy": "spf", "small": "class", "divider": 300, "kill": "always"}, True),
+        ({"policy": "saf", "small": "all", "divider": 300, "kill": "needed", "threshold": 3000}, True),
+        ({"policy": "fcfs", "small": "class", "divider": 301.0625, "kill": "always"}, False),
+    ],
     ids=str,
 )
-def test_every_option_decides_under_batsim_5_as_under_batsim_4(tmp_path, options, acknowledged):
-    kills = options in KILLING
+def test_options_decide_under_batsim_5_as_under_batsim_4(options, acknowledged):
+    kills = "divider" in options
     settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills, acknowledge=acknowledged)
-    document = written(tmp_path / "made.json", 3)
-    if "select" in options:
-        options = {**options, "select": f"{options['select']},budget=1000"}
+    jobs = random_table(3, n_jobs=350, size=12, span_s=800, unit_s=50, longest=60, small=0.6, unlimited=0.1)
+    document = BatsimDocument(Path("made.json"), 12, *as_workload(jobs).values(), "")
     under_4 = starts_under(Conversation4(Agent(options)).answer, document, machines(12), settings)
     talk = Through5(Agent(options), ACKNOWLEDGE if acknowledged else "")
     under_5 = starts_under(talk.answer, document, machines(12), settings)

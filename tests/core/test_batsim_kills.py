@@ -9,6 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from batfill.batsim_files.platform import read_platform
@@ -48,9 +49,9 @@ class Killer:
         now, events = message["now"], []
         for event in message["events"]:
             for date, decision in self._decisions(event["type"], event["data"], now):
-                kind, data_of = BATSIM_4.said[type(decision)]
-                events.append({"timestamp": date, "type": kind, "data": data_of(decision)})
-        return json.dumps({"now": max([now, *(event["timestamp"] for event in events)]), "events": events}).encode()
+                events.append({"timestamp": date, "type": BATSIM_4.said[type(decision)][0], "data": decision})
+        done = max([now, *(event["timestamp"] for event in events)])
+        return msgspec.json.encode({"now": done, "events": events})
 
     def _decisions(self, kind: str, data: dict[str, Any], now: float) -> list[tuple[float, Decision]]:
         """What follows from one event, with dates."""
@@ -75,7 +76,7 @@ class Killer:
         if "in the reply that starts" in self.how:
             return [(now + self.after, KILL)]
         if "to a call" in self.how:
-            return [(now, CallAt(now + (self.after if "immediate" in self.how else 5), "c"))]
+            return [(now, CallAt(now + (self.after if "immediate" in self.how else 5)))]
         return []
 
     def _at_once(self, now: float, occasion: str) -> list[tuple[float, Decision]]:

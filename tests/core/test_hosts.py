@@ -13,7 +13,7 @@ from procset import ProcSet
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
 from batfill.model.jobs import Workload
-from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
+from batfill.model.limits.calendar import Calendar
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate
@@ -140,30 +140,6 @@ def test_where_calls_ends_and_overdue_dates_coincide_the_hosts_agree_on_every_st
             assert_same_starts(ours, theirs)
 
 
-POOLS = {"pool": "p0=9,p1=6:skip,p2=5:user,watts=1kW@90W"}
-CAPS = [Window(ANNOUNCED, 400.0, 700.0, 7, pool="p0"), Window(ANNOUNCED, 500.0, 900.0, 3, 500.0, pool="p1")]
-
-
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        {"policy": "saf"},
-        {"policy": "fcfs", "depth": 3, "calendar": Calendar(tuple(CAPS))},
-        {"policy": "spf", "small": "all", "divider": 15, "threshold": 200, "calendar": Calendar(tuple(CAPS))},
-    ],
-    ids=("plain", "windows", "tries"),
-)
-def test_with_pools_the_hosts_agree_on_every_start(written, every_host, chosen):
-    jobs, rng = random_table(7, n_jobs=220, size=12, span_s=1200, small=0.6), np.random.default_rng(7)
-    jobs = with_amounts(jobs, rng.integers(0, [11, 8, 4], (220, 3)))
-    jobs = dataclasses.replace(jobs, user=rng.integers(-1, 5, 220), runtime_s=np.maximum(jobs.runtime_s, 1.0))
-    path, options = written(jobs, 12), POOLS | chosen
-    theirs = starts_of_plugin(load_document(path), 12, kills="divider" in chosen, **options)
-    ours = starts_of_replay(path, options)
-    assert_same_starts(ours, theirs)
-    assert ours != starts_of_replay(path, {"policy": chosen["policy"]})
-
-
 def test_a_live_scheduler_says_what_no_job_takes_of_a_pool_and_what_is_more_than_there_is(written, caplog):
     jobs = with_amounts(random_table(8, n_jobs=9, size=12, span_s=67, wide=0), np.full((9, 1), 3))
     budget = {"energy-budget": "9kWh@0..9,watts=p2"}
@@ -183,37 +159,6 @@ def test_a_live_scheduler_says_if_no_job_had_a_user_or_no_date_came(written, cap
         starts_of_plugin(load_document(path), 12, policy="fcfs", **{"max-running": 1}, **night)
         assert "option backfill-while: the gate never opened, so no job was backfilled; the last" in caplog.text
         assert (says in caplog.text) == said
-
-
-@pytest.fixture(scope="module")
-def outlived(tmp_path_factory):
-    """A folder with log.swf, half of whose jobs outlive their requests by up to six corrections, and its log.json."""
-    folder = tmp_path_factory.mktemp("outlived")
-    jobs = random_table(11, n_jobs=400, size=12, span_s=90_000, unit_s=90, longest=60, short=0.5)
-    save_log(log_of(Workload("made", jobs, 12)), folder / "log.swf", procs=12)
-    convert(folder / "log.swf", folder / "log.json", overrun="extend")
-    return folder
-
-
-@pytest.mark.parametrize("host", ["batfill", "pybatsim"])
-@pytest.mark.parametrize(
-    ("policy", "options"),
-    [("fcfs", {}), ("saf", {"threshold": 9000}), ("lcfs", {"backfill": "spf"}), ("wfp3", {"backfill": "lexp"})],
-)
-def test_the_hosts_agree_on_every_start_of_jobs_that_outlive_their_requests(
-    outlived, monkeypatch, host, policy, options
-):
-    monkeypatch.setattr(Plugin, "host", host)
-    log, made = outlived / "log.swf", outlived / "log.json"
-    jobs = read_workload(log, overrun="extend").jobs
-    more = {"threshold_s": options.get("threshold", math.inf), "backfill": options.get("backfill")}
-    tables = jobs, read_workload(made).jobs, read_workload(log).jobs
-    ours, converted, raised = (replayed(table, 12, policy, **more) for table in tables)
-    assert_hosts_agree(made, 12, policy=policy, **options)
-    assert starts_by_name(ours) == starts_by_name(converted)
-    assert ours.runtime_s.tolist() == jobs.runtime_s.tolist()
-    assert (jobs.runtime_s > jobs.user_request_s + 3600).sum() > 50
-    assert starts_by_name(ours) != starts_by_name(raised)  # under the limits that `keep` raises
 
 
 @pytest.mark.parametrize("unrequested", ["runtime", "none", 600.0, "user-max"])

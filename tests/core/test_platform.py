@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from batfill.batsim_files.platform import homogeneous_platform, read_platform, split_instants_warning
 from batfill.simulator.command import main as batsim
-from batfill.simulator.wire import SimulationSettings, Wire4
+from batfill.simulator.wire import SimulationSettings, simulation_begins
 from golden import RUNS, recording
 
 MASTER = '<host id="master_host" speed="1Gf"/>'
@@ -313,8 +313,7 @@ def test_a_role_in_the_file_and_by_an_option_is_refused_as_by_batsim(roles, opti
 
 def test_a_schedulers_first_message_has_the_properties(tmp_path):
     platform = read_platform(put(tmp_path, SHAPES["properties"][0]))
-    event = json.loads(Wire4().simulation_begins(platform, SimulationSettings(), {}, {}))
-    sent = event["data"]["compute_resources"]
+    sent = json.loads(simulation_begins(platform, SimulationSettings(), {}, {}))["compute_resources"]
     assert [machine["zone_properties"] for machine in sent[1:3]] == [
         {"site": "there", "net": "slow", "kind": "old"},
         {"site": "here", "net": "fast"},

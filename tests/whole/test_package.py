@@ -285,7 +285,7 @@ ROOMS = {
     "workloads": "base model",
     "learn": "base model",
     "batsim_files": "base model workloads",
-    "protocol": "base model workloads",
+    "protocol": "model workloads",
     "simulator": "base model workloads batsim_files protocol",
     "runner": "base model workloads batsim_files simulator",
     "replays": "base engine model queue workloads learn batsim_files",

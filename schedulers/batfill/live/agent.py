@@ -25,7 +25,7 @@ from batfill.batsim_files.machines import intervals_text
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, windows_of
-from batfill.live.request import Registration
+from batfill.live.request import Registration, job_request
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, LONGEST_S, SMALL
 from batfill.model.kinds import margin_of
@@ -46,7 +46,7 @@ from batfill.model.options import (
     Options,
     plans_machines,
 )
-from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject, WaitingTime
+from batfill.protocol.decisions import Answer, CallAt, Execute, Kill, Notify, Reject, Waiting
 from batfill.workloads.batsim_json import READ_FIELDS, unread_in, unread_lines
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ class Agent:
     """EASY backfilling for a simulation: it decides when a replay does; lowest machine ids first."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """An agent with these options of `options.Options` and of `select`."""
         # Selection and learning are imported only where they are used: a simulator may be waiting.
         self.given = dict(options)
         self.selection: Any = None  # the settings of the option `select`,
@@ -142,7 +141,6 @@ class Agent:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The machines and their jobs."""
         if self.margin_s is None:
             return Cluster(self.machines, self.chosen, by_machines=self.chosen.reservation == MACHINES)
         plan = KeptPlan(self.machines, self.margin_s, windows_of(self.chosen.calendar))
@@ -168,14 +166,12 @@ class Agent:
                 "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or choose kill never"
             )
 
-    def note_fields(self, job: Mapping[str, Any]) -> None:
-        """Count the fields of a job, as the simulator submits it for the first time, that nothing here reads."""
-        if not self.read.issuperset(job):  # which is rare, and takes a third of the time of a difference
-            self.unread.update(unread_in(job) - self.read)
+    def submitted(self, name: str, job: Mapping[str, Any], now_s: float, extra: str | None = None) -> None:
+        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run.
 
-    def submitted(self, request: Request, now_s: float) -> None:
-        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run."""
-        name = request.name
+        `job` has the fields of Batsim 4; `extra` is further data of Batsim 5's.
+        """
+        request = job_request(name, job, self.odd_fields, extra)
         if self.kills and name.partition("!")[0] in self.registration.workflows:
             raise BatfillError(
                 f"job {name!r:.60} is part of a workflow, in which no job follows one that was killed and submitted "
@@ -185,6 +181,8 @@ class Agent:
             self.registered.remove(name)
             self.cluster.requeue(name, now_s)
             return
+        if not self.read.issuperset(job):  # which is rare, and takes a third of the time of a difference
+            self.unread.update(unread_in(job) - self.read)
         self.has_classes |= request.job_class is not None
         impossible = self.impossible(request)
         self.taken.update(pool.name for _, pool in self.pools if self.amount(request, pool) > 0)
@@ -209,10 +207,8 @@ class Agent:
         """
         wait_s = math.inf
         if not self.kills and self.knowledge is None and self.impossible(query) is None:
-            from batfill.live.forecast import wait_s as forecast_s
-
-            wait_s = forecast_s(self.cluster, query, self.judge(query), now_s)
-        self.say(WaitingTime(query.name, round(wait_s, 6) if wait_s < math.inf else UNKNOWN_S))
+            wait_s = self.cluster.wait_s(query, self.judge(query), now_s)
+        self.say(Answer(Waiting(query.name, round(wait_s, 6) if wait_s < math.inf else UNKNOWN_S)))
 
     def impossible(self, request: Request) -> tuple[str, str] | None:
         """What a job requests that can never run, and the reason in short; None if it can."""
@@ -237,7 +233,6 @@ class Agent:
         return None
 
     def amount(self, request: Request, pool: Pool) -> int:
-        """What a job takes of a pool."""
         return 0 if pool.of_user and request.user < 0 else int(pool.amount(request.amounts, request.procs))
 
     def judge(self, request: Request) -> Judgement:
@@ -258,7 +253,7 @@ class Agent:
             user_request_s=request.user_request_s,
         )
         if self.kills:
-            self.cluster.renew_divider(self.knowledge.divider_s)
+            self.cluster.queue.change_divider(self.knowledge.divider_s, bound=self.chosen.bound)
         return judgement
 
     def ended(self, job: str, now_s: float, *, killed: bool) -> None:
@@ -274,7 +269,8 @@ class Agent:
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
-        self.cluster.queue.pay(now_s)
+        if self.cluster.dated:
+            self.cluster.queue.pay(now_s)
         self.cluster.end(job, name)
         if self.knowledge is not None:
             self.knowledge.ended(job, now_s, name)
@@ -293,15 +289,10 @@ class Agent:
             self.due.append(heapq.heappop(self.calls)[1])
 
     def no_more_jobs(self) -> None:
-        """Note that only the scheduler submits jobs from now on."""
         self.all_submitted = True
 
     def finish(self) -> None:
-        """Check the invariants and log warnings at the end of the simulation, when nothing can be sent any more.
-
-        Raises:
-            InternalError: this scheduler's starts violate an invariant.
-        """
+        """Check the invariants and log warnings at the end of the simulation, when nothing can be sent any more."""
         self.done = True
         self.ledger.check(over=False)
         warnings = [*unread_lines(self.unread)]
@@ -334,32 +325,30 @@ class Agent:
 
         # No decision is made between a kill and its report. With kill always, recorded runs of Batsim decide before it
         # acknowledges the killed job.
+        cluster = self.cluster
         waits = self.killed or (self.registered and self.chosen.spares)
-        if not waits and (self.due or self.cluster.lacks_decision(now_s)):
-            self.decide_now(now_s)
+        happened = self.due or cluster.changed or cluster.plan is not None  # which has dates of its own
+        if not waits and (happened or (cluster.dated and cluster.queue.next_change_s(math.inf) <= now_s)):
+            if self.choice is not None:
+                self.choice.before_decision(now_s)
+            self.start_jobs(now_s)
+            while self.due and not self.killed:  # those at their dividers, until one is killed
+                job = min(self.due, key=cluster.lost_work)
+                self.due.remove(job)
+                if cluster.kill_pays(job, now_s):
+                    self.kill(job)
+                else:
+                    self.start_jobs(now_s)
 
-        if self.cluster.queue.rules.dated:
+        if cluster.dated:
             self.ask_for_change(now_s)
 
         if self.knowledge is not None and not self.all_submitted:
             self.knowledge.at(now_s)
 
-        if self.may_register and self.all_submitted and not self.cluster.killable and not self.registered:
+        if self.may_register and self.all_submitted and not cluster.killable and not self.registered:
             self.may_register = False
-            self.say(Registering(False))
-
-    def decide_now(self, now_s: float) -> None:
-        """Run a pass, then decide on the tries at their dividers, until one is to be killed."""
-        if self.choice is not None:
-            self.choice.before_decision(now_s)
-        self.start_jobs(now_s)
-        while self.due and not self.killed:
-            job = min(self.due, key=self.cluster.lost_work)
-            self.due.remove(job)
-            if self.cluster.kill_pays(job, now_s):
-                self.kill(job)
-            else:
-                self.start_jobs(now_s)
+            self.say(Notify("registration_finished"))
 
     def ask_for_change(self, now_s: float) -> None:
         """Ask for a call at the next date with a decision, unless one comes earlier: that one asks again."""
@@ -387,7 +376,6 @@ class Agent:
             self.say(CallAt(call_s))
 
     def kill(self, job: str) -> None:
-        """Kill a running job, which will be queued again."""
         self.killed.add(job)
         self.say(Kill([job]))
 

@@ -62,9 +62,9 @@ class Cluster:
         self.plan = plan
         self.ids = frozenset(ids)
         self.size = len(ids)
-        self.kills, self.bound = options.kills, options.bound
+        self.kills = options.kills
         self.queue = Queue(self.size, options.rules)  # a divider that is learned is not there yet
-        self.pools = options.rules.all_pools
+        self.pools, self.dated = options.rules.all_pools, bool(options.rules.dated)
         self.widest_try = options.widest_try(self.size)
         self.idle = HeldMachines(ids) if by_machines else IdleMachines(intervals_of(ids))
         self.away: set[int] = set()  # unavailable machines
@@ -82,6 +82,28 @@ class Cluster:
         other.away, other.killable = set(self.away), set(self.killable)
         return other
 
+    def wait_s(self, request: Request, judgement: Judgement, now_s: float) -> float:
+        """The seconds until this job would start if it were submitted after the decision at `now_s`; inf for never.
+
+        Nothing changes. A kept plan says where it would place the job. Else a copy, on which no job may be killed, goes
+        on without further submissions. Each job runs for as long as is expected; one that has outlived this ends.
+        """
+        if self.plan is not None:
+            return self.plan.wait_s(request, now_s)
+        ahead, date_s = self.fork(), now_s
+        job = f"{request.name}?"  # the name may be in use
+        ahead.submit(request._replace(name=job), judgement)
+        while date_s < math.inf:
+            if any(start.job == job for start in ahead.decide(date_s)):
+                return date_s - now_s
+            running = ahead.queue.running
+            end_s = max(float(running["end_s"][0]), date_s) if len(running) else math.inf
+            date_s = ahead.queue.next_change_s(end_s)
+            ahead.queue.pay(date_s)
+            for row in running["row"][running["end_s"] <= date_s].tolist():
+                ahead.end(ahead.placed[row].name)
+        return math.inf
+
     def submit(self, request: Request, judgement: Judgement) -> None:
         """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""
         small = judgement.small and request.procs <= self.widest_try
@@ -97,7 +119,7 @@ class Cluster:
             killable=killable,
             expected_s=judgement.expected_s,
             key_request_s=judgement.key_request_s,
-            outlives=request.outlives,
+            outlives=request.request_s < request.walltime_s,
             wants=[pool.amount(request.amounts, request.procs) for pool in pools] if pools else None,
         )
         self.rows[request.name] = row
@@ -146,19 +168,9 @@ class Cluster:
         row = self.rows[job]
         return self.queue.kill_after_s(row) * self.placed[row].procs, int(self.queue.jobs["seq"][row])
 
-    def renew_divider(self, divider_s: float) -> None:
-        """Kill small jobs that start from now on at this divider."""
-        self.queue.change_divider(divider_s, bound=self.bound)
-
     def change_policy(self, policy: Policy) -> None:
         """Order the queue by this policy from the next decision on; a separate backfill order stays."""
         self.queue.change_rules(replace(self.queue.rules, policy=policy))
-
-    def lacks_decision(self, now_s: float) -> bool:
-        """Whether something has happened since the last decision, or a date of the calendar has come."""
-        if self.changed or self.plan is not None:  # which has dates of its own
-            return True
-        return bool(self.queue.rules.dated) and self.queue.next_change_s(math.inf) <= now_s
 
     def decide(self, now_s: float) -> list[Start]:
         """Run one pass; if machines are not planned, each started job gets the idle ones with the lowest ids."""
@@ -172,8 +184,8 @@ class Cluster:
                 idle.remove(machines)
                 self.queue.start_waiting(row, now_s)
         elif self.rows:
-            self.queue.pay(now_s)
-            if self.queue.rules.dated:
+            if self.dated:
+                self.queue.pay(now_s)
                 self.hold_windows(now_s)
             chosen = [(row, idle.take(placed[row].procs)) for row in self.queue.decide(now_s).tolist()]
         else:

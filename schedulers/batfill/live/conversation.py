@@ -19,14 +19,13 @@ from batfill.batsim_files.machines import machine_set
 from batfill.live.agent import ACKNOWLEDGE, object_in, with_options
 from batfill.live.request import Registration, job_request
 from batfill.model.schedule import KILLED
-from batfill.protocol.batsim4 import BATSIM_4, JOB, RESOURCES
+from batfill.protocol.batsim4 import BATSIM_4, JOB, RESOURCES, SUBMITTED
 from batfill.protocol.batsim5 import BATSIM_5, JSON_FLAG, LENGTH, PROTOCOL_VERSION, handshake_text
 from batfill.protocol.decisions import CallAt, Decision
-from batfill.workloads.batsim5_json import EXTRA_FIELD
 from batfill.workloads.batsim_json import NO_WALLTIME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from batfill.live.agent import Agent
     from batfill.live.request import Request
@@ -54,10 +53,8 @@ class Conversation(ABC):
         self.ended = False
         self.n_machines = 0  # storage included
         self.knows_all_external = True  # whether each external event has to be one that batfill knows, or has been
-        self.called_for = 0  # calls requested so far
         self.queries: list[Request] = []  # the jobs of the message whose waiting times are asked for
         self.events: list[dict[str, Any]] = []  # of the answer
-        self.said = self.version.said
 
     # What differs between the versions
 
@@ -65,34 +62,29 @@ class Conversation(ABC):
     def begin(self, data: Any) -> None:
         """The simulation begins; calls `begin_on`."""
 
-    @abstractmethod
-    def submitted(self, data: Any) -> None:
-        """A job was submitted; calls `submit`."""
-
     # Events from Batsim
 
     def answer(self, text: bytes) -> bytes:
-        """The reply to a message.
-
-        Raises:
-            BatfillError: it is none of Batsim's, or the options need registrations that Batsim was started without.
-        """
+        """The reply to a message."""
         self.messages += 1
         self.event = None
         if text[:1] != b"{" and handshake_text(text) is not None:
             self.refuse(f"is a second handshake: {TWO_SIMULATORS}")
-        message = self.read(self.version.message.decode, text.removesuffix(self.version.suffix))
-        now, events = message.now, message.events
-        if now < self.now:
-            self.refuse(f"is of {now:.15g}, before the last one's date")
-        self.now = now
-        self.now_s = now if self.version.exact_dates else date_meant(now)
-        self.events, self.queries = [], []
-        for event in events:
-            self.event = event
-            if (event.means == "begin") is self.begun or self.ended:
-                self.refuse(f"is out of place: a simulation begins once, then ends once; {TWO_SIMULATORS}")
-            getattr(self, event.means)(event.data)
+        try:
+            message = self.version.reader.decode(text.removesuffix(self.version.suffix))
+            now, events = message.now, message.events
+            if now < self.now:
+                self.refuse(f"is of {now:.15g}, before the last one's date")
+            self.now = now
+            self.now_s = now if self.version.exact_dates else date_meant(now)
+            self.events, self.queries = [], []
+            for event in events:
+                self.event = event
+                if (event.means == "begin") is self.begun or self.ended:
+                    self.refuse(f"is out of place: a simulation begins once, then ends once; {TWO_SIMULATORS}")
+                getattr(self, event.means)(event.data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self.refuse(f"is not of {self.version.name}'s protocol: {error}")
         if len(self.queries) < len(events):  # a message of queries alone brings no decision
             self.agent.decide(self.now_s)
         for query in self.queries:
@@ -100,20 +92,12 @@ class Conversation(ABC):
         log.info("message %d at %f: %d events, %d in the answer", self.messages, now, len(events), len(self.events))
         return msgspec.json.encode({"now": now, "events": self.events})
 
-    def read(self, reader: Callable[..., Any], *what: Any) -> Any:
-        """What this makes of a part of the message, which is refused if it cannot."""
-        try:
-            return reader(*what)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            self.refuse(f"is not of {self.version.name}'s protocol: {error}")
-
     def refuse(self, why: str) -> NoReturn:
         """Refuse the current event, or the message as a whole."""
         event = "" if self.event is None else f" at {self.now:.15g} ({type(self.event).__name__})"
         raise BatfillError(f"message {self.messages} from Batsim{event} {why}")
 
     def begin_on(self, compute: list[Any], storage: list[Any], registration: Registration) -> None:
-        """Begin the simulation on these machines."""
         compute_ids = [machine.id for machine in compute]
         self.n_machines = len(compute) + len(storage)
         if sorted([*compute_ids, *(machine.id for machine in storage)]) != list(range(self.n_machines)):
@@ -121,50 +105,45 @@ class Conversation(ABC):
         self.begun = True
         self.agent.begin(compute_ids, registration, self.say)
 
-    def submit(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Pass a submission on; `fields` are those of a job of Batsim 4."""
-        agent, walltime = self.agent, fields.get("walltime", NO_WALLTIME)
-        if walltime <= 0 and walltime != NO_WALLTIME:
-            self.refuse(f"of {name!r:.60} has the walltime {walltime}; it is positive, or -1 for none")
-        request = job_request(name, fields, agent.odd_fields)
-        if name not in agent.registered:
-            if name in agent.requests:
-                self.refuse(f"submits job {name!r:.60} again, which waits or runs")
-            agent.note_fields(fields)
-        agent.submitted(request, self.now_s)
+    def submitted(self, data: Any, extra: str | None = None) -> None:
+        """A job was submitted, with the fields of Batsim 4; `extra` is further data of Batsim 5's."""
+        agent, name, job = self.agent, data.job_id, data.job
+        msgspec.convert(job, JOB)
+        if name in agent.requests and name not in agent.registered:
+            self.refuse(f"submits job {name!r:.60} again, which waits or runs")
+        agent.submitted(name, job, self.now_s, extra)
 
     def completed(self, data: Any) -> None:
-        """A job has ended."""
         if data.job_id not in self.agent.ledger.rows:
             self.refuse(f"names job {data.job_id!r:.60}, which does not run")
         self.agent.ended(data.job_id, self.now_s, killed=data.state == KILLED)
 
     def called(self, _: Any) -> None:
-        """A date has come for which a call was requested."""
         self.agent.called(self.now_s)
 
     def no_more_jobs(self, _: Any) -> None:
-        """All jobs of the workloads were submitted."""
         self.agent.no_more_jobs()
 
     def nothing(self, _: Any) -> None:
-        """Something that changes no decision."""
+        """Something that changes no decision; a killed job is also reported as completed."""
         return
 
-    jobs_killed = no_more_external_events = answered = nothing  # a killed job is also reported as completed
-
     def end(self, _: Any) -> None:
-        """The simulation has ended."""
         self.ended = True
         self.agent.finish()
 
     def withdraw(self, data: Any) -> None:
-        """The machines of `resources` become unavailable."""
-        self.agent.cluster.withdraw(self.read(machine_set, data.resources, self.n_machines).ids().tolist())
+        self.agent.cluster.withdraw(self.machines(data.resources))
 
     def restore(self, data: Any) -> None:
-        """The machines of `resources` become available."""
-        self.agent.cluster.restore(self.read(machine_set, data.resources, self.n_machines).ids().tolist())
+        self.agent.cluster.restore(self.machines(data.resources))
+
+    def machines(self, text: str) -> list[int]:
+        try:
+            ids: list[int] = machine_set(text, self.n_machines).ids().tolist()
+        except ValueError as error:
+            self.refuse(f"is not of {self.version.name}'s protocol: {error}")
+        return ids
 
     def last_answer(self) -> bytes:
         """An answer that ends Batsim, which would wait for another message's for ever: it aborts, and names the event.
@@ -176,12 +155,10 @@ class Conversation(ABC):
 
     def say(self, decision: Decision) -> None:
         """Add a decision of the agent's to the answer."""
-        if isinstance(decision, CallAt):
-            self.called_for += 1
-            decision = decision._replace(id=f"divider {self.called_for}")
-        kind, data_of = self.said[type(decision)]
         version = self.version
-        self.events.append({"timestamp": self.now, version.type_field: kind, version.data_field: data_of(decision)})
+        kind, data_of = version.said[type(decision)]
+        data = decision if data_of is None else data_of(decision)
+        self.events.append({"timestamp": self.now, version.type_field: kind, version.data_field: data})
 
 
 class Conversation4(Conversation):
@@ -206,16 +183,11 @@ class Conversation4(Conversation):
         registration = Registration(config.dynamic_jobs_enabled, config.profile_reuse_enabled, acknowledged, workflows)
         self.begin_on(data.compute_resources, data.storage_resources, registration)
 
-    def submitted(self, data: Any) -> None:
-        """JOB_SUBMITTED."""
-        self.read(msgspec.convert, data.job, JOB)
-        self.submit(data.job_id, data.job)
-
     def asked(self, data: Any) -> None:
         """QUERY: how long a job would wait if it were submitted now; answered after the decision."""
         query = data.requests.estimate_waiting_time
         job = {**query.job, "subtime": self.now_s, "profile": ""}
-        self.read(msgspec.convert, job, JOB)
+        msgspec.convert(job, JOB)
         self.queries.append(job_request(query.job_id, job, self.agent.odd_fields))
 
     def notified(self, data: Any) -> None:
@@ -238,15 +210,12 @@ class Conversation5(Conversation):
     def __init__(self, agent: Agent) -> None:
         super().__init__(agent)
         self.features: dict[str, bool] = {}  # what the simulation has to offer beyond its defaults
+        self.calls = 0  # requested so far
 
     def answer(self, text: bytes) -> bytes:
         """See `Conversation`; the first message is answered with a hello.
 
         The features are those that the options need; the initialisation text may add options, and acknowledgements.
-
-        Raises:
-            BatfillError: as `Conversation`'s; or the first frame is no handshake, or its text is a JSON object with
-                something else in it.
         """
         if self.messages:
             return super().answer(text)
@@ -269,6 +238,13 @@ class Conversation5(Conversation):
         event = {"timestamp": 0.0, "event_type": "EDCHelloEvent", "event": hello}
         return FLAGS + msgspec.json.encode({"now": 0.0, "events": [event]})
 
+    def say(self, decision: Decision) -> None:
+        """See `Conversation`; each call has an id."""
+        super().say(decision)
+        if isinstance(decision, CallAt):
+            self.calls += 1
+            self.events[-1]["event"]["call_me_later_id"] = f"divider {self.calls}"
+
     def last_answer(self) -> bytes:
         """See `Conversation`."""
         return (FLAGS if self.messages <= 1 else b"") + super().last_answer()
@@ -281,7 +257,7 @@ class Conversation5(Conversation):
         )
         self.begin_on(data.computation_hosts, data.storage_hosts, registration)
 
-    def submitted(self, data: Any) -> None:
+    def submitted(self, data: Any, _: str | None = None) -> None:
         """JobSubmittedEvent; the user's fields are in `extra_data`, a text that may be anything."""
         job, text = data.job, data.job.extra_data
         fields = (object_in(text) or {}) if text else {}
@@ -289,16 +265,15 @@ class Conversation5(Conversation):
         fields["res"] = job.resource_request
         fields["profile"] = job.profile_id
         fields["walltime"] = NO_WALLTIME if job.walltime is None else job.walltime
-        fields[EXTRA_FIELD] = text
-        self.submit(data.job_id, fields)
+        super().submitted(SUBMITTED(job_id=data.job_id, job=fields), text)
 
     def occurred(self, data: Any) -> None:
         """ExternalEventOccurredEvent: machines leave or return, if its text says so in JSON."""
         event = object_in(data.external_event.data) or {}
         if event.get("type") == "machine_unavailable":
-            self.withdraw(self.read(msgspec.convert, event, RESOURCES))
+            self.withdraw(msgspec.convert(event, RESOURCES))
         elif event.get("type") == "machine_available":
-            self.restore(self.read(msgspec.convert, event, RESOURCES))
+            self.restore(msgspec.convert(event, RESOURCES))
         elif self.knows_all_external:
             self.knows_all_external = False
             log.warning(

@@ -50,11 +50,9 @@ class Timeline:
         self.counts = [machines.bit_count()]  # of each step's
 
     def step(self, date_s: float) -> int:
-        """The first step that begins at a date or later."""
         return bisect_left(self.dates_s, date_s)
 
     def advance(self, now_s: float) -> None:
-        """Forget what is past."""
         past = bisect_right(self.dates_s, now_s) - 1
         del self.dates_s[:past], self.free[:past], self.counts[:past]
         self.dates_s[0] = now_s
@@ -193,7 +191,7 @@ class KeptPlan:
 
     def submit(self, row: int, request: Request, key: float) -> None:
         """Queue a job with a request, which is to run for no longer."""
-        if request.outlives:
+        if request.request_s < request.walltime_s:
             raise BatfillError(
                 f"option plan: job {request.name} may outlive its request of {request.request_s:g} s, which a kept "
                 "plan relies on; convert the workload with --overrun keep or kill"
@@ -210,19 +208,16 @@ class KeptPlan:
         return math.inf if found is None else found[0] - now_s
 
     def end(self, row: int) -> None:
-        """Free the machines of a job that has ended."""
         place = self.places.pop(row)
         self.left.append(place)
         self.busy ^= place.machines
         self.moves = True
 
     def withdraw(self, machine: int) -> None:
-        """Stop using a machine."""
         self.usable &= ~(1 << machine)
         self.moves, self.freed_s = True, math.inf
 
     def restore(self, machine: int) -> None:
-        """Use a machine again."""
         self.usable |= 1 << machine
         self.moves, self.freed_s = True, math.inf
 
@@ -290,15 +285,10 @@ def windows_of(calendar: Calendar | None) -> list[Place]:
 
 
 def mask_of(machines: Iterable[int]) -> int:
-    """These machines as bits."""
-    mask = 0
-    for machine in machines:
-        mask |= 1 << machine
-    return mask
+    return sum(1 << machine for machine in machines)
 
 
 def machines_of(mask: int) -> Intervals:
-    """The machines of these bits."""
     return [(run.start(), run.end() - 1) for run in re.finditer("1+", f"{mask:b}"[::-1])]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.model.schedule import try_name
 from batfill.protocol.decisions import Register
-from batfill.workloads.batsim5_json import EXTRA_FIELD
+from batfill.workloads.batsim5_json import EXTRA_FIELD, RESERVED
 from batfill.workloads.batsim_json import (
     EXPECTED_FIELD,
     NO_WALLTIME,
@@ -44,11 +44,6 @@ class Request(NamedTuple):
     kills: int = 0  # of the job's tries before this one
     amounts: Mapping[str, float] = NOTHING  # what it states that it takes, by name, for pools
 
-    @property
-    def outlives(self) -> bool:
-        """Whether it may run for longer than p~."""
-        return self.request_s < self.walltime_s
-
     def next_try(self) -> Request:
         """The request of the try after this one, which was killed."""
         first, kills = self.first or self.name, self.kills + 1
@@ -75,26 +70,25 @@ class Registration(NamedTuple):
     workflows: tuple[str, ...] = ()  # workloads in which the simulator submits a job once those before it have ended
 
 
-def job_request(name: str, fields: Mapping[str, Any], odd: set[str]) -> Request:
+def job_request(name: str, fields: Mapping[str, Any], odd: set[str], extra: str | None = None) -> Request:
     """The request of a Batsim job.
 
     Args:
         name: its id.
         fields: its JSON object, with the fields that Batsim 4 gives it.
         odd: fields of the user's that were unusable in a job; a warning names the first of each.
-
-    Raises:
-        KeyError: it has no subtime, res or profile.
+        extra: further data of Batsim 5's.
     """
-    for field, what in odd_fields(fields):
-        if field not in odd:
-            odd.add(field)
-            log.warning("job %s: %s; further such jobs are not named", name, what)
-    fields = usable(fields) if odd else fields
-    walltime_s = fields.get("walltime", -1)
-    walltime_s = walltime_s if walltime_s > 0 else math.inf
-    request_s = fields.get(EXPECTED_FIELD, -1)
-    user_request_s = user_request_of(fields)
+    user, amounts, user_request_s = -1, NOTHING, fields.get("walltime", NO_WALLTIME)
+    walltime_s = user_request_s if user_request_s > 0 else math.inf
+    if not RESERVED.issuperset(fields):  # the user has added some
+        for field, what in odd_fields(fields):
+            if field not in odd:
+                odd.add(field)
+                log.warning("job %s: %s; further such jobs are not named", name, what)
+        fields = usable(fields) if odd else fields
+        user, amounts, user_request_s = user_of(fields), amounts_of(fields), user_request_of(fields)
+    request_s = fields.get(EXPECTED_FIELD, NO_WALLTIME)
     return Request(
         name,
         fields["subtime"],
@@ -102,10 +96,10 @@ def job_request(name: str, fields: Mapping[str, Any], odd: set[str]) -> Request:
         walltime_s,
         fields["res"],
         fields["profile"],
-        user_of(fields),
+        user,
         fields.get("class"),
         fields.get("killable") is not False,
-        user_request_s if user_request_s > 0 else math.nan,
-        fields.get("extra_data"),
-        amounts=amounts_of(fields),
+        float(user_request_s) if user_request_s > 0 else math.nan,
+        extra,
+        amounts=amounts,
     )

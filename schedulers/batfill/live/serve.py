@@ -42,9 +42,6 @@ def conversation_with(frame: bytes, agent: Agent, protocol: str = AUTO) -> Conve
         frame: what Batsim sent first.
         agent: which decides.
         protocol: "4", "5", or "auto" for that of the first frame.
-
-    Raises:
-        BatfillError: the frame begins no conversation, or one of the other protocol.
     """
     is_5, is_4 = handshake_text(frame) is not None, frame.lstrip().startswith(b"{")
     if protocol == AUTO and not (is_5 or is_4):
@@ -77,12 +74,7 @@ class Visitors:
         return time.monotonic() - self._left_s > RETURN_S
 
     def message(self, timeout_s: float, *, known: bool = True) -> bytes | None:
-        """The next message; None if there is none for so long.
-
-        Raises:
-            RunFailed: the simulator is `known`, and is gone.
-            BatfillError: the message is none that Batsim sends.
-        """
+        """The next message; None if there is none for so long."""
         deadline_s = time.monotonic() + timeout_s
         while (left_s := deadline_s - time.monotonic()) > 0:
             wait_ms = math.ceil(min(left_s, LOOK_S) * 1000)
@@ -100,7 +92,6 @@ class Visitors:
         return None
 
     def close(self) -> None:
-        """Stop counting."""
         self._socket.disable_monitor()
         self._monitor.close(linger=0)
 
@@ -111,9 +102,6 @@ def converse(
     """Answer this first frame and all messages after it, up to the simulation's end.
 
     Whatever else ends it, Batsim gets a last answer with which it ends, too.
-
-    Raises:
-        BatfillError, RunFailed: as for `serve`.
     """
     conversation: Conversation = Conversation4(agent) if handshake_text(frame) is None else Conversation5(agent)
     message: bytes | None = frame
@@ -144,9 +132,6 @@ def refuse_path(endpoint: str) -> None:
     """Refuse an ipc endpoint whose path is in use: ZeroMQ would remove whatever is there.
 
     A socket on which nothing listens is free: a process that was killed left it.
-
-    Raises:
-        ValueError: what is there, in words.
     """
     name = endpoint.removeprefix("ipc://")
     if name == endpoint or name.startswith(("@", "*")):  # these make no file, or one with a new name

@@ -10,27 +10,8 @@ import math
 import struct
 from typing import Any
 
-from batfill.protocol.decisions import (
-    CallAt,
-    Execute,
-    Kill,
-    Register,
-    Registering,
-    Reject,
-)
-from batfill.protocol.forms import (
-    INTEGER,
-    STRING,
-    Date,
-    Fields,
-    Form,
-    Ids,
-    Procs,
-    Report,
-    Seconds,
-    Version,
-    form,
-)
+from batfill.protocol.decisions import CallAt, Execute, Kill, Notify, Register, Reject
+from batfill.protocol.forms import Date, Event, Ids, Procs, Seconds, Version, form
 from batfill.workloads.batsim5_json import EXTRA_FIELD
 from batfill.workloads.batsim_json import NO_WALLTIME
 
@@ -44,7 +25,6 @@ PLACED = {"executor_placement_type": PREDEFINED, "executor_placement": {"strateg
 
 # Objects inside the events.
 EXTERNAL = form("External", data=(str, ""))
-JOB: Fields = {"resource_request": INTEGER, "profile_id": STRING}
 
 
 def handshake_text(frame: bytes) -> str | None:
@@ -62,32 +42,32 @@ def milliseconds_from(date_s: float) -> int:
     return time - 1 if (time - 1) / 1000 >= date_s else time
 
 
-def _written_call(requested: CallAt) -> dict[str, Any]:
-    """CallMeLaterEvent; a fraction of a millisecond is rounded up."""
-    date_s = requested.date_s
+def _call(requested: CallAt) -> dict[str, Any]:
+    """CallMeLaterEvent, but for its id; a fraction of a millisecond is rounded up."""
+    date_s = requested.timestamp
     when: dict[str, Any] = {"time": int(date_s), "time_unit": "Second"}
     if date_s != int(date_s):
         when = {"time": milliseconds_from(date_s), "time_unit": "Millisecond"}
-    return {"call_me_later_id": requested.id, "when_type": "OneShot", "when": when}
+    return {"call_me_later_id": "", "when_type": "OneShot", "when": when}
 
 
-def _written_job(new: Register) -> dict[str, Any]:
+def _job(new: Register) -> dict[str, Any]:
     """RegisterJobEvent; Batsim takes the date of the registration for the job's submission."""
-    job = {"resource_request": new.raw["res"], "profile_id": new.raw["profile"]}
-    if new.raw["walltime"] != NO_WALLTIME:
-        job["walltime"] = new.raw["walltime"]
-    if EXTRA_FIELD in new.raw:
-        job[EXTRA_FIELD] = new.raw[EXTRA_FIELD]
-    return {"job_id": new.job, "job": job}
+    job = {"resource_request": new.job["res"], "profile_id": new.job["profile"]}
+    if new.job["walltime"] != NO_WALLTIME:
+        job["walltime"] = new.job["walltime"]
+    if EXTRA_FIELD in new.job:
+        job[EXTRA_FIELD] = new.job[EXTRA_FIELD]
+    return {"job_id": new.job_id, "job": job}
 
 
 BATSIM_5 = Version(
     name="Batsim 5",
     type_field="event_type",
     data_field="event",
-    reports={
-        "SimulationBeginsEvent": Report("begin", form("Begin", computation_hosts=Ids, storage_hosts=(Ids, []))),
-        "JobSubmittedEvent": Report(
+    events={
+        "SimulationBeginsEvent": Event("begin", form("Begin", computation_hosts=Ids, storage_hosts=(Ids, []))),
+        "JobSubmittedEvent": Event(
             "submitted",
             form(
                 "Submitted",
@@ -102,28 +82,27 @@ BATSIM_5 = Version(
                 ),
             ),
         ),
-        "JobCompletedEvent": Report("completed", form("Completed", job_id=str, state=str)),
-        "JobsKilledEvent": Report("jobs_killed"),
-        "RequestedCallEvent": Report("called"),
-        "AllStaticJobsHaveBeenSubmittedEvent": Report("no_more_jobs"),
-        "AllStaticExternalEventsHaveBeenInjectedEvent": Report("no_more_external_events"),
-        "ExternalEventOccurredEvent": Report("occurred", form("Occurred", external_event=(EXTERNAL, EXTERNAL()))),
-        "SimulationEndsEvent": Report("end"),
-        "HostsTurnedOnOffEvent": Report("nothing"),
-        "HostsPStateChangedEvent": Report("nothing"),
+        "JobCompletedEvent": Event("completed", form("Completed", job_id=str, state=str)),
+        "JobsKilledEvent": Event("nothing"),
+        "RequestedCallEvent": Event("called"),
+        "AllStaticJobsHaveBeenSubmittedEvent": Event("no_more_jobs"),
+        "AllStaticExternalEventsHaveBeenInjectedEvent": Event("nothing"),
+        "ExternalEventOccurredEvent": Event("occurred", form("Occurred", external_event=(EXTERNAL, EXTERNAL()))),
+        "SimulationEndsEvent": Event("end"),
+        "HostsTurnedOnOffEvent": Event("nothing"),
+        "HostsPStateChangedEvent": Event("nothing"),
     },
-    decisions={
-        "ExecuteJobEvent": Form(
-            Execute,
-            write=lambda start: {"job_id": start.job, "allocation": {"host_allocation": start.machines, **PLACED}},
+    said={
+        Execute: (
+            "ExecuteJobEvent",
+            lambda start: {"job_id": start.job_id, "allocation": {"host_allocation": start.alloc, **PLACED}},
         ),
-        "RejectJobEvent": Form(Reject, write=lambda rejected: {"job_id": rejected.job}),
-        "KillJobsEvent": Form(Kill, write=lambda kill: {"job_ids": kill.jobs}),
-        "CallMeLaterEvent": Form(CallAt, write=_written_call),
-        "RegisterJobEvent": Form(Register, write=_written_job),
-        "FinishRegistrationEvent": Form(Registering, write=lambda _: {}),
+        Reject: ("RejectJobEvent", None),
+        Kill: ("KillJobsEvent", None),
+        CallAt: ("CallMeLaterEvent", _call),
+        Register: ("RegisterJobEvent", _job),
+        Notify: ("FinishRegistrationEvent", lambda _: {}),
     },
-    unsupported={},
     exact_dates=False,
     suffix=b"\0",
 )

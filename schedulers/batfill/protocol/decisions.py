@@ -1,99 +1,109 @@
-"""What a scheduler may decide, as values: the simulation obeys them, and batfill's own scheduler says them.
+"""What a scheduler may decide, in the members of Batsim 4's events: what the simulation reads, and the scheduler says.
 
-Each version of Batsim's protocol has its own words for them. A job is named with its workload's name, `w0!12`.
+A job is named with its workload's name, `w0!12`. `batsim5.py` says what batfill decides in Batsim 5's words.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Annotated, Any, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from batfill.model.jobs import LONGEST_S
+
+# A text without what would end its row of the result file, for readers of any kind, or the text within it.
+WritableText = Annotated[str, Meta(pattern='\\A[^"\\x00-\\x08\\x0a-\\x1f\\x7f\\x85\\u2028\\u2029]*\\Z')]
 
 
-class Execute(NamedTuple):
+class Decision(Struct, forbid_unknown_fields=True):
+    """The base of all: an unknown member may mean what is not simulated."""
+
+
+class Execute(Decision):
     """Start a waiting job."""
 
-    job: str
-    machines: str  # such as "0-3 7"
-    mapping: Sequence[Any] | None = None  # each executor's place within these, not yet checked; None for one on each
+    job_id: str
+    alloc: str  # such as "0-3 7"
+    mapping: dict[str, int | str] | UnsetType = UNSET  # each executor's place within these; one on each by default
 
 
-class Reject(NamedTuple):
+class Reject(Decision):
     """Reject a waiting job."""
 
-    job: str
+    job_id: str
 
 
-class Kill(NamedTuple):
+class Kill(Decision):
     """Kill running jobs."""
 
-    jobs: Sequence[str]
+    job_ids: Annotated[list[str], Meta(min_length=1)]
 
 
-class CallAt(NamedTuple):
+class CallAt(Decision):
     """Call the scheduler at a date."""
 
-    date_s: float
-    id: str = ""
+    timestamp: Annotated[float, Meta(le=LONGEST_S)]
 
 
-class Register(NamedTuple):
+class Register(Decision):
     """Add a job and submit it now."""
 
-    job: str
-    raw: dict[str, Any]  # as in Batsim 4's workloads
+    job_id: str
+    job: dict[str, Any]  # as in Batsim 4's workloads
 
 
-class RegisterProfile(NamedTuple):
+class RegisterProfile(Decision):
     """Add a profile, and its workload if that is new."""
 
-    workload: str
-    name: str
-    raw: dict[str, Any]  # as in Batsim 4's workloads
+    workload_name: str
+    profile_name: str
+    profile: dict[str, Any]  # as in Batsim 4's workloads
 
 
-class Registering(NamedTuple):
+class Notify(Decision):
     """Set whether more jobs may be registered."""
 
-    goes_on: bool
+    type: Literal["registration_finished", "continue_registration"]
 
 
-class SetMetadata(NamedTuple):
+class SetMetadata(Decision):
     """Attach a text to a job, for the result file."""
 
-    job: str
-    text: str
+    job_id: str
+    metadata: WritableText
 
 
-class ChangeState(NamedTuple):
+class ChangeState(Decision):
     """Declare that a job runs or has ended outside the simulated machines."""
 
-    job: str
-    state: str
+    job_id: str
+    job_state: str
 
 
-class WaitingTime(NamedTuple):
+class Nothing(Decision):
+    """An object without members."""
+
+
+class Energy(Decision):
+    """The joules that the compute hosts have drawn since date 0."""
+
+    consumed_energy: Nothing
+
+
+class Query(Decision):
+    """Ask the simulation for something."""
+
+    requests: Energy
+
+
+class Waiting(Struct):
     """How long a job that is not submitted would wait."""
 
-    job: str
-    wait_s: float  # -1 if it is not known
+    job_id: str
+    estimated_waiting_time: float  # -1 if it is not known
 
 
-class AskEnergy(NamedTuple):
-    """Ask for the joules that the compute hosts have drawn since date 0."""
+class Answer(Decision):
+    """Answer the simulation's question."""
 
-
-Decision = (
-    Execute
-    | Reject
-    | Kill
-    | CallAt
-    | Register
-    | RegisterProfile
-    | Registering
-    | SetMetadata
-    | ChangeState
-    | WaitingTime
-    | AskEnergy
-)
+    estimate_waiting_time: Waiting

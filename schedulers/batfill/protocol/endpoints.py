@@ -9,11 +9,7 @@ HIGHEST_PORT = 65_535
 
 
 def refuse_port(endpoint: str) -> None:
-    """Refuse a port that a TCP endpoint cannot have: ZeroMQ would silently use another.
-
-    Raises:
-        ValueError: the port, in words.
-    """
+    """Refuse a port that a TCP endpoint cannot have: ZeroMQ would silently use another."""
     port = PORT.fullmatch(endpoint)
     if port and not 1 <= int(port[1]) <= HIGHEST_PORT:
         raise ValueError(f"{endpoint}: a port is a number from 1 to {HIGHEST_PORT}")

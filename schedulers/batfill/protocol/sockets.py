@@ -27,12 +27,7 @@ def received_event(monitor: zmq.Socket[bytes]) -> int:
 
 
 def received(socket: zmq.Socket[bytes]) -> bytes:
-    """The next message.
-
-    Raises:
-        zmq.Again: none has come in time.
-        ValueError: it has several parts, unlike any of Batsim's or of its schedulers'; the text says how many.
-    """
+    """The next message."""
     frame = socket.recv(copy=False)  # which knows whether more follow; to ask the socket took 10 us a message
     if frame.more:
         raise ValueError(f"has {1 + len(socket.recv_multipart())} parts instead of one")

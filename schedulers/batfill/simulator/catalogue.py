@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from batfill.base.errors import WorkloadError
 from batfill.batsim_files.results import NOT_MEASURED, JobRecord
 from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
-from batfill.protocol.forms import parts_of_id
 from batfill.workloads.batsim_json import (
     NO_WALLTIME,
     UNWRITABLE,
     check_job,
     check_profile,
     composed_task,
+    name_in,
     needed_profiles,
     plain_task,
 )
@@ -30,24 +30,6 @@ if TYPE_CHECKING:
 NOT_SUBMITTED, SUBMITTED, RUNNING = "NOT_SUBMITTED", "SUBMITTED", "RUNNING"
 # The final states that a scheduler may declare for a job it runs itself.
 COMPLETED_BY_HAND = (SUCCESS, FAILED, WALLTIME_REACHED, KILLED)
-
-
-class Step(NamedTuple):
-    """A sequence that was running, and how far it had come."""
-
-    profile: str
-    repetition: int  # from 0
-    part: int  # the place of the running part, from 0
-    n_parts: int
-
-
-class Progress(NamedTuple):
-    """What a job was doing at a date."""
-
-    way: list[Step]  # the sequences that led to its part, from the outermost on
-    profile: str  # of the part, a delay or a computation
-    share: float  # of its work, from 0 to 1
-    computes: bool
 
 
 class SimulatedJob:
@@ -84,24 +66,7 @@ class SimulatedJob:
             return self.walltime, WALLTIME_REACHED, -1
         return task.run_s, FAILED if task.ret else SUCCESS, task.ret
 
-    def progress(self, date: float) -> Progress:
-        """The part that runs at this date, and the share of that part's work done."""
-        task, left_s = self.task, date - self.start_date
-        way: list[Step] = []
-        while task.parts:
-            round_s = sum(part.run_s for part in task.parts)
-            rounds = min(int(left_s // round_s), task.repeat - 1) if round_s else task.repeat - 1
-            left_s -= rounds * round_s
-            place = 0
-            while place < len(task.parts) - 1 and left_s >= task.parts[place].run_s and not task.parts[place].ret:
-                left_s -= task.parts[place].run_s
-                place += 1
-            way.append(Step(task.profile, rounds, place, len(task.parts)))
-            task = task.parts[place]
-        return Progress(way, task.profile, min(left_s / task.run_s, 1.0) if task.run_s else 1.0, task.computes)
-
     def record(self, execution_s: float = 0.0, joules: float = NOT_MEASURED) -> JobRecord:
-        """Its record for the result files."""
         return JobRecord(
             job_id=self.name,
             workload_name=self.workload,
@@ -167,7 +132,6 @@ class Catalogue:
         return {w: {name: p for name, p in known.items() if p is not None} for w, known in self._profiles.items()}
 
     def __getitem__(self, job_id: str) -> SimulatedJob:
-        """The job of this id."""
         if job_id not in self._jobs:
             raise WorkloadError(f"job {job_id!r} does not exist")
         if (job := self._jobs[job_id]) is None:
@@ -175,17 +139,16 @@ class Catalogue:
         return job
 
     def unfinished(self) -> Iterable[SimulatedJob]:
-        """The jobs that have not ended."""
         return (job for job in self._jobs.values() if job and job.state in (NOT_SUBMITTED, SUBMITTED, RUNNING))
 
-    def register_profile(self, workload: str, name: str, profile: Any) -> None:
-        """Add a profile, and its workload if that is new."""
-        profiles = self._profiles_of(workload)
+    def register_profile(self, workload: str, name: str, profile: dict[str, Any]) -> None:
+        if not workload or "!" in workload or UNWRITABLE.search(workload):
+            raise WorkloadError(f"{workload!r} cannot be a workload's name; use letters and digits")
+        profiles, tasks = self._profiles.setdefault(workload, {}), self._tasks.setdefault(workload, {})
         if name in profiles:
             raise WorkloadError(f"profile {name!r} of workload {workload!r} exists or existed before; use a new name")
         where = f"profile {name!r}"
         check_profile(where, profile, profiles)
-        tasks = self._tasks[workload]
         if profile["type"] == "composed":
             for part in profile["seq"]:
                 self._must_remain(where, part, profiles[part])
@@ -208,23 +171,11 @@ class Catalogue:
         task.require_end(where, raw.get("walltime", NO_WALLTIME))
         return task
 
-    def _profiles_of(self, workload: str) -> dict[str, dict[str, Any] | None]:
-        """The profiles of a workload, which is made if it is new."""
-        if not workload or "!" in workload or UNWRITABLE.search(workload):
-            raise WorkloadError(f"{workload!r} cannot be a workload's name; use letters and digits")
-        self._tasks.setdefault(workload, {})
-        return self._profiles.setdefault(workload, {})
-
-    def register_job(self, job_id: str, raw: Any) -> SimulatedJob:
-        """Add a job that the scheduler registers, and its workload if that is new.
-
-        Args:
-            job_id: with its workload's name.
-            raw: its description.
-        """
-        workload, _ = parts_of_id("job", job_id)
+    def register_job(self, job_id: str, raw: dict[str, Any]) -> SimulatedJob:
+        workload = job_id.partition("!")[0]
         if workload not in self._profiles:
             raise WorkloadError(f"job {job_id!r} belongs to no known workload; known: {', '.join(self._profiles)}")
+        name_in(f"job {job_id!r}", job_id, workload)
         if job_id in self._jobs:
             raise WorkloadError(f"job {job_id!r} exists or existed before; use a new id")
         known = self._profiles[workload]

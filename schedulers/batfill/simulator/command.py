@@ -57,11 +57,6 @@ def simulate_batsim(options: BatsimOptions) -> None:
 
     They are `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`, and with -E `_consumed_energy.csv` and
     `_pstate_changes.csv`.
-
-    Raises:
-        ArgumentsError, PlatformError, WorkloadError: an input cannot be used; nothing is written.
-        SimulationStopped: the simulation could not continue; the files hold the results until then.
-        Interrupted: a signal stopped it; the files hold the results until then.
     """
     started = time.perf_counter()
     folder = Path(f"{options.export}jobs.csv").parent
@@ -145,7 +140,6 @@ def simulate_batsim(options: BatsimOptions) -> None:
 def _say_inputs(
     options: BatsimOptions, platform: Platform, documents: dict[str, BatsimDocument], say: Callable[[str], None]
 ) -> None:
-    """Say what is simulated."""
     say(f"{BATSIM_VERSION}: {len(platform.compute)} compute and {len(platform.storage)} storage hosts")
     for name, document in documents.items():
         say(f"{name}: {len(document.jobs)} jobs of {document.path} (sha256 {document.digest[:12]})")
@@ -159,7 +153,6 @@ def _say_inputs(
 
 
 def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> Platform:
-    """The platform's machines, limited as the options say."""
     limits = [options.mmax] if options.mmax else []
     if options.mmax_workload and documents:
         limits.append(max(document.nb_res for document in documents.values()))

@@ -44,7 +44,6 @@ class BatsimOption(NamedTuple):
 
 
 def option(form: str, help: str, **settings: Any) -> BatsimOption:  # noqa: A002 (as argparse calls it)
-    """A row of the table."""
     return BatsimOption(form, help, settings)
 
 
@@ -149,7 +148,6 @@ class ArgumentsError(BatfillError):
     """The command line cannot be used. It names Batsim's options, which are no arguments in Python."""
 
     def __str__(self) -> str:
-        """The message as it is."""
         return self.on_command_line
 
 
@@ -196,11 +194,7 @@ def form_of(arguments: Sequence[str]) -> int:
 
 
 def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
-    """The options on this command line; --help and --version print and exit.
-
-    Raises:
-        ArgumentsError: an option is unknown, refused, or cannot be used.
-    """
+    """The options on this command line; --help and --version print and exit."""
     if form_of(arguments) == 5:
         raise ArgumentsError("these are options of Batsim 5, and simulated is Batsim 4; run Batsim 5 itself")
     given = _parser().parse_args(arguments)
@@ -232,7 +226,6 @@ def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
 
 
 def _settings(given: argparse.Namespace) -> SimulationSettings:
-    """What the options set."""
     switched = {setting: _given(given, name) for name, setting in SWITCHES.items()}
     if switched["reuse_profiles"] and not switched["dynamic_jobs"]:
         raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
@@ -249,7 +242,6 @@ def _settings(given: argparse.Namespace) -> SimulationSettings:
 
 
 def _config(given: argparse.Namespace) -> str:
-    """The text for the scheduler."""
     if given.sched_cfg is not None and given.sched_cfg_file is not None:
         raise ArgumentsError("--sched-cfg-file: not allowed with argument --sched-cfg; give the text in one place")
     if given.sched_cfg_file is None or given.dump_execution_context:
@@ -277,7 +269,6 @@ def _remarks(given: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _given(given: argparse.Namespace, name: str) -> Any:
-    """The value of the option of this name."""
     return getattr(given, name[2:].replace("-", "_"))
 
 
@@ -285,7 +276,6 @@ class OptionParser(argparse.ArgumentParser):
     """A parser that raises ArgumentsError instead of printing usage."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the command line."""
         raise ArgumentsError(f"{message} (see {self.prog} --help)")
 
 
@@ -297,7 +287,6 @@ class _Refused(argparse.Action):
 
 
 def _add(group: argparse._ActionsContainer, form: str, help: str, **settings: Any) -> None:  # noqa: A002
-    """Add an option of this form."""
     names = [word for word in form.split() if word.startswith("-")]
     values = tuple(form.split()[len(names) :])
     if len(values) > 1 or settings.get("action") is _Refused:
@@ -310,7 +299,6 @@ def _add(group: argparse._ActionsContainer, form: str, help: str, **settings: An
 
 
 def _parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     parser = OptionParser(prog="batfill batsim", description=DESCRIPTION, epilog=EPILOGUE)
     _add(parser, "--version", "print it and exit", action="version", version=BATSIM_VERSION)
     for title, rows in OPTIONS.items():

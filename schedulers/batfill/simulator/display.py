@@ -44,20 +44,17 @@ class ProgressDisplay:
             self._show = self._draw
 
     def tick(self, simulation: Simulation) -> None:
-        """Show the state if an update is due."""
         if self._show and time.monotonic() >= self._next:
             self._show(simulation)
             self._next = time.monotonic() + SHOW_EVERY_S
 
     def finish(self, simulation: Simulation) -> None:
-        """Show the final state."""
         if self._show:
             self._show(simulation)
         if self._bar:
             self._bar.close()
 
     def _draw(self, simulation: Simulation) -> None:
-        """Draw a bar of the jobs done on the terminal."""
         self._bar = self._bar or terminal_bar("jobs", None)
         self._bar.total = simulation.jobs_total
         self._bar.show(simulation.jobs_done)

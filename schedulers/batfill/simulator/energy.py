@@ -110,12 +110,10 @@ class EnergyMeter:
         return self._last_end_j - (0.0 if self._first_submission_j is None else self._first_submission_j)
 
     def submitted(self, date: float) -> None:
-        """A job of a workload is submitted."""
         if self._first_submission_j is None:
             self._first_submission_j = self.read(date)
 
     def started(self, job: SimulatedJob, date: float) -> None:
-        """A job starts on its machines."""
         assert job.machines
         self._row(date, STARTED)
         watts = HostWatts(*self._watts[job.machines.part].sum(axis=0).tolist())
@@ -153,7 +151,6 @@ class EnergyMeter:
 
 
 def watts_of(host: PlatformHost, path: Path) -> HostWatts:
-    """What this host draws in its power state."""
     text = host.properties.get(WATTS)
     if text is None:
         raise PlatformError(

@@ -14,94 +14,69 @@ from batfill.protocol.sockets import notice_dead_peers, received, received_event
 from batfill.simulator.wire import SimulationStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # Interval between checks of the connection while waiting for a reply.
 WATCH_S = 0.25
 
 
-class SchedulerLink:
-    """A request-reply connection to the scheduler, which binds; called with a message, it returns the reply.
+@contextmanager
+def scheduler_link(endpoint: str, timeout_s: float) -> Iterator[Callable[[bytes], bytes]]:
+    """Exchanges a message for the reply of the scheduler that binds this endpoint, such as tcp://localhost:28000.
 
-    A reply in time costs no more than sending and receiving.
+    `timeout_s` is the time to wait for it to connect, and for each reply; 0 for ever. A scheduler that is gone, or does
+    not answer in time, raises SimulationStopped. A reply in time costs no more than sending and receiving.
     """
+    limit_s = timeout_s or inf
+    watch_s = min(WATCH_S, limit_s)
+    met = False
 
-    def __init__(self, endpoint: str, socket: zmq.Socket[bytes], timeout_s: float) -> None:
-        self._endpoint = endpoint
-        self._socket = socket
-        self._timeout_s = timeout_s or inf
-        self._watch_s = min(WATCH_S, self._timeout_s)
-        self._socket.setsockopt(zmq.RCVTIMEO, ceil(self._watch_s * 1000))
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
-        self._met = False
-
-    def __call__(self, message: bytes) -> bytes:
-        """The scheduler's reply to this message.
-
-        Raises:
-            SimulationStopped: the scheduler is gone, or does not answer in time.
-        """
-        self._socket.send(message)
-        waited_s = 0.0
-        gone = False
-        while True:
-            try:
-                return received(self._socket)
-            except zmq.Again:
-                waited_s += self._watch_s
-            except ValueError as error:
-                raise SimulationStopped(f"a message of the scheduler at {self._endpoint} {error}") from None
-            if gone:
-                raise SimulationStopped(
-                    f"the scheduler at {self._endpoint} went away without an answer; see why it ended in its own output"
-                )
-            gone = self._is_gone()  # its last message may still wait to be received
-            if waited_s >= self._timeout_s and not gone:
-                does_not = "does not answer" if self._met else "cannot be reached"
-                raise SimulationStopped(
-                    f"the scheduler at {self._endpoint} {does_not} for {self._timeout_s:g} s; "
-                    "check what it does, or wait longer with --sched-timeout"
-                )
-
-    def _is_gone(self) -> bool:
+    def is_gone() -> bool:
         """Whether the connection went down since the last check."""
+        nonlocal met
         gone = False
-        while self._monitor.poll(0):
-            if received_event(self._monitor) == zmq.EVENT_DISCONNECTED:
+        while monitor.poll(0):
+            if received_event(monitor) == zmq.EVENT_DISCONNECTED:
                 gone = True
             else:
-                self._met = True
+                met = True
         return gone
 
-    def close(self) -> None:
-        """Stop monitoring the connection."""
-        self._socket.disable_monitor()
-        self._monitor.close(linger=0)
+    def exchange(message: bytes) -> bytes:
+        socket.send(message)
+        waited_s, gone = 0.0, False
+        while True:
+            try:
+                return received(socket)
+            except zmq.Again:
+                waited_s += watch_s
+            except ValueError as error:
+                raise SimulationStopped(f"a message of the scheduler at {endpoint} {error}") from None
+            if gone:
+                raise SimulationStopped(
+                    f"the scheduler at {endpoint} went away without an answer; see why it ended in its own output"
+                )
+            gone = is_gone()  # its last message may still wait to be received
+            if waited_s >= limit_s and not gone:
+                raise SimulationStopped(
+                    f"the scheduler at {endpoint} {'does not answer' if met else 'cannot be reached'} for "
+                    f"{limit_s:g} s; check what it does, or wait longer with --sched-timeout"
+                )
 
-
-@contextmanager
-def scheduler_link(endpoint: str, timeout_s: float) -> Iterator[SchedulerLink]:
-    """A link to the scheduler that binds this endpoint.
-
-    Args:
-        endpoint: such as tcp://localhost:28000.
-        timeout_s: time to wait for it to connect, and for each reply; 0 for ever.
-
-    Raises:
-        SimulationStopped: the endpoint cannot be used.
-    """
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:
         socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.RCVTIMEO, ceil(watch_s * 1000))
         notice_dead_peers(socket)
-        link = SchedulerLink(endpoint, socket, timeout_s)
+        monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         try:
             try:
                 socket.connect(endpoint)
             except zmq.ZMQError as error:
                 raise SimulationStopped(f"{endpoint} cannot be connected to ({error}); check -s") from None
-            yield link
+            yield exchange
         finally:
-            link.close()
+            socket.disable_monitor()
+            monitor.close(linger=0)
 
 
 class NoScheduler:
@@ -116,7 +91,6 @@ class NoScheduler:
         self._busy = False
 
     def __call__(self, message: bytes) -> bytes:
-        """The reply to this message."""
         received = orjson.loads(message)
         decisions: list[tuple[str, dict[str, Any]]] = []
         for event in received["events"]:

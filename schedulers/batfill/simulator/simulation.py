@@ -10,24 +10,26 @@ import heapq
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from batfill.base.errors import WorkloadError, on_command_line
 from batfill.batsim_files.machines import Machines, MachineSet, machine_set
 from batfill.batsim_files.results import NOT_MEASURED, NULL_EXECUTION_S
 from batfill.model.invariants import Ledger
-from batfill.model.jobs import LONGEST_S
 from batfill.model.schedule import KILLED, REJECTED
-from batfill.protocol import decisions
-from batfill.protocol.batsim4 import BATSIM_4
-from batfill.protocol.forms import RESOLUTION_S, FormError, shown_type
+from batfill.protocol.batsim4 import REPLY
+from batfill.protocol.forms import RESOLUTION_S
+from batfill.simulator import wire
 from batfill.simulator.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, SimulatedJob
-from batfill.simulator.wire import Asked, Reply, SimulationStopped, Wire4
+from batfill.simulator.wire import SimulationStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from batfill.batsim_files.external_events import ExternalEvent
     from batfill.batsim_files.platform import Platform
     from batfill.batsim_files.results import JobRecord
+    from batfill.protocol import decisions
     from batfill.simulator.energy import EnergyMeter
     from batfill.simulator.wire import SimulationSettings
     from batfill.workloads.batsim_json import BatsimDocument
@@ -37,8 +39,8 @@ DECISION, COMPLETION, KILL, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
 HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
 SHOWN_JOBS = 5
 # What NOTIFY says, and what enables and ends registrations.
-NO_MORE_JOBS = "notified", b'{"type":"no_more_static_job_to_submit"}'
-NO_MORE_EVENTS = "notified", b'{"type":"no_more_external_event_to_occur"}'
+NO_MORE_JOBS = "NOTIFY", b'{"type":"no_more_static_job_to_submit"}'
+NO_MORE_EVENTS = "NOTIFY", b'{"type":"no_more_external_event_to_occur"}'
 TO_REGISTER, END_OF_REGISTRATION = "run with --enable-dynamic-jobs", "NOTIFY registration_finished"
 DEADLOCK = "Deadlock detected"  # tools look for Batsim's words
 
@@ -87,7 +89,6 @@ class Simulation:
             share_compute=settings.share_compute,
             share_storage=settings.share_storage,
         )
-        self._wire = Wire4()
         self._platform = platform
         self._paths = {name: str(document.path.absolute()) for name, document in workloads.items()}
         self._exchange = exchange
@@ -121,14 +122,9 @@ class Simulation:
         return self.jobs_submitted - self.jobs_running - self.jobs_done
 
     def run(self) -> None:
-        """Simulate to the end.
-
-        Raises:
-            SimulationStopped: the scheduler did something Batsim does not allow, or left jobs waiting for ever.
-            InternalError: the simulation violates an invariant.
-        """
-        begins = self._wire.simulation_begins(self._platform, self.settings, self._paths, self.catalogue.profiles)
-        self._outbox.append(begins)
+        """Simulate to the end."""
+        profiles = self.catalogue.profiles
+        self._tell("SIMULATION_BEGINS", wire.simulation_begins(self._platform, self.settings, self._paths, profiles))
         self._send()
         while True:
             if self._ready and self._outbox:
@@ -136,19 +132,15 @@ class Simulation:
             elif self._ready and self._is_over():
                 break
             elif batch := self.next_batch():
-                self._advance(batch)
+                self.now = batch[0][0]
+                for _, kind, _, subject in batch:
+                    self._happen(kind, subject)
             else:
                 raise self._stuck()
-        self._outbox[:] = [self._wire.event(self.now, "end")]
-        if late := self._deliver().events:
-            raise self._refuse(late[0], "the simulation has ended; its end is answered without events")
+        self._tell("SIMULATION_ENDS")
+        if self._deliver().events:
+            raise self._stop(f"the scheduler's reply to message {self.messages_sent}, the last, has events")
         self._ledger.check(over=True)
-
-    def _advance(self, batch: list[HeapEntry]) -> None:
-        """Let these events of one date happen."""
-        self.now = batch[0][0]
-        for _, kind, _, subject in batch:
-            self._happen(kind, subject)
 
     def next_batch(self) -> list[HeapEntry]:
         """Remove and return all events of the earliest date, but decisions alone, since kills may follow from them."""
@@ -162,39 +154,36 @@ class Simulation:
                 batch.append(entry)
         return batch
 
-    # The effects of decisions. One that would make Batsim abort raises WorkloadError with the reason; `_obey` adds the
-    # date.
+    # The effects of decisions. One that would make Batsim abort raises WorkloadError with the reason.
 
-    def _execute(self, job_id: str, machines: str, mapping: Sequence[Any] | None) -> None:
-        job = self._job(job_id, SUBMITTED, "start")
+    def execute(self, start: decisions.Execute) -> None:
+        job = self._job(start.job_id, SUBMITTED, "start")
         try:
-            given = machine_set(machines, self.machines.size)
+            given = machine_set(start.alloc, self.machines.size)
         except ValueError as error:
             raise WorkloadError(f"job {job.id!r}: {on_command_line(error)}") from None
         if why_not := self.machines.obstacle(given):
             raise WorkloadError(f"job {job.id!r} cannot start on {given.text}: {why_not}")
-        for executor, place in enumerate(mapping or ()):
-            if type(place) is not int or not 0 <= place < given.size:
-                raise WorkloadError(
-                    f"job {job.id!r}: its mapping must give each executor 0, 1, ... a place in its {given.size} "
-                    f"machines, an integer from 0; executor {executor} has {place!r:.60}"
-                )
-        n = given.size if mapping is None else len(mapping)
-        if n != job.res:
-            raise WorkloadError(f"job {job.id!r} requests {job.res} machines and gets {n} ({given.text})")
-        if mapping and job.task.computes and len(set(mapping)) < n:
+        places = [*range(given.size)]
+        if start.mapping is not msgspec.UNSET:
+            places = [_number(start.mapping.get(str(executor))) for executor in range(len(start.mapping))]
+        if len(places) != job.res:
+            raise WorkloadError(f"job {job.id!r} requests {job.res} machines and gets {len(places)} ({given.text})")
+        if not all(0 <= place < given.size for place in places):
+            raise WorkloadError(f"job {job.id!r}: its mapping gives an executor no place in its {given.size} machines")
+        if job.task.computes and len(set(places)) < len(places):
             raise WorkloadError(
                 f"job {job.id!r}: its profile {job.profile!r} computes, and its mapping gives several executors one "
                 "machine, whose speed they share; it runs under Batsim only"
             )
         self._start(job, given)
 
-    def _reject(self, job_id: str) -> None:
-        self._conclude(self._job(job_id, SUBMITTED, "be rejected"), REJECTED)
+    def reject(self, rejected: decisions.Reject) -> None:
+        self._conclude(self._job(rejected.job_id, SUBMITTED, "be rejected"), REJECTED)
 
-    def _kill(self, job_ids: Sequence[str]) -> None:
-        """See `Kill`: after the scheduler's whole reply has been applied; a job that ends first is acknowledged."""
-        jobs = [job for job in map(self.catalogue.__getitem__, job_ids) if not job.kill_requested]
+    def kill(self, kill: decisions.Kill) -> None:
+        """After the scheduler's whole reply has been applied; a job that ends first is acknowledged."""
+        jobs = [job for job in map(self.catalogue.__getitem__, kill.job_ids) if not job.kill_requested]
         for job in jobs:
             if job.state in (NOT_SUBMITTED, SUBMITTED):
                 raise WorkloadError(f"job {job.id!r} cannot be killed: its state is {job.state}, it does not run")
@@ -206,67 +195,59 @@ class Simulation:
         if jobs:
             self._plan(self.now, KILL, list(dict.fromkeys(jobs)))
 
-    def _call_at(self, date: float, _: str) -> None:
-        if date <= self.now:
-            raise WorkloadError(f"the scheduler requests a call at {date:.6f}, which is not in the future")
-        if date > LONGEST_S:
-            raise WorkloadError(
-                f"the scheduler requests a call at {date:g}; batfill's limit is {LONGEST_S:g} s, 30,000 years"
-            )
-        self._plan(float(date), CALL, None)
+    def call_at(self, call: decisions.CallAt) -> None:
+        if call.timestamp <= self.now:
+            raise WorkloadError(f"the scheduler requests a call at {call.timestamp:.6f}, which is not in the future")
+        self._plan(call.timestamp, CALL, None)
 
-    def _register(self, job_id: str, raw: dict[str, Any]) -> None:
+    def register(self, new: decisions.Register) -> None:
         self._must_register("job")
-        job = self.catalogue.register_job(job_id, raw)
+        job = self.catalogue.register_job(new.job_id, new.job)
         if job.subtime > self.now + RESOLUTION_S:
             raise WorkloadError(
-                f"job {job.id!r} has the subtime {raw['subtime']}, later than its registration; give a date up to now"
+                f"job {job.id!r} has the subtime {job.subtime}, later than its registration; give a date up to now"
             )
         job.state = SUBMITTED
         self.jobs_submitted += 1
         if self.settings.acknowledge:  # after the static submissions of this date, if those are still to come
             self._plan(self.now, SUBMISSION, job)
 
-    def _register_profile(self, workload: str, name: str, raw: dict[str, Any]) -> None:
+    def register_profile(self, new: decisions.RegisterProfile) -> None:
         self._must_register("profile")
-        self.catalogue.register_profile(workload, name, raw)
+        self.catalogue.register_profile(new.workload_name, new.profile_name, new.profile)
 
-    def _go_on_registering(self, goes_on: bool) -> None:
+    def notify(self, notice: decisions.Notify) -> None:
+        goes_on = notice.type == "continue_registration"
         if goes_on and not self.settings.dynamic_jobs:
             raise WorkloadError(f"registration cannot continue, since it is off; {TO_REGISTER}")
         self.registering = goes_on
 
-    def _set_metadata(self, job_id: str, text: str) -> None:
-        self.catalogue[job_id].metadata = text
+    def set_metadata(self, noted: decisions.SetMetadata) -> None:
+        self.catalogue[noted.job_id].metadata = noted.metadata
 
-    def _change_state(self, job_id: str, state: str) -> None:
-        job = self.catalogue[job_id]
+    def change_state(self, change: decisions.ChangeState) -> None:
+        job, state = self.catalogue[change.job_id], change.job_state
         if job.state == SUBMITTED and state == RUNNING:
             self._start(job, None)
         elif job.state == RUNNING and job.machines is None and state in COMPLETED_BY_HAND:
             self._conclude(job, state)
-        elif job.state == SUBMITTED and state == REJECTED:
-            raise WorkloadError(f"job {job.id!r} cannot become {REJECTED!r} in this way; send REJECT_JOB")
         else:
             started = " after EXECUTE_JOB" if job.machines else ""
             raise WorkloadError(f"job {job.id!r} cannot become {state!r}: its state is {job.state}{started}")
 
-    def _ask_energy(self) -> None:
-        """See `AskEnergy`; the answer is in the next message."""
+    def query(self, _: decisions.Query) -> None:
+        """The answer is in the next message."""
         if self._energy is None:
             raise WorkloadError("the energy consumed is not simulated; run with --energy")
-        answer = b'{"consumed_energy":%.6f}' % self._energy.read(self.now)
-        self._plan(self.now, NOTICE, ("answered", answer))
+        self._plan(self.now, NOTICE, ("ANSWER", b'{"consumed_energy":%.6f}' % self._energy.read(self.now)))
 
     def _job(self, job_id: str, state: str, to: str) -> SimulatedJob:
-        """The job of this id, which must be in this state."""
         job = self.catalogue[job_id]
         if job.state != state:
             raise WorkloadError(f"job {job.id!r} cannot {to}: its state is {job.state}, not {state}")
         return job
 
     def _must_register(self, what: str) -> None:
-        """Refuse a registration if registrations are off or finished."""
         if not self.settings.dynamic_jobs:
             raise WorkloadError(f"no {what} can be registered; {TO_REGISTER}")
         if not self.registering:
@@ -306,7 +287,6 @@ class Simulation:
     # Events
 
     def _happen(self, kind: int, subject: Any) -> None:
-        """Handle one event of the queue."""
         if kind == COMPLETION:
             if subject.state == RUNNING:  # and not killed at this date
                 self._end(subject, *subject.outcome())
@@ -318,15 +298,13 @@ class Simulation:
                 self.jobs_submitted += 1
                 if self._energy:
                     self._energy.submitted(self.now)
-            self._outbox.append(
-                self._wire.job_submitted(self.now, subject, with_profile=self.settings.forward_profiles)
-            )
+            self._tell("JOB_SUBMITTED", wire.job_submitted(subject, with_profile=self.settings.forward_profiles))
         elif kind == CALL:
-            self._outbox.append(self._wire.requested_call(self.now))
+            self._tell("REQUESTED_CALL")
         elif kind == NOTICE:
-            self._outbox.append(self._wire.event(self.now, *subject))
+            self._tell(*subject)
         elif kind == DECISION:
-            self._obey(subject)
+            self._obey(*subject)
         elif kind == KILL:
             self._killed(subject)
         else:
@@ -336,66 +314,81 @@ class Simulation:
         """Release a job's machines, and send its completion to the scheduler."""
         assert job.machines
         self._conclude(job, state, execution_s)
-        self._outbox.append(self._wire.job_completed(self.now, job, return_code))
+        self._tell("JOB_COMPLETED", wire.job_completed(job, return_code))
 
     def _killed(self, jobs: list[SimulatedJob]) -> None:
         """Kill those of the jobs that still run, and acknowledge all."""
-        running = [job for job in jobs if job.state == RUNNING]
-        progress = [(job, job.progress(self.now)) for job in running]
-        for job, made in progress:  # Batsim's return codes
-            self._end(job, self.now - job.start_date, KILLED, -2 if made.computes else -1)
-        self._outbox.append(self._wire.jobs_killed(self.now, jobs, progress))
+        entries = {}
+        for job in jobs:
+            if job.state == RUNNING:
+                ran_s = self.now - job.start_date
+                entries[job.id_json], computes = wire.progress(job.task, ran_s)
+                self._end(job, ran_s, KILLED, -2 if computes else -1)  # Batsim's return codes
+        self._tell("JOB_KILLED", wire.jobs_killed(jobs, entries))
 
     def _external(self, event: ExternalEvent) -> None:
-        """Handle an external event: machines change availability, or the scheduler gets an event to interpret."""
         if event.machines is not None:
             change = self.machines.restore if event.type == "machine_available" else self.machines.withdraw
             if why_not := change(event.machines, self.now):
                 raise self._stop(f"the external event {event.type} of {event.machines.text} cannot happen: {why_not}")
-        self._outbox.append(self._wire.external_event(self.now, event))
-
-    def _obey(self, asked: Asked) -> None:
-        """Apply one event of a reply."""
-        try:
-            decision = BATSIM_4.decided(asked.type, asked.data)
-            EFFECTS[type(decision)](self, *decision)
-        except (WorkloadError, FormError) as error:
-            raise self._refuse(asked, on_command_line(error)) from None
+        self._tell("NOTIFY", wire.external_event(event))
 
     # The exchange with the scheduler
+
+    def _tell(self, kind: str, data: bytes = b"{}") -> None:
+        """Add an event to the next message; `data` is a JSON object."""
+        self._outbox.append(b'{"timestamp":%.6f,"type":"%b","data":%b}' % (self.now, kind.encode(), data))
 
     def _send(self) -> None:
         """Send the pending events, and apply the reply."""
         reply = self._deliver()
         due = self.now
-        for asked in reply.events:
-            due = max(due, asked.date)
+        for place, event in enumerate(reply.events):
+            due = max(due, float(event.timestamp))
+            decision = event, f"{self.messages_sent}, events[{place}], {type(event).__name__}"
             if due <= self.now + RESOLUTION_S:
-                self._obey(asked)
+                self._obey(*decision)
             else:  # the scheduler took simulated time to decide
-                self._plan(due, DECISION, asked)
+                self._plan(due, DECISION, decision)
         if reply.now > self.now + RESOLUTION_S:
             self._ready = False
-            self._plan(reply.now, READY, None)
+            self._plan(float(reply.now), READY, None)
 
-    def _deliver(self) -> Reply:
+    def _obey(self, event: Any, where: str) -> None:
+        try:
+            getattr(self, event.means)(event.data)
+        except WorkloadError as error:
+            why = on_command_line(error)
+            raise self._stop(f"the scheduler's reply to message {where}: {why:.500}") from None
+
+    def _deliver(self) -> Any:
         """Send the message, drop the jobs whose ends it reported, and return the reply."""
-        text = self._wire.message(self.now, self._outbox)
+        text = b'{"now":%.6f,"events":[%b]}' % (self.now, b",".join(self._outbox))
         self._outbox.clear()
         self.messages_sent += 1
         started = perf_counter()
-        reply = self._exchange(text)
+        answer = self._exchange(text)
         self.scheduling_s += perf_counter() - started
         for job in self._ended:
             self.catalogue.forget(job)
         self._ended.clear()
         try:
-            return self._wire.read_reply(reply, self.messages_sent, self.now)
-        except FormError as error:
-            raise self._stop(f"the scheduler's reply to message {self.messages_sent} {error}") from None
+            reply = REPLY.decode(answer)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            why = " ".join(str(error).split())
+            raise self._stop(
+                f"the scheduler's reply to message {self.messages_sent} is none of Batsim 4's that is simulated here: "
+                f"{why:.300}"
+            ) from None
+        dates = [0, *(event.timestamp for event in reply.events), reply.now]
+        if dates != sorted(dates) or reply.now < self.now - RESOLUTION_S:
+            raise self._stop(
+                f"the scheduler's reply to message {self.messages_sent} has dates that go back, or are past: its "
+                f"events' {dates[1:-1]!s:.60}, and 'now' {reply.now}"
+            )
+        return reply
 
     def _plan(self, date: float, kind: int, subject: Any) -> None:
-        """Put an event into the queue."""
         heapq.heappush(self._queue, (date, kind, self._sequence, subject))
         self._sequence += 1
 
@@ -405,18 +398,10 @@ class Simulation:
             heapq.heappop(self._queue)
         return not self._queue and not self.registering and self.jobs_done == self.jobs_submitted
 
-    def _refuse(self, asked: Asked, why: str) -> SimulationStopped:
-        """The exception for an event of a reply that Batsim does not allow."""
-        number, place = asked.where
-        kind = shown_type(asked.type)
-        return self._stop(f"the scheduler's reply to message {number}, events[{place}], {kind}: {why:.500}")
-
     def _stop(self, why: str) -> SimulationStopped:
-        """The exception that ends a simulation that cannot continue."""
         return SimulationStopped(f"stopped at date {self.now:.6f}: {why}")
 
     def _stuck(self) -> SimulationStopped:
-        """The exception for a simulation with work left and no event to come."""
         left = [job.id for job in self.catalogue.unfinished()]
         if not left:
             return self._stop(
@@ -430,20 +415,12 @@ class Simulation:
         )
 
 
-EFFECTS: Mapping[type[decisions.Decision], Callable[..., None]] = {
-    decisions.Execute: Simulation._execute,
-    decisions.Reject: Simulation._reject,
-    decisions.Kill: Simulation._kill,
-    decisions.CallAt: Simulation._call_at,
-    decisions.Register: Simulation._register,
-    decisions.RegisterProfile: Simulation._register_profile,
-    decisions.Registering: Simulation._go_on_registering,
-    decisions.SetMetadata: Simulation._set_metadata,
-    decisions.ChangeState: Simulation._change_state,
-    decisions.AskEnergy: Simulation._ask_energy,
-}
-
-
 def _is_void(entry: HeapEntry) -> bool:
     """Whether this is the completion of a job that has been killed."""
     return bool(entry[1] == COMPLETION and entry[3].state != RUNNING)
+
+
+def _number(place: int | str | None) -> int:
+    """An executor's place, which may be an integer or its digits; -1 for anything else."""
+    text = str(place)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1

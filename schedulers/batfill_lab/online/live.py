@@ -104,7 +104,7 @@ class PolicyChoice:
         requests = [job.request for job in jobs]
         start_s, end_s = (np.array([getattr(job, name) for job in jobs], np.float64) for name in ("start_s", "end_s"))
         walltime_s = np.array([request.walltime_s for request in requests], np.float64)
-        outlives = any(request.outlives for request in requests)
+        outlives = any(request.request_s < request.walltime_s for request in requests)
         request_s = np.array([request.request_s for request in requests], np.float64)
         ended, n = np.isfinite(end_s), len(jobs)
         table = JobTable(
