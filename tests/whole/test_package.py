@@ -196,7 +196,7 @@ def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
 
 def test_the_page_in_a_browser_loads_no_library_of_what_speaks_to_batsim(tmp_path):
     program = (
-        "import sys; sys.modules.update(dict.fromkeys(['msgspec', 'zmq']))\n"
+        "import sys; sys.modules.update(dict.fromkeys(['msgspec', 'tqdm', 'zmq']))\n"
         f"sys.path.insert(0, {str(ROOT / 'schedulers' / 'batfill_pages' / 'browser')!r}); import inside, pathlib\n"
         f"inside.FOLDER = pathlib.Path({str(tmp_path)!r})\n"
         "log = inside.call('take', 'sample.json', '', 'refuse')['log']\n"

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from batfill.base.progress import on_terminal, terminal_bar
+from batfill.base.progress import new_bar, on_terminal
 from batfill.model.jobs import DAY_S
 from batfill.model.options import OPTIONS_FILE
 from batfill.runner.sessions import POLL_S, Command, end, is_listening, last_line_of
@@ -64,11 +64,11 @@ def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
     if not on_terminal():
         yield None
         return
-    with closing(terminal_bar("simulating", None)) as bar:
+    with closing(new_bar("simulating")) as bar:
 
         def show(reading: SimulationState) -> None:
-            bar.label, bar.total = state_text(reading), reading.jobs_total
-            bar.show(reading.jobs_done)
+            bar.n, bar.total = reading.jobs_done, reading.jobs_total
+            bar.set_description(state_text(reading))
 
         yield show
 
