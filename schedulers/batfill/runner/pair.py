@@ -154,11 +154,7 @@ class Lookout:
 
 
 def run_pair(setting: Setting, lifeline: Lifeline, context: ExecutionContext, lookout: Lookout) -> list[End]:
-    """Run the processes; returns how each ended, first to last. No process is left afterwards.
-
-    Raises:
-        Stopped: the run is interrupted, reaches its simulation-timeout, or cannot start.
-    """
+    """Run the processes; returns how each ended, first to last. No process is left afterwards."""
     env = {**setting.env, FILE_VARIABLE: str(setting.progress_file), OPTIONS_FILE: str(setting.options_file)}
     folder = setting.output_dir
     log, out, err = folder / BATSIM_LOG, folder / SCHED_OUT_LOG, folder / SCHED_ERR_LOG
@@ -178,11 +174,7 @@ def run_pair(setting: Setting, lifeline: Lifeline, context: ExecutionContext, lo
 
 
 def wait_for_ends(setting: Setting, commands: Sequence[Command], lookout: Lookout) -> list[End]:
-    """How each command ended, first to last, within robin's timeouts; those that exceed them are left running.
-
-    Raises:
-        Stopped: the run is interrupted, or reaches its simulation-timeout.
-    """
+    """How each command ended, first to last, within robin's timeouts; those that exceed them are left running."""
     descriptor = setting.descriptor
     began = time.monotonic()
     ends: list[End] = []
