@@ -107,7 +107,7 @@ def refuse_device(path: Path) -> None:
 
 
 def file_bytes(path: Path) -> bytes:
-    """All bytes of a file, as stored."""
+    """All bytes of a file, as stored; an OSError if it cannot be read, or is a device."""
     refuse_device(path)
     return path.read_bytes()
 
@@ -455,7 +455,7 @@ def members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def loaded_json(text: str | bytes, **how: Any) -> Any:
-    """As `json.loads`, which unlike orjson takes NaN."""
+    """As `json.loads`, which unlike orjson takes NaN; a ValueError if it is not JSON or nested too deeply."""
     try:
         return json.loads(text, **how)
     except RecursionError:
