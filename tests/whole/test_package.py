@@ -250,20 +250,6 @@ def test_a_command_has_one_thread_of_openblas_unless_the_user_chose(program, giv
     assert said.stdout.splitlines()[-1] == str(in_force)
 
 
-def test_programs_of_the_user_keep_their_threads(tmp_path):
-    shown = tmp_path / "shown"
-    program = f"echo ${{OPENBLAS_NUM_THREADS-unset}} > {shown}; exit 1"
-    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
-    script = tmp_path / "scheduler"
-    script.write_text(f"#!/bin/sh\n{program}\n")
-    script.chmod(0o755)
-    text = re.sub(r"schedcmd: >-\n.*\n.*\n", f"schedcmd: {script}\n", (ROOT / "expe/sample_saf.yaml").read_text())
-    (tmp_path / "one.yaml").write_text(re.sub(r" (platforms|workloads)/", rf" {ROOT}/\1/", text))
-    words = [sys.executable, "-m", "batfill", "run", "--simulator", "embedded", "one.yaml"]
-    subprocess.run(words, env=env, capture_output=True, timeout=60, cwd=tmp_path)
-    assert shown.read_text() == "unset\n"
-
-
 def test_the_command_and_the_module_are_the_same_program():
     script = Path(sys.executable).with_name("batfill")
     for command in ([str(script)], [sys.executable, "-m", "batfill"]):
