@@ -52,7 +52,8 @@ def test_resource_ids_are_batsims(name):
 
 
 def test_storage_hosts_come_after_all_others(tmp_path):
-    disk = '<host id="a_disk" speed="0f"><prop id="role" value="storage"/></host>'
+    twice = '<prop id="role" value="storage"/><prop id="role" value="second"/>'  # of which the first counts
+    disk = f'<host id="a_disk" speed="0f">{twice}</host>'
     path = write(tmp_path, f'{MASTER}{disk}<host id="b" speed="1Gf"/><host id="c" speed="1Gf"/>')
     platform = read_platform(path)
     assert (names(platform.compute), names(platform.storage)) == (["b", "c"], ["a_disk"])
