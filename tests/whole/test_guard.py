@@ -259,14 +259,18 @@ def interrupted(arguments, number, *, after_s=0.0, ready=None, cwd=None):
     return process.returncode, lines_of(said)
 
 
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """A log that takes long."""
+    path = tmp_path_factory.mktemp("long") / "long.swf"
+    rows = (row(i, 60 * i, 5000, procs=i % 64 + 1, req_time=6000, user=i % 9) for i in range(1, 60_000))
+    path.write_text("; MaxProcs: 64\n" + "".join(rows))
+    return path
+
+
 @pytest.fixture
-def commands(tmp_path):
+def commands(tmp_path, long):
     """Commands that take long, by name."""
-    long = tmp_path / "long.swf"
-    long.write_text(
-        "; MaxProcs: 64\n"
-        + "".join(row(i, 60 * i, 5000, procs=i % 64 + 1, req_time=6000, user=i % 9) for i in range(1, 60_000))
-    )
     campaign = tmp_path / "campaign.yaml"
     campaign.write_text(
         f"workloads:\n  - file: {long}\npolicies: [fcfs, saf, wfp3, sexp]\nthresholds: [1000, 2000, 3000, 4000, 5000]\n"
