@@ -36,7 +36,7 @@ UNCOMPILED := $(addprefix tests/core/test_,engine.py on_paper.py blocks.py polic
 	tests/site/test_slurm_model.py
 
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests as plain Python: they must reach every line of it
-	BATFILL_PLAIN=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov \
+	BATFILL_PLAIN=1 $(BIN)/pytest -q -n auto --dist worksteal -m "not slow and not compiled" --cov \
 		--cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
 
 # Against the installed wheel, in a copy without compiled kernels; without tests that compile or need the studies' kernels.

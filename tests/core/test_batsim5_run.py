@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batfill.batsim_files.results import JOB_COLUMNS
-from command import batfill, free_port, refusal
+from command import batfill, free_port
 from small_runs import job
 
 # Batsim 5 as far as a run with `-l` can see: it simulates each job alone, and keeps its command line in `given`.
@@ -27,9 +27,6 @@ with open(prefix + "jobs.csv", "w") as out:
     for k in range(given.count("-w")):
         for job in json.load(open(given[given.index("-w") + 1]))["jobs"]:
             print(f"{{job['id']}},w{{k}},w0!p,0,{{job['res']}},9,1,COMPLETED_SUCCESSFULLY,0,5,5,0,5,1,0,-1,", file=out)
-"""
-BATSIM_4 = """#!/bin/sh
-[ "$1" = --version ] && echo 4.2.0 || {{ echo "Usage: batsim -p <file>" >&2; exit 1; }}
 """
 
 
@@ -94,33 +91,8 @@ def test_a_component_in_a_library_needs_no_scheduler_and_takes_none(batsim5, tmp
     path.write_text(text)
     done = batfill("run", path)
     assert done.status == 2
-    assert "drop -l or -L" in done.err
+    assert "runs without a scheduler and schedcmd starts one" in done.err
     path.write_text(re.sub("schedcmd: .*", 'schedcmd: ""', text))
     done = batfill("run", path, "--json")
     assert done.status == 0, done.err
     assert json.loads(done.out)["jobs"] == 3
-    done = batfill("run", path, "--simulator", "embedded")
-    assert done.status == 1
-    assert "its options are Batsim 5's: put Batsim 5 first on PATH or name it in BATSIM" in done.err
-
-
-@pytest.mark.parametrize("form", [4, 5])
-def test_a_batcmd_of_the_other_version_is_refused_with_what_to_do(batsim5, tmp_path, form):
-    path = study(tmp_path, form=form, n_jobs=3)
-    if form == 5:
-        batsim5.write_text(BATSIM_4.format())
-        done = batfill("run", path)
-        assert done.status == 1
-        assert "its options are Batsim 5's: put Batsim 5 first on PATH or name it in BATSIM" in done.err
-    else:
-        assert "batcmd has the options of Batsim 4 and starts Batsim 5; write its options as" in refusal("run", path)
-
-
-def test_pybatsim_is_refused_under_batsim_5_before_anything_starts(batsim5, tmp_path):
-    pytest.importorskip("batsim", reason="needs the extra pybatsim")
-    path = study(tmp_path, form=5, n_jobs=3)
-    path.write_text(re.sub("schedcmd: .*(-s .*)", r"schedcmd: pybatsim batfill/scheduler \1 -t 0", path.read_text()))
-    line = refusal("run", path)
-    assert "schedcmd starts pybatsim 3, which speaks to Batsim 4 only" in line
-    assert "batfill schedule" in line
-    assert (tmp_path / "run/log/sched.err.log").read_text() == ""

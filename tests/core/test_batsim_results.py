@@ -22,6 +22,7 @@ from batfill.batsim_files.results import (
     BATSIM_VERSION,
     COLUMNS,
     JOB_COLUMNS,
+    NULL_EXECUTION_S,
     JobFacts,
     JobRecord,
     ResultError,
@@ -114,18 +115,20 @@ def test_what_is_written_is_read(tmp_path):
         JobRecord("a", "w0", "p", 0, 2, 9, "COMPLETED_KILLED", 0, 5, "0-1"),
         JobRecord("b", "w0", "p", 1, 9, -1, "REJECTED", metadata="user=3"),
         JobRecord("a#1", "w0", "p", 0, 2, 9, "COMPLETED_WALLTIME_REACHED", 7, 9, "0 3", "user=4 backfilled=1"),
+        JobRecord("c", "w0", "p", 2, 1, 9, "COMPLETED_SUCCESSFULLY", 2, NULL_EXECUTION_S, "5", "backfilled=0"),
     ]
     write_run(tmp_path, records, machines=6, times=MachineTimes(), scheduling_s=0, simulation_s=0)
     schedule = read_schedule(tmp_path / "out_jobs.csv")
     assert schedule == (BATSIM_VERSION, 6)
     results = read_results(tmp_path / "out_jobs.csv", size=schedule.machines, facts={"a": JobFacts(7)})
-    assert results.names.tolist() == ["a", "a#1", "b"]
-    assert results.ids.tolist() == ["a", "a", "b"]
+    assert results.names.tolist() == ["a", "a#1", "b", "c"]
+    assert results.ids.tolist() == ["a", "a", "b", "c"]
     assert [list(STATES)[state] for state in results.state] == [
-        "COMPLETED_KILLED", "COMPLETED_WALLTIME_REACHED", "REJECTED",
+        "COMPLETED_KILLED", "COMPLETED_WALLTIME_REACHED", "REJECTED", "COMPLETED_SUCCESSFULLY",
     ]  # fmt: skip
-    assert results.facts.user.tolist() == [7, 4, 3]  # what a try says itself goes first
-    assert results.machines.first.tolist() == [0, 0, 3]
+    assert results.facts.user.tolist() == [7, 4, 3, -1]  # what a try says itself goes first
+    assert results.machines.first.tolist() == [0, 0, 3, 5]
+    assert results.runtime_s[3] == 0  # for which Batsim writes a hundred-thousandth of a second
     assert results.known_figures()["utilisation"] == (2 * 9 + 2 * 5) / (6 * 16)
     assert results.known_figures()["backfilled"] == 1
 

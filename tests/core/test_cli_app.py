@@ -115,38 +115,6 @@ def test_no_line_of_a_list_of_commands_is_cut_at_80_columns(monkeypatch, name):
     assert max(map(len, listed.splitlines())) <= 80
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("nosuch", "nosuch: no such command; known are run, "),
-        ("repla", "repla: no such command; did you mean 'replay'?"),
-        ("replay", "WORKLOAD is missing"),
-        ("workload split x", "--out is missing"),
-        ("replay x --polcy saf", "--polcy: no such option; did you mean '--policy'?"),
-        ("replay x --preset first-try", "--preset: 'first-try' is not one of none, "),
-        ("replay x --overrun kep", "--overrun: 'kep' is not one of keep, kill, extend; did you mean 'keep'?"),
-        ("what-if x --system slurn", "--system: 'slurn' is not one of slurm, pbs; did you mean 'slurm'?"),
-        ("replay x --threshold y", "--threshold: 'y' is not a number of seconds >= 0"),
-        ("replay x --procs y", "--procs: 'y' is not a whole number from 1 to "),
-        ("replay x --policy", "--policy: requires an argument"),
-        ("replay x y", "y: more than the command takes"),
-        ("replay x --out -", "--out -: is not standard output here"),
-        ("replay x --policy sfa", "policy 'sfa' is unknown; known are"),
-        *(
-            (f"{command} --out y.html", "--out: y.html is written as JSON; name it *.json")
-            for command in ("tune x", "select x", "fit x")
-        ),
-        *(
-            (f"{command} --out y.json", "--out: y.json is written as HTML; name it *.html")
-            for command in ("what-if x", "when x", "report x")
-        ),
-        ("platform 4 --out y.json.gz", "--out: y.json.gz is written as XML; name it *.xml"),
-    ],
-)
-def test_every_refusal_says_where_and_what_in_one_style(words, said):
-    assert refusal(*words.split()).startswith(said)
-
-
 def test_a_choice_suggests_the_nearest():
     assert refusal("replay", "x", "--policy", "sfa").endswith("; did you mean 'saf'?")
     assert "; did you mean 'first-tries'?" in refusal("replay", "x", "--preset", "first-try")

@@ -33,13 +33,13 @@ def test_events_come_by_date_and_machines_come_back_before_others_go(tmp_path):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        (b"hello", "not JSON"),
-        (b"[1]", "no event with a type; known types: machine_available, machine_unavailable"),
-        (b'{"type": "machine_available", "resources": "1"}', "timestamp: None is not a number >= 0"),
-        (b'{"type": "machine_available", "resources": "1", "timestamp": -1}', "timestamp: -1 is not a number >= 0"),
-        (b'{"type": "machine_available", "timestamp": 1}', "resources: '' is not a list of machines"),
-        (b'{"type": "machine_available", "resources": "4", "timestamp": 1}', "resources: machine 4 does not exist"),
-        (b'{"type": "quake", "timestamp": 1}', "type 'quake' is not known .*forward.unknown.events"),
+        (b"hello", "JSON is malformed"),
+        (b"[1]", "Expected `object`"),
+        (b'{"type": "machine_available", "resources": "1"}', "Object missing required field `timestamp`"),
+        (b'{"type": "machine_available", "resources": "1", "timestamp": -1}', "Expected `float` >= 0.0"),
+        (b'{"type": "machine_available", "timestamp": 1}', "'' is not a list of machines"),
+        (b'{"type": "machine_available", "resources": "4", "timestamp": 1}', "machine 4 does not exist"),
+        (b'{"type": "quake", "timestamp": 1}', "type 'quake' is not known; .*forward.unknown.events"),
     ],
 )
 def test_a_line_that_is_no_event_is_refused_by_number(line, complaint, tmp_path):

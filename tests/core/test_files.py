@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
+from batfill.base import files
+from batfill.base.errors import WorkloadError
 from batfill.base.files import remove_left_overs, scratch_folder, write_text
 from batfill.batsim_files.results import run_files
 
@@ -35,6 +39,18 @@ def dead():
     process = subprocess.Popen([sys.executable, "-S", "-c", ""])
     process.wait()
     return f"{process.pid}@{HOST}"
+
+
+@pytest.mark.parametrize("piece", [1, 3, 7, 100])
+def test_pieces_of_a_text_are_whole_lines_however_long(monkeypatch, piece):
+    monkeypatch.setattr(files, "CHUNK_BYTES", piece)
+    text = b"a\n\nlonger than a piece\nb"
+    pieces = list(files.whole_lines(Path("x"), io.BytesIO(text)))
+    assert b"".join(pieces) == text + b"\n"
+    assert all(part.endswith(b"\n") for part in pieces)
+    monkeypatch.setattr(files, "LONGEST_LINE", 10)
+    with pytest.raises(WorkloadError, match="x: a line is longer than"):
+        list(files.whole_lines(Path("x"), io.BytesIO(b"x" * 500)))
 
 
 def names(folder):

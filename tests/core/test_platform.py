@@ -15,6 +15,7 @@ from batfill.batsim_files.platform import homogeneous_platform, read_platform, s
 from batfill.simulator.command import main as batsim
 from batfill.simulator.wire import SimulationSettings, simulation_begins
 from golden import RUNS, recording
+from golden_text import check
 
 MASTER = '<host id="master_host" speed="1Gf"/>'
 CLUSTER = '<cluster id="c" prefix="n" suffix=".site" radical="0-2,7, 10-11" speed="2.5Gf" bw="1GBps" lat="0"/>'
@@ -51,7 +52,8 @@ def test_resource_ids_are_batsims(name):
 
 
 def test_storage_hosts_come_after_all_others(tmp_path):
-    disk = '<host id="a_disk" speed="0f"><prop id="role" value="storage"/></host>'
+    twice = '<prop id="role" value="storage"/><prop id="role" value="second"/>'  # of which the first counts
+    disk = f'<host id="a_disk" speed="0f">{twice}</host>'
     path = write(tmp_path, f'{MASTER}{disk}<host id="b" speed="1Gf"/><host id="c" speed="1Gf"/>')
     platform = read_platform(path)
     assert (names(platform.compute), names(platform.storage)) == (["b", "c"], ["a_disk"])
@@ -81,84 +83,46 @@ def platform_file(body, *, version="4.1", head="<?xml version='1.0'?>\n"):
 
 
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
-NOT_XML = "not XML ({}); give a SimGrid platform file"
-# Files that describe no platform, each with the line that says so: (content, the line after the file's name).
+# What describes no platform: files, and what is in the one zone of a file.
 BOGUS = {
-    "empty": ("", NOT_XML.format("no element found: line 1, column 0")),
-    "cut": ("\n<?xml version='1.0'?>\n<platform>\n<zone", NOT_XML.format("unclosed token: line 4, column 0")),
-    "encoding": (
-        platform_file(zone(MASTER), head='<?xml version="1.0" encoding="foo"?>'),
-        NOT_XML.format("unknown encoding: foo"),
-    ),
-    "deep": (
-        platform_file('<zone id="z" routing="Full">' * 20_000 + MASTER + "</zone>" * 20_000),
-        "zones are nested more than 100 deep; write it flatter",
-    ),
-    "root": ("<cluster/>", "its root is <cluster>, not <platform>; give a SimGrid platform file"),
-    "bomb": (
-        f'<!DOCTYPE p [<!ENTITY l0 "ha">{LAUGHS}]><platform>&l9;</platform>',
-        "refused, it defines or fetches entities (EntitiesForbidden(name='l0', system_id=None, public_id=None)); "
-        "remove them",
-    ),
+    "empty": "",
+    "cut": "\n<?xml version='1.0'?>\n<platform>\n<zone",
+    "encoding": platform_file(zone(MASTER), head='<?xml version="1.0" encoding="foo"?>'),
+    "deep": platform_file('<zone id="z" routing="Full">' * 20_000 + MASTER + "</zone>" * 20_000),
+    "root": "<cluster/>",
+    "bomb": f'<!DOCTYPE p [<!ENTITY l0 "ha">{LAUGHS}]><platform>&l9;</platform>',
 }
-# The same with what is in their one zone.
 BOGUS_ZONES = {
-    "no_host": ("", "no host in it; describe at least the master host"),
-    "alone": (MASTER, "no host but the master in it, so that no job can run; describe one that computes"),
-    "no_master": (CLUSTER, "no host is called 'master_host'; name the master host with --master-host"),
-    "two_masters": (MASTER + host("x", role="master"), "'master_host' and 'x' are both master hosts; keep one"),
-    "role": (
-        MASTER + host("x", role="chief"),
-        "host 'x' has the role 'chief'; give it one of compute_node, storage, master, in the file or by an option",
-    ),
-    "twice": (
-        MASTER + CLUSTER + zone(host("n2.site"), name="y"),
-        "host 'n2.site' is described 2 times; names must be unique",
-    ),
-    "no_id": ('<host speed="1Gf"/>', "a <host> (no id) has no id; add it"),
-    "speed": (
-        MASTER + CLUSTER.replace("2.5Gf", "fast"),
-        "<cluster> c: speed 'fast' is not a finite number with a unit; write it like 1Gf",
-    ),
-    "endless_speed": (
-        MASTER + CLUSTER.replace("2.5Gf", "1e400f"),
-        "<cluster> c: speed '1e400f' is not a finite number with a unit; write it like 1Gf",
-    ),
-    "pstate": (
-        MASTER + host("x", speed="1Gf,2Gf").replace("speed", 'pstate="2" speed'),
-        "<host> x: pstate '2' is none of its 2 power states, which count from 0; correct it, or add a speed",
-    ),
-    "cores": (MASTER + CLUSTER.replace("speed", 'core="no" speed'), "<cluster> c: core 'no' is not an integer >= 1"),
-    "many_cores": (
-        MASTER + CLUSTER.replace("speed", f'core="{"9" * 5000}" speed'),
-        f"<cluster> c: core '{'9' * 39} is not an integer >= 1",
-    ),
-    "still": (
-        MASTER + CLUSTER.replace("2.5Gf", "0Gf"),
-        "host 'n0.site' has no computing speed; give a speed above 0, such as 1Gf",
-    ),
+    "no host": "",
+    "the master alone": MASTER,
+    "no master": CLUSTER,
+    "two masters": MASTER + host("x", role="master"),
+    "role": MASTER + host("x", role="chief"),
+    "twice": MASTER + CLUSTER + zone(host("n2.site"), name="y"),
+    "no id": '<host speed="1Gf"/>',
+    "speed": MASTER + CLUSTER.replace("2.5Gf", "fast"),
+    "endless speed": MASTER + CLUSTER.replace("2.5Gf", "1e400f"),
+    "pstate": MASTER + host("x", speed="1Gf,2Gf").replace("speed", 'pstate="2" speed'),
+    "cores": MASTER + CLUSTER.replace("speed", 'core="no" speed'),
+    "no core": MASTER + CLUSTER.replace("speed", 'core="0" speed'),
+    "still": MASTER + CLUSTER.replace("2.5Gf", "0Gf"),
 } | {
-    f"radical_{number}": (
-        MASTER + CLUSTER.replace("0-2,7, 10-11", radical),
-        f'radical {radical!r:.60} is not a list of numbers and ranges such as "0-9,15"',
-    )
-    for number, radical in enumerate(["2-0", "1-", "0,,1", "0-99999999999", "9" * 5000, "\u0663"])
+    f"radical {radical:.14}": MASTER + CLUSTER.replace("0-2,7, 10-11", radical)
+    for radical in ("2-0", "1-", "0,,1", "0-99999999999", "9" * 5000, "\u0663")
 }
-BOGUS |= {name: (platform_file(zone(body)), said) for name, (body, said) in BOGUS_ZONES.items()} | {
-    "wifi": (
-        platform_file(zone(MASTER + host("x") + '<link id="l" bandwidth="54Mbps" latency="0"/>', "WIFI")),
-        "zone 'z' has Wifi links, on which Batsim aborts; use other routing",
-    ),
-}
+BOGUS |= {name: platform_file(zone(body)) for name, body in BOGUS_ZONES.items()}
 
 
-@pytest.mark.parametrize("name", BOGUS)
-def test_what_describes_no_platform_is_refused_in_one_line(name, tmp_path, capsys):
-    content, complaint = BOGUS[name]
-    path = put(tmp_path, content)
-    assert run_batsim(path, tmp_path) == 1
-    assert capsys.readouterr() == ("", f"batfill batsim: {path}: {complaint}\n")
+def test_what_describes_no_platform_is_refused_in_one_line(tmp_path, capsys):
+    refused = []
+    for name, content in BOGUS.items():
+        path = put(tmp_path, content)
+        assert run_batsim(path, tmp_path) == 1
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        refused.append(f"{name}: {err.removeprefix(f'batfill batsim: {path}: ')}")
     assert not (tmp_path / "out_jobs.csv").exists()
+    check("refused-platforms", "".join(refused))
 
 
 def rows(path):

@@ -155,20 +155,13 @@ def test_a_damaged_record_of_the_run_before_is_no_obstacle(experiment, record):
     assert experiment.run().status == 0
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, r"cannot be read \(no such file or directory\); check the path"),
-        ("{", r"is not JSON \(.*\); fix it"),
-        ('["saf"]', "is not a JSON object; give the options by name, as {}"),
-    ],
-)
-def test_a_file_of_options_that_pybatsim_could_not_read_is_refused_before_anything_starts(experiment, content, said):
+@pytest.mark.parametrize("content", [None, "{"])
+def test_a_file_of_options_that_pybatsim_could_not_read_is_refused_before_anything_starts(experiment, content):
     fake_processes.write_program(experiment.folder / "bin/pybatsim", fake_processes.SCHEDULER)
     experiment.keys["schedcmd"] = f"pybatsim easyBackfill -s tcp://*:{experiment.port} -O options.json"
     if content is not None:
         (experiment.folder / "options.json").write_text(content)
-    with pytest.raises(BatfillError, match=rf"schedcmd: options file options\.json {said}$"):
+    with pytest.raises(BatfillError, match=r"schedcmd: options file options\.json: .*; give a JSON object$"):
         experiment.run()
 
 

@@ -38,7 +38,7 @@ def command_of(batcmd, **env):
         ("batsim -p 'a $X/p.xml' -w w -W flow.xml --WS 3 --mmax-workload", "batsim", ["w"], "a $X/p.xml"),
         ("$DOCKER -w /data -p 80:80 oarteam/batsim:4.2.0 -p p -w w", "oarteam/batsim:4.2.0", ["w"], "p"),
         ("simulate -p p -w w", None, ["w"], "p"),
-        ("batsim -p p -w a b '' -r h storage --workload=c d -e out/ -s e ''", "batsim", ["a", "b", "c", "d"], "p"),
+        ("batsim -p p -w a b '' -r h storage --workload=c -e out/ -s e ''", "batsim", ["a", "b", "c"], "p"),
         ("batsim", "batsim", [], None),
         ('${BATSIM:-batsim} -w "${IN-x}/a b" ${EMPTY:-c} d${EMPTY-no}', "batsim", ["in put/a b", "c", "d"], None),
         ('batsim --sched-cfg \'{"a": [1, "$(x);"]}\' -w a\\ b\\; -p x#y~z{}', "batsim", ["a b;"], "x#y~z{}"),

@@ -1,4 +1,4 @@
-"""Whole Batsim studies of our own making: computing jobs with energy, a further resource, a week in old names.
+"""Whole Batsim studies of our own making: computing jobs with energy, a further resource, days in old names.
 
 Each runs under `batfill run` over the embedded simulator, with `batfill schedule`, and with `batsched`, for which
 batfill stands in; the starts are those of a replay where it has the rule.
@@ -111,12 +111,12 @@ BATSCHED = {name: f"batsched -v {name}" for name in ("easy_bf", "easy_bf_fast", 
 
 
 def computing(folder: Path) -> Study:
-    """400 jobs of all kinds of profiles, of which a tenth reach their walltime; some have none."""
+    """200 jobs of all kinds of profiles, of which a tenth reach their walltime; some have none."""
     rng = random.Random(20)
     profiles: dict[str, dict[str, Any]] = {}
     jobs: list[dict[str, Any]] = []
     date = 0.0
-    for number in range(400):
+    for number in range(200):
         date += round(rng.expovariate(1 / 110), rng.choice([0, 0, 3]))
         res = min(2 ** rng.randrange(6), 24) if rng.random() < 0.99 else 40  # of 32
         seconds = round(rng.lognormvariate(6, 1.3)) + rng.choice([1, 1, 1.25])
@@ -187,13 +187,13 @@ def assert_adds_up(rows: dict[str, list[dict[str, str]]], study: Study) -> None:
 
 
 def buffered(folder: Path) -> Study:
-    """300 jobs of delays, most of which ask for a share of a burst buffer, of which nothing here knows."""
+    """150 jobs of delays, most of which ask for a share of a burst buffer, of which nothing here knows."""
     rng = random.Random(21)
     delays = [round(rng.lognormvariate(5, 1.5)) + 1 for _ in range(40)]
     profiles = {f"d{delay}": {"type": "delay", "delay": delay} for delay in delays}
     jobs: list[dict[str, Any]] = []
     date = 0
-    for number in range(300):
+    for number in range(150):
         date += round(rng.expovariate(1 / 80))
         delay = rng.choice(delays)
         job = {"id": f"{number:03}", "subtime": date, "res": rng.choice([1, 1, 2, 4, 8, 16]), "profile": f"d{delay}"}
@@ -232,23 +232,23 @@ def test_a_study_runs_under_pybatsim_with_its_options_in_a_file(tmp_path, monkey
     assert set(ran["file"].record["inputs_sha256"]) - set(ran["text"].record["inputs_sha256"]) == {"options.json"}
 
 
-def week(folder: Path) -> Study:
-    """A week in the manner of SDSC-BLUE's, as studies with Batsim 3 have it: 400 jobs of 8 to 1,152 processors."""
+def days(folder: Path) -> Study:
+    """Three days in the manner of SDSC-BLUE's, as studies with Batsim 3 have it: 200 jobs of 8 to 1,152 processors."""
     rng = random.Random(22)
     profiles, jobs = {}, []
-    for number in range(1, 401):
+    for number in range(1, 201):
         run_s = round(rng.lognormvariate(7.2, 1.9)) + 1
         name = f"w0!{number}"
         profiles[str(number)] = {"type": "msg_par_hg", "cpu": run_s * SPEED, "com": 0.0}
         request = min(rng.choice([1800, 3600, 7200, 14400, 64800, 129600]), 129600)
-        job = {"id": name, "subtime": rng.randrange(7 * 86400), "res": 8 * rng.choice([1, 1, 2, 4, 8, 16, 32, 64, 144])}
+        job = {"id": name, "subtime": rng.randrange(3 * 86400), "res": 8 * rng.choice([1, 1, 2, 4, 8, 16, 32, 64, 144])}
         jobs.append(job | {"walltime": request, "profile": str(number)})
     return Study(folder, 1152, sorted(jobs, key=lambda job: job["subtime"]), profiles).write()
 
 
-def test_a_week_in_batsim_3s_names(tmp_path, monkeypatch):
+def test_days_in_batsim_3s_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    study = week(tmp_path)
+    study = days(tmp_path)
     ran = study.run({"all": "batfill schedule --depth all", **BATSCHED})
     assert_same_starts(ran["all"].starts, study.replayed(depth="all")[0])
     assert_same_starts(ran["easy_bf_fast"].starts, study.replayed(reservation="kept")[0])

@@ -61,11 +61,9 @@ def test_rows_of_more_fields_are_read_by_their_first_18_which_is_said_once(log_f
     ]
 
 
-@pytest.mark.parametrize("padding", [0, 4, 65536])
 @pytest.mark.parametrize("packed", PACKERS)
-def test_packed_streams_one_behind_the_other_are_one_text(log_file, packed, padding):
-    zeros = bytes(padding if packed is lzma.compress else 0)
-    both = b"".join(packed(row(k, 0, 5).encode()) + zeros for k in (1, 2))
+def test_packed_streams_one_behind_the_other_are_one_text(log_file, packed):
+    both = b"".join(packed(row(k, 0, 5).encode()) for k in (1, 2))
     assert len(read_swf(log_file(both))) == 2
 
 
@@ -222,12 +220,9 @@ def test_harmless_variations_read_alike(log_file, text):
         (b"", "only 0 rows"),
         (b"; a header only\n", "only 0 rows"),
         (row(1, 0, 5).encode() + b"2 3 4\n", ":2: 3 fields, but the first row has 18"),
-        (gzip.compress(b"\n" * (9 << 20)), "begins with 8 MiB of blank lines; is it a log?"),
         (b"2 3 4\n", ":1: 3 fields, but SWF has 18"),
         (row(1, 0, 5).encode() + row(1, 0, 5).rstrip().encode() + b" 9\n", ":2: 19 fields, but the first row has 18"),
-        *((packed(row(1, 0, 5).encode()) + b"rubbish", "cannot be unpacked") for packed in PACKERS),
         *((packed(row(1, 0, 5).encode())[:-9], "cannot be unpacked") for packed in PACKERS),
-        (lzma.compress(row(1, 0, 5).encode()) + bytes(3), "3 zeros follow a stream, not a multiple of 4"),
         (b"\x89PNG\r\n\x1a\n\x00\x00", ":1: this is no log: it begins with '\\x89PNG'; give SWF, "),
         (b"id,wait\n1,2\n", ":1: this is no log: it begins with 'id,wait'"),
         (row(1, "nan", 5).encode(), ":1: field 2 (submit_s) is 'nan', not a number"),

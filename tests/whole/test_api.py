@@ -425,37 +425,6 @@ def test_a_saved_run_states_every_option_as_before(log, tmp_path):
 # Mistakes
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda log: bf.replay(log, "safe"), "policy 'safe' is unknown; known are fcfs, .*; did you mean 'saf'"),
-        (lambda log: bf.replay(log, threshold=5), "argument 'threshold' is unknown; did you mean 'threshold_s'"),
-        (lambda log: bf.replay(log, overrun="kill"), "was read with overrun keep; read it with overrun kill"),
-        (
-            lambda log: bf.replay(log, bf.Policy("mine", lambda r, p, q: p * math.nan)),
-            "policy mine: its key is nan for r = 0, p~ = ",
-        ),
-        (
-            lambda log: bf.replay(log, bf.Policy("mine", lambda r, p, q: 1.0)),
-            r"key has shape \(\), not \(800,\); return one number",
-        ),
-        (lambda log: bf.Replay(log, "saf").run(math.nan), "until_s: nan is not a number of seconds >= 0"),
-        (lambda log: bf.Replay(log, small="all"), "option small: all learns during the run, so it cannot stop"),
-        (lambda log: log.jobs.select(slice(None, None, -1)), r"rows \[799, 798\] are not in ascending order"),
-        (lambda log: backwards(log.jobs), r"order of \(submit_s, ids\): job 799 at .* `job_table`"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:overflow")
-def test_wrong_use_is_refused_in_words(log, call, says):
-    with pytest.raises(bf.BatfillError, match=says):
-        call(log)
-
-
-def backwards(jobs):
-    names = ("ids", "submit_s", "runtime_s", "walltime_s", "user_request_s", "procs", "user", "job_class")
-    return bf.JobTable(**{name: getattr(jobs, name)[::-1] for name in names})
-
-
 # Anything at all
 
 HOSTILE = [

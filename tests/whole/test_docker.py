@@ -30,7 +30,7 @@ MINE = (
     f"{os.getuid()}:{os.getgid()}" if os.getuid() else "1234:1234"
 )  # -u "$(id -u):$(id -g)"; some user if that is root
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 numbers = itertools.count()
 
 
@@ -287,7 +287,6 @@ def test_both_stop_within_two_seconds_of_sigterm_and_results_stay_whole(contain,
     assert (status, took_s < STOPPED_S) == (143, True), took_s
 
 
-@pytest.mark.long
 def test_the_image_all_has_every_extra_and_runs_pybatsim(contain, image_of_all):
     imports = "import cmaes, dask_jobqueue, distributed, gymnasium, matplotlib, pyarrow, pydantic, sklearn"
     assert contain(image_of_all, "python", "-c", imports).ended() == (0, "")

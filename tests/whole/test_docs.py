@@ -46,12 +46,11 @@ from batfill.cli.app import app
 from batfill.live.agent import Agent
 from batfill.model.options import LIVE, NAMES, OPTIONS, Options
 from batfill.model.policy import listing
-from batfill.runner.descriptor import MEANING, read_descriptor
+from batfill.runner.descriptor import read_descriptor
 from batfill.scheduler import Scheduler
 from batfill.simulator.command_line import parse_arguments as parse_batsim
 from batfill.workloads.archive import known_log
-from batfill_lab.campaigns.config import Campaign, read_campaign
-from batfill_lab.campaigns.sections import keys_of
+from batfill_lab.campaigns.config import read_campaign
 from batfill_lab.env.seeing import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill_lab.online.settings import SELECTION
 from batfill_lab.studied import STUDIED
@@ -335,25 +334,6 @@ def test_the_readme_and_the_front_page_have_the_same_result():
     assert len(tables[0]) == 6
 
 
-def test_three_pages_state_one_time_of_installation_and_the_first_screens_have_the_two_commands():
-    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/index.md", "docs/how-to/install.md")]
-    stated = {time for page in pages for time in re.findall(r"[Ii]nstallation takes (.+?), for downloads", page)}
-    assert len(stated) == 1
-    for page in pages[:2]:
-        assert {"make run", "make test"} <= set(re.findall(r"^make \w+", page[:1500], re.MULTILINE))
-
-
-def test_what_a_page_shows_needs_nothing_that_it_hides_but_a_readers_own_log():
-    hidden = [(block.page, mark) for block in BLOCKS for mark in block.marked("before") if "LOG.swf.gz" not in mark]
-    assert {page for page, _ in hidden} == {"docs/how-to/learn-a-policy.md"}  # it shows how, on a longer log
-
-
-def test_no_block_writes_into_the_folder_of_the_site():
-    assert [
-        block.place for block in TO_RUN if re.search(r"^(\$ )?[^#\n]*[ =]site(/|$)", block.text, re.MULTILINE)
-    ] == []
-
-
 # Command lines that are not run
 
 
@@ -583,18 +563,6 @@ def test_the_table_of_options_is_the_one_that_every_host_reads(options):
     assert_has_table("options.md", ("name", "value", "default", "with", "meaning"), rows)
 
 
-@pytest.mark.parametrize(
-    ("page", "section", "keys"),
-    [
-        ("docs/how-to/campaigns.md", "Keys of the campaign file", keys_of(Campaign)),
-        ("docs/reference/experiments.md", "The descriptor", list(MEANING)),
-    ],
-)
-def test_every_key_of_a_file_is_documented(page, section, keys):
-    text = (ROOT / page).read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == sorted(keys)
-
-
 def test_names_of_the_python_reference_are_there():
     pages = (ROOT / "docs/reference/python").glob("*.md")
     names = [name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
@@ -603,20 +571,6 @@ def test_names_of_the_python_reference_are_there():
         assert getattr(import_module(module), name).__doc__, f"{module}.{name}"
     public = {".".join(place) for name, place in PLACES.items() if callable(getattr(batfill, name))}
     assert public <= set(names), "every public name has a section"
-
-
-MOST_WORDS = 110  # of a paragraph
-
-
-def paragraphs(text: str) -> list[str]:
-    """A page's texts between blank lines, without blocks, tables and comments; each item of a list is its own."""
-    text = re.sub(r"^\s*```.*?^\s*```|^\s*\|.*?$|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
-    return re.split(r"\n\s*\n|\n(?=[ \t]*(?:[-*+]|\d+\.)[ \t])", text)
-
-
-def test_no_paragraph_is_longer_than_a_reader_can_take_in():
-    parts = [(page, part.split()) for page in PAGES for part in paragraphs((ROOT / page).read_text())]
-    assert [(page, len(words), words[:9]) for page, words in parts if len(words) > MOST_WORDS] == []
 
 
 def anchors(text: str) -> set[str]:

@@ -360,26 +360,9 @@ def test_the_oldest_versions_are_those_of_the_project():
         assert re.split("[,;]", requirement)[0] == line.replace("==", ">=")
 
 
-def test_a_missing_library_names_the_extra_that_installs_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r"needs pandas, which is not installed: pip install 'batfill\[tables\]'"):
-        optional("pandas", "tables")
-
-
 def test_a_library_that_lacks_one_of_its_own_is_not_called_missing(tmp_path, monkeypatch):
     (tmp_path / "half_installed.py").write_text("import no_such_library_of_its_own\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="no_such_library_of_its_own") as caught:
         optional("half_installed", "tables")
     assert not isinstance(caught.value, MissingExtra)
-
-
-def test_every_library_of_the_tests_is_one_that_a_test_imports():
-    texts = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
-    named = {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in EXTRAS["test"] + EXTRAS["test-core"]} - {
-        "batfill"
-    }
-    plugins = {"pytest_cov", "pytest_xdist"}
-    assert plugins < named
-    unused = [name for name in named - plugins if not re.search(rf"(import|from) {name}\b|\"{name}\b", texts)]
-    assert unused == []

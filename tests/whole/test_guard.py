@@ -17,9 +17,7 @@ from pathlib import Path
 
 import pytest
 
-import batfill as bf
 from batfill.base.errors import Interrupted, WorkloadError
-from batfill.base.files import all_or_none, write_text
 from batfill.replays import replay as replaying
 from command import COMPILING, batfill, json_result, refusal
 from swf_text import row
@@ -131,22 +129,6 @@ def test_a_full_folder_of_temporary_files_is_not_blamed_on_standard_output(log, 
 @pytest.mark.parametrize(
     "words",
     [
-        ["replay", "LOG", "--policy", "own@/dev/zero"],
-        ["replay", "LOG", "--calendar", "/dev/zero"],
-        ["workload", "import", "slurm", "LOG", "--out", "x.swf", "--key", "/dev/zero"],
-        ["campaign", "/dev/zero"],
-        ["run", "/dev/zero"],
-    ],
-)
-def test_a_device_that_never_ends_is_refused(log, words):
-    kinds = ("/dev/zero: is a device", "/dev/zero: is no file")
-    said = refusal(*(log if word == "LOG" else word for word in words))
-    assert any(kind in said for kind in kinds)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
         ["workload", "import", "slurm", "LOG", "--out", "x.swf", "--timezone", 100_000 * "x"],
         ["replay", "LOG", "--policy", 100_000 * "x y "],
         ["replay", 100_000 * "x"],
@@ -162,18 +144,6 @@ def test_a_message_keeps_its_line_and_its_remedy():
     message = str(WorkloadError(f"a\nb \033[31m {9000 * 'x'}; do this"))
     assert message.startswith("a\\nb \\u001b[31m xxx")
     assert message.endswith("; do this")
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e300", "9" * 310, ""])
-@pytest.mark.parametrize("column", ["submission_time", "starting_time", "execution_time"])
-def test_a_date_that_is_none_in_a_runs_file_is_refused(log, tmp_path, column, value):
-    assert batfill("replay", log, "--out", tmp_path / "x").status == 0
-    path = tmp_path / "x_jobs.csv"
-    head, first, *others = path.read_text().splitlines()
-    fields = first.split(",")
-    fields[head.split(",").index(column)] = value
-    path.write_text("\n".join([head, ",".join(fields), *others, ""]))
-    assert column in refusal("report", path)
 
 
 def test_standard_error_may_be_closed(log):
@@ -244,19 +214,6 @@ def test_the_files_of_a_run_appear_all_or_none(log, tmp_path):
         assert [path.name for path in folder.iterdir()] == [f"out_{name}.csv"]
 
 
-def test_a_failure_between_two_files_leaves_neither(tmp_path):
-    def write(second):
-        with all_or_none():
-            write_text(tmp_path / "first", "whole")
-            write_text(second, "whole")
-
-    with pytest.raises(WorkloadError, match=r"second: cannot be written"):
-        write(tmp_path / "nowhere" / "second")
-    assert list(tmp_path.iterdir()) == []
-    write(tmp_path / "second")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
-
-
 def test_a_device_is_written_and_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     command = [*BATFILL, "platform", "4", "-o", str(tmp_path / "pipe")]
@@ -264,11 +221,6 @@ def test_a_device_is_written_and_not_replaced(tmp_path):
         assert "<platform" in (tmp_path / "pipe").read_text()
     assert process.returncode == 0
     assert (tmp_path / "pipe").is_fifo()
-
-
-def test_a_huge_machine_takes_no_memory_for_its_idle_processors(log, tmp_path):
-    assert json_result("replay", log, "--procs", 2**31 - 1, "--out", tmp_path / "out")["jobs"] == 399
-    assert len(list(tmp_path.glob("out_*.csv"))) == 3
 
 
 # Interrupts
@@ -307,14 +259,18 @@ def interrupted(arguments, number, *, after_s=0.0, ready=None, cwd=None):
     return process.returncode, lines_of(said)
 
 
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """A log that takes long."""
+    path = tmp_path_factory.mktemp("long") / "long.swf"
+    rows = (row(i, 60 * i, 5000, procs=i % 64 + 1, req_time=6000, user=i % 9) for i in range(1, 60_000))
+    path.write_text("; MaxProcs: 64\n" + "".join(rows))
+    return path
+
+
 @pytest.fixture
-def commands(tmp_path):
+def commands(tmp_path, long):
     """Commands that take long, by name."""
-    long = tmp_path / "long.swf"
-    long.write_text(
-        "; MaxProcs: 64\n"
-        + "".join(row(i, 60 * i, 5000, procs=i % 64 + 1, req_time=6000, user=i % 9) for i in range(1, 60_000))
-    )
     campaign = tmp_path / "campaign.yaml"
     campaign.write_text(
         f"workloads:\n  - file: {long}\npolicies: [fcfs, saf, wfp3, sexp]\nthresholds: [1000, 2000, 3000, 4000, 5000]\n"
@@ -363,16 +319,6 @@ def test_an_interrupt_that_a_library_swallows_is_raised_again(log, monkeypatch):
     assert (done.status, done.err) == (130, "batfill: interrupted by SIGINT\n")
 
 
-def test_the_processes_that_tests_start_take_signals_even_if_the_tests_were_started_with_them_ignored():
-    tests = "tests/whole/test_guard.py::test_an_interrupt_at_any_moment_is_one_line_and_130[schedule-0.0]"
-    ignoring = 'trap "" INT TERM HUP; exec "$0" "$@"'
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", tests]
-    done = subprocess.run(
-        ["sh", "-c", ignoring, *words], cwd=Path(__file__).parents[2], capture_output=True, timeout=120
-    )
-    assert done.returncode == 0, done.stdout.decode()
-
-
 def test_an_ignored_signal_stays_ignored(log):
     command = [*BATFILL, "replay", str(log), "--json"]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a process inherits what is ignored
@@ -419,10 +365,3 @@ def test_files_made_of_a_prefix_overwrite_no_input(log, tmp_path, name):
     done = batfill("batsim", "-p", own, "-w", "workloads/sample.json", "--no-sched", "-e", tmp_path / "x")
     assert (done.status, "is the file" in done.err) == (2, True)
     assert own.read_bytes() == before
-
-
-def test_a_column_cannot_be_unlocked(log):
-    result = bf.replay(log, "fcfs")
-    for column in (bf.read(log)["procs"], result["wait_s"], result.schedule.start_s):
-        with pytest.raises(ValueError, match="WRITEABLE"):
-            column.flags.writeable = True

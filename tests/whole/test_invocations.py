@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -108,56 +109,6 @@ reproduce --quick --full
 report run --figures gif
 campaign c.yaml {--workers 0|--workers 1 --scheduler tcp://127.0.0.1:1|--worker-limit 2h}
 """
-# Invocations as the line that refuses another one says; [] is around what only a user knows.
-RIGHTED = """
-repaly log.swf -> replay log.swf
-REPLAY log.swf -> replay log.swf
-workload nonsense -> workload describe [log.swf]
-policies saf -> policies
-replay -> replay [log.swf]
-replay log.swf extra -> replay log.swf
-replay log.swf --polcy saf -> replay log.swf --policy saf
-replay log.swf --policy sfa -> replay log.swf --policy srf
-replay log.swf --backfill foo -> replay log.swf --backfill fcfs
-replay log.swf --policy aged:1,2 -> replay log.swf --policy aged:50000,0.5,0.5
-replay log.swf --policy mixed:a,b -> replay log.swf --policy mixed:0,0,-1,0,0,0
-replay log.swf --policy saf --policy fcfs -> replay log.swf --policy fcfs
-replay log.swf --json --json -> replay log.swf --json
-replay log.swf --threshold soon -> replay log.swf --threshold 72000
-replay log.swf --overrun forgive -> replay log.swf --overrun keep
-replay log.swf --procs many -> replay log.swf --procs 1
-replay nosize.swf -> replay nosize.swf --procs [8]
-replay log.swf --overdue half -> replay log.swf --overdue half --threshold 24h
-replay w.json --divider 100 -> replay w.json --divider 100 --small all
-replay w.json --small class -> replay w.json --small class --divider 600
-replay w.json --small class --divider 100 --predict easy++ -> replay w.json --small class --divider 100
-replay log.swf --small all --kill never -> replay log.swf --small all --kill needed
-replay log.swf --small-width 12.5 --small perfect -> replay log.swf --small-width 12.5% --small perfect
-replay log.swf --small-width 200% --small perfect -> replay log.swf --small-width 10% --small perfect
-replay log.swf --predict-for order --predict easy++ --policy wfp3 -> replay log.swf --predict-for all --predict easy++
-replay log.swf --seed 3 -> replay log.swf --seed 3 --small forest
-replay log.swf --bound x -> replay log.swf
-tune week.swf --days 1 --out . -> tune week.swf --days 1 --out out [--points 6]
-tune week.swf -> tune week.swf --last 1 [--points 6]
-tune week.swf --days 1 --training 99 -> tune week.swf --days 1 --training 4 [--points 6]
-tune week.swf --days 1 --baseline wfp3 -> tune week.swf --days 1 --baseline wfp3 --policy wfp3 [--points 6]
-tune week.swf --days 1 --months -> tune week.swf --days 1 [--points 6]
-tune week.swf --days 1 --points 3 -> tune week.swf --days 1 --points 6
-fit week.swf --days 1 --tuples 0 -> fit week.swf --days 1 --tuples 1
-select week.swf --policies fcfs -> select week.swf --policies fcfs,saf
-select week.swf --policies fcfs,saf --weeks 3 -> select week.swf --policies fcfs,saf --weeks 3 --samples 10
-what-if log.swf --no-small-first --min-gain 5 -> what-if log.swf --no-small-first --min-gain 5%
-what-if log.swf --no-small-first --small-first -> what-if log.swf --no-small-first
-workload generate --out x.csv --jobs 10 -> workload generate --out [x].swf --jobs 10
-workload generate --out x.swf --jobs 10 --procs 1 -> workload generate --out x.swf --jobs 10 --procs 2
-workload split week.swf --out windows --skip 99 -> workload split week.swf --out windows --skip [0]
-workload scale log.swf --out x.swf --load 0.5 --interarrival 2 -> workload scale log.swf --out x.swf --load 0.5
-workload convert log.swf --out x.json --bandwidth 1GBps -> workload convert log.swf --out x.json --platform [p.xml]
-workload convert log.swf --out x.json --jobs 3 -> workload convert log.swf --out x.json --jobs 0:1000
-platform 4 --bandwidth fast -> platform 4 --bandwidth 1.25GBps
-report run --figures gif -> report run --figures pdf
-campaign c.yaml --worker-limit 2h -> campaign c.yaml [--dry-run]
-"""
 REMEDY = r"; |\(see batfill |[Dd]id you mean|requires an argument|, as | such as |: name it |none of "
 MODULES = {  # that commands and values need
     **dict.fromkeys(("what-if", "forest"), "sklearn"),
@@ -180,10 +131,21 @@ def each_of(line):
     return [f"{head}{choice}{tail}" for choice in choices.split("|")]
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
     """A folder with a good file of each kind, and a bad one of each."""
-    monkeypatch.chdir(tmp_path)
+    with chdir(made := tmp_path_factory.mktemp("here")):
+        fill()
+    return made
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+
+def fill():
+    """Write those files."""
     small = [row(k, 50 * k, 40 + 37 * k % 200, req_procs=1 + k % 4, req_time=300) for k in range(1, 60)]
     Path("log.swf").write_text("; MaxProcs: 8\n" + "".join(small))
     week = [row(k, 7200 * k, 600 + 997 * k % 9000, req_procs=1 + k % 8, req_time=14_400) for k in range(1, 96)]
@@ -227,16 +189,6 @@ def names():
 def test_a_bad_invocation_is_refused_in_one_line_with_a_remedy(line, here):
     for case in each_of(line):
         assert re.search(REMEDY, message := refused(case)), message
-
-
-@pytest.mark.parametrize("line", list(lines_of(RIGHTED)))
-def test_the_remedy_in_the_line_works(line, here):
-    bad, _, good = line.partition(" -> ")
-    message = refused(bad)
-    named = set(re.sub(r"\[.*?\]", "", good).split()) - set(bad.split())
-    assert [word for word in named if word.removeprefix("--") not in message] == []
-    done = batfill(*good.replace("[", "").replace("]", "").split())
-    assert done.status == 0, done
 
 
 def test_no_page_or_record_says_where_the_program_is(tmp_path):

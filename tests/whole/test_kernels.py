@@ -383,20 +383,8 @@ def test_files_of_kernels_are_imported_where_only_numba_is_installed():
         if re.search(r"^@entry\(", path.read_text(), re.MULTILINE)
     ]
     assert len(modules) > 9
-    libraries = [
-        "click",
-        "defusedxml",
-        "msgspec",
-        "orjson",
-        "pandas",
-        "procset",
-        "pydantic",
-        "pyarrow",
-        "scipy",
-        "yaml",
-        "zmq",
-    ]
-    code = f"import importlib, sys; sys.modules.update(dict.fromkeys({libraries}))\n"
+    libraries = "click defusedxml msgspec orjson pandas procset pydantic pyarrow scipy tqdm yaml zmq"
+    code = f"import importlib, sys; sys.modules.update(dict.fromkeys({libraries!r}.split()))\n"
     code += f"sys.path[:0] = {[str(source) for source in sources]}\n"
     code += f"for name in {modules}: importlib.import_module(name)"
     subprocess.run([sys.executable, "-c", code], check=True)

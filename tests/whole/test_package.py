@@ -195,7 +195,7 @@ def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
 
 def test_the_page_in_a_browser_loads_no_library_of_what_speaks_to_batsim(tmp_path):
     program = (
-        "import sys; sys.modules.update(dict.fromkeys(['msgspec', 'zmq']))\n"
+        "import sys; sys.modules.update(dict.fromkeys(['msgspec', 'tqdm', 'zmq']))\n"
         f"sys.path.insert(0, {str(ROOT / 'schedulers' / 'batfill_pages' / 'browser')!r}); import inside, pathlib\n"
         f"inside.FOLDER = pathlib.Path({str(tmp_path)!r})\n"
         "log = inside.call('take', 'sample.json', '', 'refuse')['log']\n"
@@ -247,20 +247,6 @@ def test_a_command_has_one_thread_of_openblas_unless_the_user_chose(program, giv
     words = [sys.executable, "-c", program, "policies"]
     said = subprocess.run(words, env=env, check=True, capture_output=True, text=True, timeout=60)
     assert said.stdout.splitlines()[-1] == str(in_force)
-
-
-def test_programs_of_the_user_keep_their_threads(tmp_path):
-    shown = tmp_path / "shown"
-    program = f"echo ${{OPENBLAS_NUM_THREADS-unset}} > {shown}; exit 1"
-    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
-    script = tmp_path / "scheduler"
-    script.write_text(f"#!/bin/sh\n{program}\n")
-    script.chmod(0o755)
-    text = re.sub(r"schedcmd: >-\n.*\n.*\n", f"schedcmd: {script}\n", (ROOT / "expe/sample_saf.yaml").read_text())
-    (tmp_path / "one.yaml").write_text(re.sub(r" (platforms|workloads)/", rf" {ROOT}/\1/", text))
-    words = [sys.executable, "-m", "batfill", "run", "--simulator", "embedded", "one.yaml"]
-    subprocess.run(words, env=env, capture_output=True, timeout=60, cwd=tmp_path)
-    assert shown.read_text() == "unset\n"
 
 
 def test_the_command_and_the_module_are_the_same_program():

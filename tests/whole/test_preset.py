@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from dataclasses import replace
 
-import click
 import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.cli.app import app
 from batfill.live.agent import Agent
 from batfill.model.jobs import SMALL, Workload
 from batfill.model.option_texts import described
-from batfill.model.options import NO_PRESET, OPTIONS, PRESETS, Options
+from batfill.model.options import NO_PRESET, PRESETS, Options
 from batfill.replays.replay import simulate
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document
@@ -152,36 +149,6 @@ def test_every_host_plays_the_preset_alike(tmp_path):
     assert np.array_equal(again.result().schedule.start_s, result.schedule.start_s)
 
 
-# Beside its own value and the word for none: what a user may give in place of each value of a preset.
-IN_PLACE = {
-    "policy": ["saf", "fcfs"],
-    "threshold": [7200, "2h", 0],
-    "overdue": ["all", "half"],
-    "small": ["none", "class", "all"],
-    "divider": ["10min", 600],
-    "small-width": [1, "25%", "1/16"],
-    "kill": ["never", "always"],
-    "stand-back": [5, "0.5"],
-    "depth": ["all", 0, 1, 3],
-    "tested": ["all", 4],
-}
-REPLAYED = {name: preset.values for name, preset in PRESETS.items() if preset.values.keys() <= OPTIONS.keys()}
-OVERRIDES = [
-    (preset, name, value)
-    for preset, values in REPLAYED.items()
-    for name, own in values.items()
-    for value in dict.fromkeys([own, str(own), *filter(None, [OPTIONS[name].off]), *IN_PLACE[name]])
-]
-
-
-def spelled_out(preset, name, value):
-    """The options of a preset but for one, without those that are then useless; "none" is the option left out."""
-    stated = Options.of({"preset": preset, name: value}).as_dict()
-    values = PRESETS[preset].values.items()
-    kept = {option: own for option, own in values if option != name and stated[option] is not None}
-    return kept if value == OPTIONS[name].off else {**kept, name: value}
-
-
 @pytest.fixture(scope="module")
 def rush_log(tmp_path_factory):
     """An overloaded log as Batsim JSON, half of whose jobs are of class small."""
@@ -192,38 +159,6 @@ def rush_log(tmp_path_factory):
         job["class"] = ("small", "large")[number % 2]
     (folder / "rush.json").write_text(json.dumps(document))
     return folder / "rush.json"
-
-
-@pytest.mark.parametrize(("preset", "name", "value"), OVERRIDES, ids=str)
-def test_an_option_given_beside_a_preset_counts_everywhere_as_if_all_were_spelled_out(preset, name, value, rush_log):
-    spelled = Options.of(spelled_out(preset, name, value))
-    schedule, _ = simulate((log := read_workload(rush_log)).jobs, log, spelled)
-    given = {"preset": preset, name: value}
-    made = bf.replay(log, **{OPTIONS[option].argument: each for option, each in given.items()})
-    assert made.schedule == schedule
-    words = ["--preset", preset, f"--{name}", value]
-    out = rush_log.parent / "out"
-    assert batfill("replay", rush_log, *words, "--out", out).status == 0
-    rows = csv.DictReader((rush_log.parent / "out_jobs.csv").read_text().splitlines())
-    starts = {row["job_id"]: float(row["starting_time"]) for row in rows}
-    assert starts == starts_by_name(schedule)
-    agent = Agent(json.loads(json.dumps(given)))
-    assert replace(agent.chosen, preset=NO_PRESET) == spelled
-    commands = list(with_presets(app))
-    assert {command.name for command in commands} == {"replay", "schedule", "when"}
-    for command in commands:
-        if any(f"--{name}" in param.opts for param in command.params):
-            read = command.make_context("it", list(map(str, words)), resilient_parsing=True).params
-            found = {option: read.get(option.replace("-", "_")) for option in OPTIONS}
-            assert replace(Options.of(found), preset=NO_PRESET) == spelled, command.name
-
-
-def with_presets(command):
-    """The commands below this one that take a preset."""
-    if any(param.name == "preset" for param in command.params):
-        yield command
-    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
-        yield from with_presets(command.get_command(click.Context(command), name))
 
 
 def test_an_option_that_is_null_in_json_leaves_the_presets_value(rush_log):
@@ -260,9 +195,3 @@ def test_what_if_tries_the_preset(tmp_path):
     changed = json_result("what-if", path, "--divider", "300")
     assert changed["outcomes"][1]["options"] == {"preset": "first-tries", "divider": 300.0}
     assert json_result("what-if", path, "--no-small-first")["outcomes"][1]["name"] == "spf"
-
-
-def test_every_preset_is_explained():
-    said = " ".join(batfill("policies").out.split())
-    for name, preset in PRESETS.items():
-        assert name == NO_PRESET or f"--preset {name}: {preset.meaning}" in said

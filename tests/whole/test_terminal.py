@@ -101,12 +101,6 @@ def test_what_a_command_prints_fits_and_says_durations_in_words(log, tmp_path, l
     assert " - to -" not in text
 
 
-def test_bare_seconds_are_found():
-    found = bare_seconds("mean wait 15,473.286 s (longest 143,599 s), 0.5 s, 90 s")
-    assert found == ["wait 15,473.286 s", "longest 143,599 s"]
-    assert bare_seconds("threshold 86400 s, tau 600 s, 2 h 1 s") == []
-
-
 @pytest.mark.parametrize(
     "command", [*sorted(COMMANDS.keys() - {"batsim"}), *(f"workload {name}" for name in workload_commands.commands)]
 )

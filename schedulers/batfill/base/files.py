@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 PACKED = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}  # how such files begin
 CHUNK_BYTES = 1 << 23
-READ_BYTES = 1 << 16
-XZ_PADDING = 4  # bytes, by its specification
 LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a multiple of its size in memory
 STANDARD_INPUT = Path("-")
 FULL = (errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)  # not a mistake of the user's, as a wrong path is
@@ -102,22 +100,14 @@ def held_open(path: Path) -> Iterator[None]:
 
 
 def refuse_device(path: Path) -> None:
-    """Refuse to read a device: /dev/zero would never end.
-
-    Raises:
-        OSError: it is one, or there is no such file.
-    """
+    """Refuse to read a device: /dev/zero would never end."""
     kind = path.stat().st_mode
     if (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)) and not path.samefile(os.devnull):
         raise OSError(errno.EINVAL, "is a device, not a file", str(path))
 
 
 def file_bytes(path: Path) -> bytes:
-    """All bytes of a file, as stored.
-
-    Raises:
-        OSError: it cannot be read, or is a device.
-    """
+    """All bytes of a file, as stored; an OSError if it cannot be read, or is a device."""
     refuse_device(path)
     return path.read_bytes()
 
@@ -167,65 +157,12 @@ def packed(stored: BinaryIO, suffix: str, mode: Literal["rb", "wb"]) -> Abstract
             import lzma
         except ModuleNotFoundError:
             raise WorkloadError("an .xz file needs Python's module lzma, which this Python lacks: unpack it") from None
-        if mode == "rb":
-            pieces = streams(stored, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), XZ_PADDING)
-            return cast("BinaryIO", io.BufferedReader(Pieces(pieces), READ_BYTES))
         return cast("AbstractContextManager[BinaryIO]", lzma.LZMAFile(stored, mode))
     if suffix == ".bz2":
         import bz2
 
-        if mode == "rb":
-            return cast("BinaryIO", io.BufferedReader(Pieces(streams(stored, bz2.BZ2Decompressor)), READ_BYTES))
         return cast("AbstractContextManager[BinaryIO]", bz2.BZ2File(stored, mode))
     return nullcontext(stored)
-
-
-def streams(stored: BinaryIO, new: Callable[[], Any], padding: int = 0) -> Iterator[bytes]:
-    """The content of streams one behind the other, in pieces; Python's own readers pass over anything behind the first.
-
-    Args:
-        stored: the streams.
-        new: makes a stream's decompressor.
-        padding: zeros may follow a stream, in multiples of this number.
-
-    Raises:
-        EOFError: the last stream is cut off.
-        OSError: no stream follows, but something else.
-    """
-    packed = stored.read(READ_BYTES)
-    while packed:
-        stream = new()
-        while not stream.eof:
-            if stream.needs_input and not (packed := packed or stored.read(READ_BYTES)):
-                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
-            if piece := stream.decompress(packed if stream.needs_input else b"", READ_BYTES):
-                yield piece
-            packed = b""
-        packed, zeros = stream.unused_data or stored.read(READ_BYTES), 0
-        while padding and packed.startswith(b"\0"):
-            rest = packed.lstrip(b"\0")
-            zeros += len(packed) - len(rest)
-            packed = rest or stored.read(READ_BYTES)
-        if zeros and zeros % padding:
-            raise OSError(f"{zeros} zeros follow a stream, not a multiple of {padding}")
-
-
-class Pieces(io.RawIOBase):
-    """Pieces of bytes as a stream."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self.pieces, self.rest = pieces, b""
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, into: Any) -> int:
-        """Fill `into` with the next bytes; returns their number, 0 at the end."""
-        self.rest = self.rest or next(self.pieces, b"")
-        n = min(len(into), len(self.rest))
-        into[:n], self.rest = self.rest[:n], self.rest[n:]
-        return n
 
 
 def damage() -> tuple[type[Exception], ...]:
@@ -245,23 +182,17 @@ def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) ->
         text_sum: updated with the content, if given.
     """
     rest = b""
-    lines = 0
     while piece := content.read(CHUNK_BYTES):
         if text_sum is not None:
             text_sum.update(piece)
-        if not lines and len(piece) == CHUNK_BYTES and piece.isspace():
-            raise begins_blank(path)
-        rest += piece
-        first = rest.find(b"\n")  # the other lines are shorter than a piece
-        if max(first, len(rest) if first < 0 else 0) > LONGEST_LINE:
+        whole, newline, last = piece.rpartition(b"\n")
+        if newline:
+            yield rest + whole + newline
+        rest = last if newline else rest + piece
+        if len(rest) > LONGEST_LINE:
             raise WorkloadError(
-                f"{path}:{lines + 1}: this line is longer than {LONGEST_LINE / 2**20:g} MiB; "
-                "give a text with one record a line"
+                f"{path}: a line is longer than {LONGEST_LINE / 2**20:g} MiB; give a text with one record a line"
             )
-        if end := rest.rfind(b"\n") + 1:
-            lines += rest.count(b"\n")
-            yield rest[:end]
-            rest = rest[end:]
     if rest:
         yield rest + b"\n"
 
@@ -380,11 +311,7 @@ def remove_left_overs(folder: Path, of: Callable[[str], bool] = lambda name: Tru
 
 @contextmanager
 def scratch_folder(purpose: str) -> Iterator[Path]:
-    """A temporary folder, removed after the block. Removes folders for this purpose that killed processes left.
-
-    Raises:
-        RunFailed: it cannot be made.
-    """
+    """A temporary folder, removed after the block. Removes folders for this purpose that killed processes left."""
     import shutil
     import tempfile
 
@@ -407,12 +334,7 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn operating system errors in the block into one line that names the file.
-
-    Raises:
-        RunFailed: there is no space for it.
-        WorkloadError: it cannot be written for another reason.
-    """
+    """Turn operating system errors in the block into one line that names the file."""
     try:
         yield
     except OSError as error:
@@ -449,10 +371,6 @@ def require_place(name: str, text: str, writes: Writes, example: str) -> None:
         writes: a "file"; a "folder", made with its parents if missing; or files that begin with this "prefix", whose
             folder is made in the same way.
         example: a name to advise.
-
-    Raises:
-        RunFailed: there is no space.
-        WorkloadError: nothing of this kind can be written there.
     """
     import tempfile
 
@@ -515,9 +433,6 @@ def refuse_doubles(text: bytes, parsed: Any) -> None:
     Also what is nested too deeply to be written again.
 
     Without backslashes, as many strings have to be in what was parsed as in the text; else the text is parsed again.
-
-    Raises:
-        ValueError: it has, and the message names the member, or is nested so.
     """
     import orjson
 
@@ -540,11 +455,7 @@ def members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def loaded_json(text: str | bytes, **how: Any) -> Any:
-    """As `json.loads`, which unlike orjson takes NaN.
-
-    Raises:
-        ValueError: the text is not JSON, or nested too deeply.
-    """
+    """As `json.loads`, which unlike orjson takes NaN; a ValueError if it is not JSON or nested too deeply."""
     try:
         return json.loads(text, **how)
     except RecursionError:

@@ -5,17 +5,16 @@ One JSON object per line, in any order, as `{"type": "machine_unavailable", "res
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import orjson
+import msgspec
 
 from batfill.base.errors import WorkloadError
-from batfill.base.files import readable, whole_lines
+from batfill.base.files import readable
 from batfill.batsim_files.machines import MachineSet, machine_set
-from batfill.workloads.batsim_json import is_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
 # At one date machines become available before others become unavailable, as in Batsim.
@@ -31,6 +30,14 @@ class ExternalEvent(NamedTuple):
     raw: bytes  # what the scheduler gets: the event's text in its file
 
 
+class Form(msgspec.Struct):
+    """An event in a file."""
+
+    type: str
+    timestamp: Annotated[float, msgspec.Meta(ge=0)]
+    resources: object = ""
+
+
 def read_events(paths: Iterable[Path], n_machines: int, *, forward_unknown: bool = False) -> list[ExternalEvent]:
     """The events in these files, in time order; of one date as in Batsim, or else in the order of the files.
 
@@ -39,51 +46,26 @@ def read_events(paths: Iterable[Path], n_machines: int, *, forward_unknown: bool
         n_machines: number of machines.
         forward_unknown: whether to accept events of other types, for the scheduler to interpret.
     """
-    events = [_event(line, n_machines, forward_unknown=forward_unknown) for line in _lines(paths)]
+    events = []
+    for path in paths:
+        with readable(path) as content:
+            lines = content.read().split(b"\n")
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    events.append(event_of(line, n_machines, forward_unknown=forward_unknown))
+                except (msgspec.DecodeError, ValueError) as error:
+                    raise WorkloadError(f"{path}: line {number}: {error}; give one event per line") from None
     rank = {kind: place for place, kind in enumerate(KNOWN)}
     return sorted(events, key=lambda event: (event.date, rank.get(event.type, len(KNOWN))))
 
 
-class Line(NamedTuple):
-    """A line of a file of events."""
-
-    where: str  # begins messages
-    text: bytes
-    event: dict[str, Any]
-    type: str
-    date: float
-
-
-def _lines(paths: Iterable[Path]) -> Iterator[Line]:
-    """The events in these files, file by file."""
-    for path in paths:
-        with readable(path) as content:
-            lines = [line for text in whole_lines(path, content) for line in text.split(b"\n")[:-1]]
-        for number, line in ((number, line) for number, line in enumerate(lines, 1) if line.strip()):
-            where = f"{path}: line {number}"
-            try:
-                event = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise WorkloadError(f"{where}: not JSON ({error}); give one event per line") from None
-            kind, date = (event.get("type"), event.get("timestamp")) if isinstance(event, dict) else (None, None)
-            if not isinstance(kind, str):
-                raise WorkloadError(f"{where}: no event with a type; known types: {', '.join(KNOWN)}")
-            if not is_time(date):
-                raise WorkloadError(f"{where}: timestamp: {date!r} is not a number >= 0; give the date in seconds")
-            yield Line(where, line, event, kind, float(date))
-
-
-def _event(line: Line, n_machines: int, *, forward_unknown: bool) -> ExternalEvent:
-    """The event on this line."""
-    machines, resources = None, line.event.get("resources")
-    if line.type in KNOWN:
-        try:
-            machines = machine_set(resources if isinstance(resources, str) else "", n_machines)
-        except ValueError as error:
-            raise WorkloadError(f"{line.where}: resources: {error}") from None
+def event_of(line: bytes, n_machines: int, *, forward_unknown: bool) -> ExternalEvent:
+    """The event on this line; a ValueError if it is none."""
+    stated = msgspec.json.decode(line, type=Form)
+    machines = None
+    if stated.type in KNOWN:
+        machines = machine_set(stated.resources if isinstance(stated.resources, str) else "", n_machines)
     elif not forward_unknown:
-        raise WorkloadError(
-            f"{line.where}: type {line.type!r} is not known (known: {', '.join(KNOWN)}); "
-            "pass it on with --forward-unknown-events"
-        )
-    return ExternalEvent(line.date, line.type, machines, line.text)
+        raise ValueError(f"type {stated.type!r} is not known; pass it on with --forward-unknown-events")
+    return ExternalEvent(stated.timestamp, stated.type, machines, line)

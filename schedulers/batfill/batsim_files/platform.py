@@ -130,8 +130,6 @@ def read_platform(
             )
         kinds[role or COMPUTE].append(host._replace(properties={**host.properties, "role": role}))
     compute, storage, masters = kinds.values()
-    if not found:
-        raise PlatformError(f"{path}: no host in it; describe at least the master host")
     if not masters:
         raise PlatformError(f"{path}: no host is called {master_host!r}; name the master host with --master-host")
     first, *others = (host.name for host in masters)
@@ -280,14 +278,12 @@ def _hosts(path: Path, zone: Element, depth: int, zone_properties: Mapping[str, 
         raise PlatformError(f"{path}: zones are nested more than {DEEPEST} deep; write it flatter")
     for element in zone:
         if element.tag in ZONES:
-            if element.get("routing", "").lower() == "wifi" and element.find("link") is not None:
-                name = element.get("id")
-                raise PlatformError(f"{path}: zone {name!r} has Wifi links, on which Batsim aborts; use other routing")
             yield from _hosts(path, element, depth + 1, {**zone_properties, **_properties(element)})
         elif element.tag in HOSTS | CLUSTERS:
             around, names = zone_properties, _names(path, element)
             speeds, properties = _speeds_of(path, element), _properties(element)
-            pstate, cores = _pstate(path, element, len(speeds)), _cores(path, element)
+            pstate = _whole(path, element, "pstate", "0", range(len(speeds)))
+            cores = _whole(path, element, "core", "1", range(1, MAX_HOSTS))
             if element.tag == "cluster" and element.get("topology", "FLAT") == "FLAT":
                 around = {**zone_properties, **properties}
             for name in names:
@@ -334,22 +330,12 @@ def _speeds_of(path: Path, element: Element) -> tuple[float, ...]:
         raise PlatformError(f"{path}: <{element.tag}> {element.get('id')}: {error}") from None
 
 
-def _pstate(path: Path, element: Element, states: int) -> int:
-    """The power state that the element names, the first by default."""
-    text = element.get("pstate", "0").strip()
-    if not re.fullmatch("[0-9]{1,9}", text, re.ASCII) or int(text) >= states:
-        raise PlatformError(
-            f"{path}: <{element.tag}> {element.get('id')}: pstate {text!r:.40} is none of its {states} power states, "
-            "which count from 0; correct it, or add a speed"
-        )
-    return int(text)
-
-
-def _cores(path: Path, element: Element) -> int:
-    """The number of cores of each of the element's hosts."""
-    text = element.get("core", "1")
-    if not re.fullmatch("0*[1-9][0-9]{0,8}", text):
-        raise PlatformError(f"{path}: <{element.tag}> {element.get('id')}: core {text!r:.40} is not an integer >= 1")
+def _whole(path: Path, element: Element, name: str, default: str, bounds: range) -> int:
+    """An attribute of the element that is a whole number within these bounds."""
+    text = element.get(name, default).strip()
+    if not re.fullmatch("[0-9]{1,18}", text, re.ASCII) or int(text) not in bounds:
+        what = f"is not a whole number from {bounds[0]} to {bounds[-1]}"
+        raise PlatformError(f"{path}: <{element.tag}> {element.get('id')}: {name} {text!r:.40} {what}")
     return int(text)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.base.errors import LARGEST
-from batfill.base.progress import on_terminal, terminal_bar
+from batfill.base.progress import new_bar, on_terminal
 from batfill.cli import aside, count_on_interrupt, print_json, warn, wrote
 from batfill.cli.parameters import (
     FILE,
@@ -90,24 +89,13 @@ def download_progress(label: str) -> Iterator[tuple[Callable[[int | None], None]
     if not on_terminal():
         yield (lambda _: None, lambda _: None)
         return
-    received = 0
-    with closing(terminal_bar(label, None, megabytes)) as bar:
+    with closing(new_bar(label, unit="B", unit_scale=True)) as bar:
 
         def started(length: int | None) -> None:
-            nonlocal received
-            received, bar.total, bar.began = 0, length, time.monotonic()
+            bar.reset(length)
+            bar.total = length
 
-        def advance(amount: int) -> None:
-            nonlocal received
-            received += amount
-            bar.show(received)
-
-        yield started, advance
-
-
-def megabytes(done: float, total: float | None) -> str:
-    """The bytes received, and of how many if that is known."""
-    return f"{done / 1e6:.1f}" + (" MB" if total is None else f" of {total / 1e6:.1f} MB")
+        yield started, bar.update
 
 
 @command()

@@ -12,8 +12,8 @@ import shlex
 import shutil
 import socket
 import sys
+from argparse import ArgumentError, ArgumentParser
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -30,7 +30,7 @@ from batfill.base.files import file_bytes, loaded_json
 from batfill.batsim_files.results import JOBS_CSV, JOBS_CSV_5
 from batfill.runner.sessions import Command, end, ending, is_listening, last_line_of
 from batfill.runner.setting import BATSIM_LOG, SIMULATOR, Engine, Setting, SimulatorChoice, Stopped
-from batfill.simulator.command_line import LIBRARIES, form_of
+from batfill.simulator.command_line import LIBRARIES
 from batfill.workloads.archive import CONVERTED, known_log
 from batfill.workloads.batsim_json import read_members
 from batfill.workloads.formats import stem_of
@@ -53,7 +53,6 @@ SHELL = re.compile(
 PORT_VARIABLE = "BATSIM_PORT"  # in descriptors whose port may be chosen
 DEFAULT_PORT = re.compile(rf"(?:tcp://([^\s:]*):)?\$\{{{PORT_VARIABLE}:?[-=]([0-9]{{1,5}})\}}")  # and its host
 ENDPOINT = re.compile(r"tcp://(\S*):([0-9]{1,5})\b")
-TAKE_5 = "put Batsim 5 first on PATH or name it in BATSIM"
 HERE = ("localhost", "*", "0.0.0.0", "[::]", "[::1]")  # hosts in endpoints
 
 
@@ -145,34 +144,19 @@ def read_command(setting: Setting) -> SimulatorCommand:
             raise BatfillError(f"{where}: {found[0]} has no value; set the variable, or write ${{NAME:-VALUE}}")
     try:
         return parse_command(shlex.split(expanded(batcmd, setting.env)))
-    except ValueError as error:
+    except (ArgumentError, ValueError) as error:
         raise BatfillError(f"{where}: {str(error).lower()}; fix it") from None
 
 
 def parse_command(words: list[str]) -> SimulatorCommand:
-    """The files given with Batsim's options -w and -p, in short or long form, joined or separate.
-
-    Batsim 5 takes several workloads after one -w.
-    """
+    """The files given with Batsim's options -w and -p; Batsim 5 takes several workloads after one -w."""
     at = next((i for i, word in enumerate(words) if PROGRAM.fullmatch(Path(word).name)), None)
-    values: dict[str, list[Path]] = {"w": [], "p": []}
-    taking: list[Path] | None = None
-    for word in words if at is None else words[at + 1 :]:
-        match = re.fullmatch(r"(?:--(?:workload|platform)|-([wp]))(?:=?(.+))?", word, re.DOTALL)
-        if match:
-            taking = values[match[1] or word[2]]
-            if match[2]:
-                taking.append(Path(match[2]))
-        elif word.startswith("-"):
-            taking = None
-        elif taking is not None and word:
-            taking.append(Path(word))
-    return SimulatorCommand(
-        words=tuple(words),
-        program=None if at is None else words[at],
-        workloads=tuple(values["w"]),
-        platform=values["p"][-1] if values["p"] else None,
-    )
+    options = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    options.add_argument("-w", "--workload", dest="workloads", nargs="+", action="extend", default=[])
+    options.add_argument("-p", "--platform", type=Path)
+    given, _ = options.parse_known_args(words if at is None else words[at + 1 :])
+    workloads = tuple(Path(name) for name in given.workloads if name)
+    return SimulatorCommand(tuple(words), None if at is None else words[at], workloads, given.platform)
 
 
 def is_here(host: str) -> bool:
@@ -181,12 +165,7 @@ def is_here(host: str) -> bool:
 
 
 def read_context(setting: Setting, command: SimulatorCommand, lifeline: Lifeline) -> ExecutionContext:
-    """The execution context of batcmd, requested from the simulator itself.
-
-    Raises:
-        Stopped: it cannot be run, does not answer, or gives an invalid answer.
-        BatfillError: it names a missing file.
-    """
+    """The execution context of batcmd, requested from the simulator itself."""
     descriptor, log = setting.descriptor, setting.output_dir / BATSIM_LOG
     script, answer = setting.scratch / "context.bash", setting.scratch / "context.json"
     script.write_text(f"{descriptor.batcmd.rstrip()} {DUMP}\n")
@@ -196,14 +175,13 @@ def read_context(setting: Setting, command: SimulatorCommand, lifeline: Lifeline
         answered = setting.wait(dump.ended, timeout_s)
     finally:
         end([dump])
-    context = parse_context(answer.read_text(errors="replace"))
     if not answered or dump.status is None:
         raise Stopped(1, f"batcmd did not answer {DUMP} within {timeout_s:g} s; {last_line_of([log])}")
     if dump.status != 0 or reads_here(setting, command):
         refuse_missing(setting, command)
     if dump.status != 0:
-        other = "" if form_of(command.arguments) == 4 else f"its options are Batsim 5's: {TAKE_5}; "
-        raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(dump.status)}; {other}{last_line_of([log])}")
+        raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(dump.status)}; {last_line_of([log])}")
+    context = parse_context(answer.read_text(errors="replace"))
     if context is None:
         raise Stopped(
             1, f"batcmd gives no answer to {DUMP}; it must end with Batsim's own command; {last_line_of([log])}"
@@ -227,13 +205,15 @@ def reads_here(setting: Setting, command: SimulatorCommand) -> bool:
 
 
 def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
-    """Refuse a command line that names a missing workload or platform."""
+    """Refuse a command line that names a missing workload or platform, with the command that makes it."""
     refuse_elsewhere(setting.path, command)
-    if missing := command.missing():
-        is_platform = missing[0] == command.platform
-        what = f"platform {missing[0]}" if is_platform else f"workload {missing[0]}"
-        make = making_platform(command) if is_platform else making(missing[0], form_of(command.arguments))
-        raise BatfillError(f"{setting.path}: {what} is missing; make it: {make}")
+    for missing in command.missing()[:1]:
+        if missing == command.platform:
+            size = max((read_members(path).nb_res or 0 for path in command.workloads), default=0)
+            what, make = "platform", f"batfill platform {size or 'N_HOSTS'} --out {shlex.quote(str(missing))}"
+        else:
+            what, make = "workload", making(missing)
+        raise BatfillError(f"{setting.path}: {what} {missing} is missing; make it: {make}")
 
 
 def refuse_elsewhere(descriptor: Path, command: SimulatorCommand) -> None:
@@ -248,54 +228,27 @@ def refuse_elsewhere(descriptor: Path, command: SimulatorCommand) -> None:
             )
 
 
-def making(workload: Path, form: int) -> str:
-    """The command that makes this workload in this version's form: fetch a log of the archive, convert any other."""
-    made, log = shlex.quote(str(workload)), f"{shlex.quote(workload.stem)}.swf.gz"
-    option = " --format batsim5" if form == 5 else ""
-    first = "" if workload.parent.exists() else f"mkdir -p {shlex.quote(str(workload.parent))} && "
-    try:
+def making(workload: Path) -> str:
+    """The command that makes this workload: fetch a log of the archive under its own name, convert any other."""
+    with suppress(WorkloadError):
         known = known_log(workload.stem)
-    except WorkloadError:
-        return f"{first}batfill workload convert {log}{option} --out {made}"
-    if workload.name == f"{stem_of(Path(known.file))}.json" and not option:
-        into = "" if workload.parent == CONVERTED else f" --into {shlex.quote(str(workload.parent))}"
-        return f"batfill workload fetch {known.name} --convert{into}"
-    fetched = f'"$(batfill workload fetch {known.name})"'
-    return f"{first}batfill workload convert {fetched} --procs {known.processors}{option} --out {made}"
-
-
-def making_platform(command: SimulatorCommand) -> str:
-    """The command that makes the platform, as large as the largest workload says."""
-    sizes = []
-    for workload in command.workloads:
-        with suppress(WorkloadError):
-            sizes.append(read_members(workload).nb_res or 0)
-    return f"batfill platform {max(sizes, default=0) or 'N_HOSTS'} --out {shlex.quote(str(command.platform))}"
+        if workload.name == f"{stem_of(Path(known.file))}.json":
+            into = "" if workload.parent == CONVERTED else f" --into {shlex.quote(str(workload.parent))}"
+            return f"batfill workload fetch {known.name} --convert{into}"
+    return f"batfill workload convert {shlex.quote(workload.stem)}.swf.gz --out {shlex.quote(str(workload))}"
 
 
 def check_command(setting: Setting, context: ExecutionContext, command: SimulatorCommand) -> None:
     """Check that batcmd fits the engine and the schedcmd, and note what looks odd."""
-    batcmd = f"{setting.path}: batcmd"
-    words = scheduler_words(setting)
-    if command.program and context.protocol != (form := form_of(command.arguments)):
-        remedy = TAKE_5 if form == 5 else "write its options as Batsim 5's, or pass --simulator embedded"
-        raise BatfillError(f"{batcmd} has the options of Batsim {form} and starts Batsim {context.protocol}; {remedy}")
-    if context.protocol == 5 and words[:1] == ["pybatsim"] and ("batfill/scheduler" in words or pybatsim_version() < 4):
-        raise BatfillError(
-            f"{setting.path}: schedcmd starts pybatsim 3, which speaks to Batsim 4 only, and batcmd starts Batsim 5; "
-            "start `batfill schedule` with the same options"
-        )
-    none = "load one with -l" if context.protocol == 5 else "add --no-sched"
-    drop = "-l or -L" if context.protocol == 5 else "--no-sched"
+    batcmd, schedcmd = f"{setting.path}: batcmd", expanded(setting.descriptor.schedcmd, setting.env).strip()
     if setting.simulator == "embedded" and command.program != "batsim":
         raise BatfillError(f"{batcmd} starts {command.program or 'no batsim'} itself; write ${{BATSIM:-batsim}} for it")
-    if context.external_scheduler and not setting.descriptor.schedcmd.strip():
-        raise BatfillError(f"{batcmd} waits for a scheduler and schedcmd is empty; give one, or {none}")
-    if not context.external_scheduler and setting.descriptor.schedcmd.strip():
-        raise BatfillError(f"{batcmd} runs without a scheduler and schedcmd starts one; empty it or drop {drop}")
-    listened = expanded(setting.descriptor.schedcmd, setting.env)
-    named = ENDPOINT.search(listened)
-    if context.port_here and named and not re.search(rf"\b{context.port_here}\b", listened):
+    if context.external_scheduler and not schedcmd:
+        raise BatfillError(f"{batcmd} waits for a scheduler and schedcmd is empty; give one, or add --no-sched")
+    if schedcmd and not context.external_scheduler:
+        raise BatfillError(f"{batcmd} runs without a scheduler and schedcmd starts one; empty it, or run with one")
+    named = ENDPOINT.search(schedcmd)
+    if context.port_here and named and not re.search(rf"\b{context.port_here}\b", schedcmd):
         raise BatfillError(
             f"{setting.path}: schedcmd names {named[0]}, and batcmd connects to {context.endpoint}; write one port in "
             "both"
@@ -310,11 +263,6 @@ def scheduler_words(setting: Setting) -> list[str]:
         return shlex.split(setting.descriptor.schedcmd)
     except ValueError:
         return []
-
-
-def pybatsim_version() -> int:
-    """The major version of this Python's pybatsim; 4, the latest, if it has none."""
-    return int(version("pybatsim").partition(".")[0]) if installed("batsim") else 4
 
 
 def require_programs(setting: Setting) -> None:
@@ -350,17 +298,10 @@ def options_in_file(setting: Setting) -> dict[str, Any] | None:
     path = options_file_of(scheduler_words(setting))
     if path is None:
         return None
-    where = f"{setting.path}: schedcmd: options file {path}"
     try:
-        options = loaded_json(file_bytes(path))
-    except OSError as error:
-        raise BatfillError(
-            f"{where} cannot be read ({(error.strerror or str(error)).lower()}); check the path"
-        ) from None
-    except ValueError as error:
-        raise BatfillError(f"{where} is not JSON ({error}); fix it") from None
-    if not isinstance(options, dict):
-        raise BatfillError(f"{where} is not a JSON object; give the options by name, as {{}}")
+        options: dict[str, Any] = loaded_json(file_bytes(path))
+    except (OSError, ValueError) as error:
+        raise BatfillError(f"{setting.path}: schedcmd: options file {path}: {error}; give a JSON object") from None
     return options
 
 
@@ -382,11 +323,7 @@ def choose_port(setting: Setting) -> None:
 
 
 def wait_for_port(setting: Setting, port: int) -> None:
-    """Wait until no process of this machine listens on the port.
-
-    Raises:
-        Stopped: one does for longer than the ready-timeout.
-    """
+    """Wait until no process of this machine listens on the port."""
     ready_timeout = setting.descriptor.ready_timeout
     if not setting.wait(lambda: not is_listening(port), ready_timeout):
         raise Stopped(
@@ -425,15 +362,6 @@ def command_environment(engine: Engine, environ: Mapping[str, str], programs: Pa
     BATSIM becomes the word `batsim` unless the caller's value is used: bash splits an unquoted variable at spaces, and
     a name looked up on PATH has none, whatever this Python's path. The word `batsim` starts the caller's BATSIM, too,
     unless that begins with this word.
-
-    Args:
-        engine: the simulator.
-        environ: the caller's environment.
-        programs: a folder.
-
-    Raises:
-        BatfillError: programs cannot be run from that folder.
-        RunFailed: they cannot be written.
     """
     # -P: a user's folder with a package's name must not hide the package.
     python = [sys.executable, "-P", "-m"]

@@ -122,9 +122,6 @@ def run(
         command: the command line that started the run, for `run.json`.
         show: called with the simulation's progress twice a second.
         say: called with a line if the run waits for something that may never happen.
-
-    Raises:
-        BatfillError: the descriptor, or a file it names, cannot be used.
     """
     descriptor, stored_sum, notes = read_descriptor(path)
     engine = choose_engine(simulator, os.environ)
@@ -146,12 +143,7 @@ def run(
 def run_in_folder(
     setting: Setting, command: SimulatorCommand, lifeline: Lifeline, show: Callable[[SimulationState], None] | None
 ) -> SimulationOutcome:
-    """Run the experiment once its folder is ready.
-
-    Raises:
-        Stopped: it did not succeed.
-        BatfillError: a file that the descriptor names cannot be used.
-    """
+    """Run the experiment once its folder is ready."""
     require_programs(setting)
     options_given = options_in_file(setting)
     lifeline.remove([setting.scratch])
@@ -267,11 +259,7 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
 
 
 def refuse_failures(ends: Sequence[End]) -> None:
-    """Refuse a run if a process failed by itself.
-
-    Raises:
-        Stopped: one failed; the first to end comes first, as it may have made the other fail.
-    """
+    """Refuse a run if a process failed by itself."""
     failures = [
         f"{end.command.name} {ending(end.status)} after {took(end.after_s)}; {last_line_of(end.command.logs)}"
         for end in ends
@@ -282,11 +270,7 @@ def refuse_failures(ends: Sequence[End]) -> None:
 
 
 def refuse_unfinished(setting: Setting, expected: Sequence[tuple[str, str]], results: Results) -> None:
-    """Refuse a run that did not execute every job, for which Batsim ends with status 0.
-
-    Raises:
-        Stopped: jobs are missing from the results, or Batsim's log says that some are left.
-    """
+    """Refuse a run that did not execute every job, for which Batsim ends with status 0."""
     log = setting.output_dir / BATSIM_LOG
     ended = set(zip(results.workloads, results.names, strict=True))
     if missing := [name for name in expected if name not in ended]:

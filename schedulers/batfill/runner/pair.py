@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from batfill.base.progress import on_terminal, terminal_bar
+from batfill.base.progress import new_bar, on_terminal
 from batfill.model.jobs import DAY_S
 from batfill.model.options import OPTIONS_FILE
 from batfill.runner.sessions import POLL_S, Command, end, is_listening, last_line_of
@@ -64,11 +64,11 @@ def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
     if not on_terminal():
         yield None
         return
-    with closing(terminal_bar("simulating", None)) as bar:
+    with closing(new_bar("simulating")) as bar:
 
         def show(reading: SimulationState) -> None:
-            bar.label, bar.total = state_text(reading), reading.jobs_total
-            bar.show(reading.jobs_done)
+            bar.n, bar.total = reading.jobs_done, reading.jobs_total
+            bar.set_description(state_text(reading))
 
         yield show
 
@@ -154,11 +154,7 @@ class Lookout:
 
 
 def run_pair(setting: Setting, lifeline: Lifeline, context: ExecutionContext, lookout: Lookout) -> list[End]:
-    """Run the processes; returns how each ended, first to last. No process is left afterwards.
-
-    Raises:
-        Stopped: the run is interrupted, reaches its simulation-timeout, or cannot start.
-    """
+    """Run the processes; returns how each ended, first to last. No process is left afterwards."""
     env = {**setting.env, FILE_VARIABLE: str(setting.progress_file), OPTIONS_FILE: str(setting.options_file)}
     folder = setting.output_dir
     log, out, err = folder / BATSIM_LOG, folder / SCHED_OUT_LOG, folder / SCHED_ERR_LOG
@@ -178,11 +174,7 @@ def run_pair(setting: Setting, lifeline: Lifeline, context: ExecutionContext, lo
 
 
 def wait_for_ends(setting: Setting, commands: Sequence[Command], lookout: Lookout) -> list[End]:
-    """How each command ended, first to last, within robin's timeouts; those that exceed them are left running.
-
-    Raises:
-        Stopped: the run is interrupted, or reaches its simulation-timeout.
-    """
+    """How each command ended, first to last, within robin's timeouts; those that exceed them are left running."""
     descriptor = setting.descriptor
     began = time.monotonic()
     ends: list[End] = []

@@ -72,11 +72,7 @@ class Lifeline:
     """
 
     def __init__(self, held: int) -> None:
-        """Start the watcher, which keeps `held` open, an open file or folder with a lock.
-
-        Raises:
-            OSError: it cannot be started.
-        """
+        """Start the watcher, which keeps `held` open, an open file or folder with a lock."""
         # This process keeps the reading end, too: if only the watcher is killed, writing does no harm.
         self._reading, self.handle = os.pipe()
         self._watcher = subprocess.Popen(
@@ -126,11 +122,7 @@ class Command:
     def __init__(
         self, name: str, script: Path, *, env: Mapping[str, str], stdout: Path, stderr: Path, lifeline: Lifeline
     ) -> None:
-        """Start `bash -eux script` with both logs emptied (they may be one file).
-
-        Raises:
-            OSError: a log cannot be written, or bash cannot be started.
-        """
+        """Start `bash -eux script` with both logs emptied (they may be one file)."""
         self.name = name
         self.logs = (stderr, stdout)
         self.status: int | None = None  # after its end: its exit status, or minus the signal that ended it

@@ -90,11 +90,7 @@ class Setting:
         return self.scratch / "options.json"
 
     def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether the condition became true in time.
-
-        Raises:
-            Stopped: the run is interrupted.
-        """
+        """Whether the condition became true in time."""
         deadline = time.monotonic() + timeout_s
         while not until():
             self.heed_interrupts()
@@ -104,11 +100,7 @@ class Setting:
         return True
 
     def heed_interrupts(self) -> None:
-        """Stop the run if a signal has arrived.
-
-        Raises:
-            Stopped: one has.
-        """
+        """Stop the run if a signal has arrived."""
         if self.interrupts:
             raise Stopped(3, f"interrupted by {self.interrupts[0].name}; every process of the run was ended")
 
@@ -123,9 +115,6 @@ def run_folder(setting: Setting) -> Iterator[int]:
     """Create the run's folder with its `cmd/` and `log/`, and lock it during the block; yields the open folder.
 
     Removes the results of the run before, and what killed processes left.
-
-    Raises:
-        Stopped: it cannot be written, or another run uses it.
     """
     folder = setting.output_dir
     with ExitStack() as stack:
@@ -153,11 +142,7 @@ def run_folder(setting: Setting) -> Iterator[int]:
 
 
 def remove_previous_run(folder: Path) -> None:
-    """Remove `run.json` and, if they are in the folder, the results of its run.
-
-    Raises:
-        OSError: a file exists and cannot be removed.
-    """
+    """Remove `run.json` and, if they are in the folder, the results of its run."""
     record = folder / RUN_JSON
     try:
         jobs_csv = Path(loaded_json(file_bytes(record))["jobs_csv"]).resolve()

@@ -6,10 +6,10 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import part_of
-from batfill.base.progress import on_terminal, terminal_bar
+from batfill.base.progress import new_bar, on_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class ProgressDisplay:
     def __init__(self, *, terminal: bool) -> None:
         """`terminal`: whether to draw a bar if stderr is a terminal and no progress file is requested."""
         self._show: Callable[[Simulation], None] | None = None
-        self._bar: terminal_bar | None = None
+        self._bar: Any = None
         self._next = time.monotonic() + SHOW_EVERY_S
         if name := os.environ.get(FILE_VARIABLE):
             path = Path(name)
@@ -51,13 +51,14 @@ class ProgressDisplay:
     def finish(self, simulation: Simulation) -> None:
         if self._show:
             self._show(simulation)
-        if self._bar:
+        if self._bar is not None:
             self._bar.close()
 
     def _draw(self, simulation: Simulation) -> None:
-        self._bar = self._bar or terminal_bar("jobs", None)
-        self._bar.total = simulation.jobs_total
-        self._bar.show(simulation.jobs_done)
+        if self._bar is None:
+            self._bar = new_bar("jobs")
+        self._bar.n, self._bar.total = simulation.jobs_done, simulation.jobs_total
+        self._bar.refresh()
 
 
 def write_state(path: Path, simulation: Simulation) -> None:
