@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -129,7 +128,7 @@ def week() -> Workload:
     log = read_log(SDSC.path)
     first = consecutive_windows(windows(log, WEEK_S), count=1, min_jobs=WEEK_OF_JOBS)[0]
     given = workload_of(SDSC.path, cut(log, first))
-    return replace(given, jobs=crowded(given.jobs, 1, 1.0))
+    return crowded(given, 1, 1.0).stating(name=given.name, size=given.size)
 
 
 def evaluations(setting: Setting) -> list[Row]:

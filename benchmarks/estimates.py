@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 
 import numpy as np
 from logs import CTC, PLACES, Log, LogMissing
@@ -38,11 +37,11 @@ def workloads(paths):
         return
     for log in NAMED:
         try:
-            yield replace(bf.read(log.path), name=log.name)
+            yield bf.read(log.path).stating(name=log.name)
         except LogMissing as error:
             print(f"{log.name}: {error}; looked in {', '.join(map(str, filter(None, PLACES)))}")
     for seed in (1, 2):
-        yield replace(bf.generate(jobs=20_000, procs=128, seed=seed), name=f"generated, seed {seed}")
+        yield bf.generate(jobs=20_000, procs=128, seed=seed).stating(name=f"generated, seed {seed}")
 
 
 def by_requests(run, forecast, row):
@@ -50,7 +49,7 @@ def by_requests(run, forecast, row):
     moment = moment_of(run.engine.queue, run.now_s)
     jobs = moment.jobs
     ran_s = np.where(moment.waits, 0.0, run.now_s - jobs["start_s"])
-    request_s = run.workload.jobs.request_s[moment.rows]
+    request_s = run.workload.expected_s[moment.rows]
     durations = np.where(request_s > ran_s, request_s, ran_s + 1)[None]
     draws = Draws(durations, np.zeros((1, 0), np.intp), np.zeros((1, 0)), np.zeros((1, 0)))
     start_s, _ = forecast.ensemble.run(moment, forecast.past, moment.rows == row, draws, stops=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -57,7 +57,7 @@ LOGS = (KTH, SDSC, BLUE)
 def workload(log: Log, copies: int = 1, squeeze: float = 1.0) -> Workload:
     """The log's jobs that ran and fit the machine, as `crowded` makes them; p~ is raised to p, the first is at 0."""
     whole = read_workload(log.path, procs=log.procs)
-    return replace(whole, jobs=crowded(whole.jobs.select(whole.jobs.procs <= log.procs), copies, squeeze))
+    return crowded(whole.select(whole.procs <= log.procs), copies, squeeze).stating(name=whole.name, size=log.procs)
 
 
 def crowded(jobs: JobTable, copies: int, squeeze: float) -> JobTable:

@@ -55,7 +55,7 @@ def wide_jobs(n_jobs: int, procs: int, seed: int) -> JobTable:
 def wide_workload(seed: int) -> Workload:
     """The log that plain C replays, too."""
     jobs = wide_jobs(JOBS_A_PROCESSOR * PROCS, PROCS, seed)
-    return Workload(name="wide", jobs=jobs, procs=PROCS, digest="")
+    return jobs.stating(name="wide", size=PROCS)
 
 
 def beside_c(policy: str, setting: Setting) -> list[Row]:

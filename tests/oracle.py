@@ -190,9 +190,7 @@ class Oracle:
         ids = sorted(range(len(t)), key=lambda i: (t.submit_s[i], t.ids[i]))
         requests = t.walltime_s
         if t.outlives:
-            requests = [
-                limit if math.isnan(asked) else asked for asked, limit in zip(t.user_request_s, requests, strict=True)
-            ]
+            requests = [limit if math.isnan(asked) else asked for asked, limit in zip(t.asked_s, requests, strict=True)]
             self.outlived = True
         expected_s = requests if self.expected_s is None else self.expected_s
         self.jobs = [

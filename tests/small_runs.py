@@ -54,12 +54,12 @@ def starts_of_oracle(oracle: Any) -> dict[str, float]:
 def as_workload(jobs: JobTable) -> dict[str, Any]:
     """A job table as the jobs and profiles of a Batsim workload."""
     listed = []
-    times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s
+    times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.expected_s
     rows = zip(jobs.ids, *(column.tolist() for column in (*times, jobs.procs, jobs.job_class, jobs.user)), strict=True)
-    for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class, user in rows:
+    for name, submit_s, runtime_s, walltime_s, expected_s, procs, job_class, user in rows:
         job = {"id": name, "subtime": submit_s, "res": procs, "profile": f"{runtime_s:g}"}
         job |= {"walltime": walltime_s} if walltime_s < math.inf else {}
-        job |= {"expected_time": request_s} if request_s < walltime_s else {}
+        job |= {"expected_time": expected_s} if expected_s < walltime_s else {}
         job |= {"class": "small"} if job_class == SMALL else {}
         listed.append(job | ({"user_id": user} if user >= 0 else {}))
     if jobs.amounts is not None:

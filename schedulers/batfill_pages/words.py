@@ -39,7 +39,7 @@ def interval_text(found: Paired, write: Callable[[float], str]) -> str:
 
 
 def warning_paragraphs(warnings: Sequence[str]) -> str:
-    """Reasons to doubt the figures (`Workload.warnings`), a paragraph each; "" if there are none."""
+    """Reasons to doubt the figures (`Jobs.warnings`), a paragraph each; "" if there are none."""
     return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
 
 

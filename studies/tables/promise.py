@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.sums import mean_of
-from batfill.model.jobs import HOUR_S, job_table
+from batfill.model.jobs import HOUR_S, table_in_order
 from batfill.model.metrics import bounded_slowdown, long_waits
 
 if TYPE_CHECKING:
@@ -132,4 +132,4 @@ def moved(jobs: JobTable, seed: int) -> JobTable:
     by_s = np.random.default_rng([seed, MOVED_S]).integers(0, 2 * MOVED_S + 1, len(jobs))
     columns = {column.name: getattr(jobs, column.name) for column in fields(jobs)}
     columns["submit_s"] = jobs.submit_s + by_s
-    return job_table("moved jobs", **columns)
+    return table_in_order("moved jobs", **columns)

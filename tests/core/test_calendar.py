@@ -46,7 +46,7 @@ def test_many_failures_in_a_deep_queue_are_those_of_the_oracle(depth):
 
 def test_times_in_fractions_of_a_second_are_no_violation():
     jobs = random_table(8, n_jobs=120, size=9, span_s=60, longest=20, wide=0.0)
-    times = ("submit_s", "runtime_s", "walltime_s", "user_request_s")
+    times = ("submit_s", "runtime_s", "walltime_s", "request_s")
     jobs = replace(jobs, **{name: getattr(jobs, name) * 0.1 for name in times})
     calendar = Calendar(tuple(Window(FAILURE, 0.7 * i, 0.7 * i + 0.3, 9) for i in range(1, 9)))
     schedule = replay_jobs(jobs, 9, Rules(policy_named("fcfs"), calendar=calendar))
@@ -75,7 +75,7 @@ def test_a_job_that_fits_no_gap_between_windows_that_end_is_named_at_the_end(poo
     def warned(*rows, windows=((20, 30), (40, 50), (60, 70)), least=3, kind=ANNOUNCED):
         taken = [{"kind": kind, "begin": b, "end": e, "processors": least, "pool": pool} for b, e in windows]
         given = {"pool": "p0=4@1"} if pool else {}
-        result = bf.replay(bf.Workload("made", table(rows), 4), calendar=Calendar.of(taken), **given)
+        result = bf.replay(table(rows).stating(name="made", size=4), calendar=Calendar.of(taken), **given)
         says = "the gaps between them are shorter than its request"
         return [text for text in result.warnings if says in text], result
 

@@ -120,7 +120,7 @@ def case(seed):
     }  # fmt: skip
     depth, tested, order = one_of(1, 1, 2, 0, math.inf), one_of(math.inf, math.inf, 1, 3), one_of("fcfs", "saf", "sexp")
     backfill = one_of(None, "lcfs") if depth in (1, 2) else None
-    expected_s = one_of(None, np.minimum(unit_s * rng.integers(1, 25, n_jobs), jobs.request_s))
+    expected_s = one_of(None, np.minimum(unit_s * rng.integers(1, 25, n_jobs), jobs.expected_s))
     rules["outlived"] = expected_s is not None
     in_engine = {name: EVERY_JOB if n == math.inf else n for name, n in (("depth", depth), ("tested", tested))}
     second = policy_named(backfill) if backfill else None

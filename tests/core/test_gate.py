@@ -44,7 +44,7 @@ def test_on_paper(claim):
 
 @pytest.mark.compiled
 def test_a_gate_that_is_always_open_or_shut_is_no_gate_or_one_job_tested():
-    log = bf.Workload("made", random_table(5, n_jobs=300, size=9, span_s=900, wide=0), 9)
+    log = random_table(5, n_jobs=300, size=9, span_s=900, wide=0).stating(name="made", size=9)
     for policy in ("fcfs", "saf"):
         always, never = (bf.replay(log, policy, backfill_while=gate) for gate in ([(0, math.inf)], []))
         assert (always.schedule.start_s == bf.replay(log, policy, tested=300).schedule.start_s).all()
@@ -128,7 +128,7 @@ def test_the_periods_of_a_gate_in_python_are_numbers_or_text_and_its_digest_says
 
 
 def test_a_result_states_for_how_long_the_gate_was_open():
-    log = bf.Workload("made", table([(10, 60, 60, 1), (10, 90, 90, 1)]), 4)
+    log = table([(10, 60, 60, 1), (10, 90, 90, 1)]).stating(name="made", size=4)
     for gate, open_s in (([(0, 40), (80, None)], 50), ([(0, math.inf)], 90), ([(200, 300)], 0), ([], 0)):
         result = bf.replay(log, backfill_while=gate)
         assert result.as_dict()["gate"] == {"open_s": open_s, "span_s": 90}
@@ -143,7 +143,7 @@ def test_a_result_states_for_how_long_the_gate_was_open():
 
 
 def test_a_saved_or_forked_replay_keeps_its_gate(tmp_path):
-    log = bf.Workload("made", random_table(3, n_jobs=80, size=9, span_s=90, longest=20), 9)
+    log = random_table(3, n_jobs=80, size=9, span_s=90, longest=20).stating(name="made", size=9)
     result = bf.replay(log, "saf", backfill_while=[(10, 30), (50, math.inf)])
     assert (result.schedule.start_s != bf.replay(log, "saf").schedule.start_s).any()
     run = bf.Replay(log, "saf", backfill_while=[(10, 30), (50, math.inf)]).run(40)

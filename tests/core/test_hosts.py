@@ -13,7 +13,6 @@ from procset import ProcSet
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
 from batfill.model.calendar import ANNOUNCED, Calendar, Window
-from batfill.model.jobs import Workload
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate
@@ -190,7 +189,7 @@ def outlived(tmp_path_factory):
     """A folder with log.swf, half of whose jobs outlive their requests by up to six corrections, and its log.json."""
     folder = tmp_path_factory.mktemp("outlived")
     jobs = random_table(11, n_jobs=400, size=12, span_s=90_000, unit_s=90, longest=60, short=0.5)
-    save_log(log_of(Workload("made", jobs, 12)), folder / "log.swf", procs=12)
+    save_log(log_of(jobs.stating(name="made", size=12)), folder / "log.swf", procs=12)
     convert(folder / "log.swf", folder / "log.json", overrun="extend")
     return folder
 
@@ -212,19 +211,19 @@ def test_the_hosts_agree_on_every_start_of_jobs_that_outlive_their_requests(
     assert_hosts_agree(made, 12, policy=policy, **options)
     assert starts_by_name(ours) == starts_by_name(converted)
     assert ours.runtime_s.tolist() == jobs.runtime_s.tolist()
-    assert (jobs.runtime_s > jobs.user_request_s + 3600).sum() > 50
+    assert (jobs.runtime_s > jobs.asked_s + 3600).sum() > 50
     assert starts_by_name(ours) != starts_by_name(raised)  # under the limits that `keep` raises
 
 
 @pytest.mark.parametrize("unrequested", ["runtime", "none", 600.0, "user-max"])
 def test_the_hosts_agree_on_jobs_that_outlive_the_requests_assumed_for_them(tmp_path, unrequested):
     jobs = random_table(13, n_jobs=300, size=12, span_s=60_000, unit_s=90, longest=60, short=0.3, unlimited=0.3)
-    save_log(log_of(Workload("made", jobs, 12)), tmp_path / "log.swf", procs=12)
+    save_log(log_of(jobs.stating(name="made", size=12)), tmp_path / "log.swf", procs=12)
     convert(tmp_path / "log.swf", tmp_path / "log.json", overrun="extend", unrequested=unrequested)
     log = read_workload(tmp_path / "log.swf", overrun="extend", unrequested=unrequested).jobs
-    unknown = np.isnan(log.user_request_s)
+    unknown = np.isnan(log.asked_s)
     assert unknown.sum() > 50
-    assert (log.runtime_s > log.request_s)[unknown].any() == (unrequested in (600.0, "user-max"))
+    assert (log.runtime_s > log.expected_s)[unknown].any() == (unrequested in (600.0, "user-max"))
     ours = starts_by_name(replayed(log, 12, "saf"))
     assert_same_starts(ours, starts_of_plugin(load_document(tmp_path / "log.json"), 12, policy="saf"))
 
@@ -266,8 +265,8 @@ def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_lo
 def test_on_logs_whose_jobs_outlive_their_requests_the_hosts_agree_on_every_start(archive_log, converted, log, policy):
     path = converted(archive_log(log), 2000, "extend")
     workload = read_batsim_json(path)
-    assert (workload.jobs.runtime_s > workload.jobs.user_request_s).sum() > 100
-    assert_hosts_agree(path, workload.procs, policy=policy, threshold=100_000)
+    assert (workload.jobs.runtime_s > workload.jobs.asked_s).sum() > 100
+    assert_hosts_agree(path, workload.size, policy=policy, threshold=100_000)
 
 
 @pytest.mark.parametrize(

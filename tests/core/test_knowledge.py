@@ -69,7 +69,7 @@ OUTLIVING = outliving(random_table(5, n_jobs=300, size=8, span_s=1500, short=0.5
 @pytest.mark.parametrize("threshold_s", [math.inf, 100.0, 20_000.0])
 @pytest.mark.parametrize("knowledge", [UserEstimate, Told])
 def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s, knowledge):
-    assert (OUTLIVING.runtime_s > OUTLIVING.request_s).sum() > 50
+    assert (OUTLIVING.runtime_s > OUTLIVING.expected_s).sum() > 50
     for jobs in (random_table(1, n_jobs=400, size=8, span_s=1500), OUTLIVING):
         plain = replay_jobs(jobs, 8, Rules(policy_named(policy), threshold_s=threshold_s))
         driven = drive(jobs, 8, knowledge(), policy, threshold_s)
@@ -113,7 +113,7 @@ def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(
     replay.apply = noted
     replay.finish()
     rows = list(expected_s)
-    assert (np.array(list(expected_s.values())) <= OUTLIVING.request_s[rows]).all()
+    assert (np.array(list(expected_s.values())) <= OUTLIVING.expected_s[rows]).all()
     assert len(rows) > 250
 
 
@@ -408,7 +408,7 @@ class Narrow(Knowledge):
 @pytest.mark.needs("pandas")
 def test_a_predictor_of_ones_own_is_driven_as_by_hand_and_is_the_same_in_each_replay():
     log, own = bf.generate(jobs=300, procs=16, seed=3), Half()
-    expected = {row: request_s / 2 for row, request_s in enumerate(log.jobs.request_s.tolist())}
+    expected = {row: request_s / 2 for row, request_s in enumerate(log.jobs.expected_s.tolist())}
     by_hand = starts(drive(log.jobs, 16, Told(expected)))
     found = bf.replay(log, predict=own, predict_for="all")
     assert found.schedule.start_s.tolist() == by_hand

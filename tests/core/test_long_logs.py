@@ -129,7 +129,7 @@ def outcome(read):
         return [str(error)]
     columns = [getattr(workload.jobs, f.name) for f in fields(workload.jobs)]
     texts = [str(c.tolist() if isinstance(c, np.ndarray) else c) for c in columns]
-    about = (workload.name, workload.procs, workload.notes, workload.warnings, workload.clock, workload.unrequested)
+    about = (workload.name, workload.size, workload.notes, workload.warnings, workload.clock, workload.unrequested)
     return texts + [str(one) for one in about]
 
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base.errors import BatfillError
-from batfill.model.jobs import Workload
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -61,7 +60,7 @@ def test_users_are_numbered_from_one_and_unknown_ones_have_none():
 
 
 def test_a_limit_of_users_is_refused_where_no_job_has_one():
-    workload = Workload("made", random_table(1, n_jobs=9, size=4, span_s=20), 4)
+    workload = random_table(1, n_jobs=9, size=4, span_s=20).stating(name="made", size=4)
     for run in (replay, Replay):
         with pytest.raises(BatfillError, match="made: option max_running: no job has a user; leave it out"):
             run(workload, max_running=3)

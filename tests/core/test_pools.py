@@ -123,14 +123,14 @@ def with_pools(jobs, size):
 @pytest.mark.parametrize("name", LOGS)
 def test_pools_that_never_run_short_change_no_start_of_a_whole_log(archive_log, name, policy):
     log = bf.read(archive_log(name))
-    plain = replay_jobs(log.jobs, log.procs, Rules(policy_named(policy)))
-    jobs, pools = with_pools(log.jobs, log.procs)
-    run = EngineReplay(jobs, log.procs, Rules(policy_named(policy), pools=pools))
+    plain = replay_jobs(log.jobs, log.size, Rules(policy_named(policy)))
+    jobs, pools = with_pools(log.jobs, log.size)
+    run = EngineReplay(jobs, log.size, Rules(policy_named(policy), pools=pools))
     assert run.queue.rules.pools == pools
     run.advance()
     assert np.array_equal(run.schedule().start_s, plain.start_s, equal_nan=True)
     endless = tuple(Pool(name, 2**53) for name in ("p0", "p1"))
-    run = EngineReplay(jobs, log.procs, Rules(policy_named(policy), pools=endless))
+    run = EngineReplay(jobs, log.size, Rules(policy_named(policy), pools=endless))
     assert not run.queue.rules.planned  # they cost nothing
     run.advance()
     assert np.array_equal(run.schedule().start_s, plain.start_s, equal_nan=True)
@@ -239,7 +239,7 @@ def test_what_takes_no_pools_says_so():
     with pytest.raises(BatfillError, match="select compares policies with one reservation"):
         Agent({"pool": "power=5kW@100W", "select": "full"})
     with pytest.raises(BatfillError, match="option pool: no job has a user"):
-        bf.replay(bf.Workload("made", random_table(1, n_jobs=9, size=4, span_s=20), 4), pool="power=1W@1W:user")
+        bf.replay(random_table(1, n_jobs=9, size=4, span_s=20).stating(name="made", size=4), pool="power=1W@1W:user")
     with pytest.raises(BatfillError, match="7 is no pool"):
         Options.of({"pool": 7})
     with pytest.raises(BatfillError, match="amounts: a is not 2 numbers"):
@@ -322,7 +322,7 @@ def test_pools_with_the_names_of_other_rules_are_pools_as_any_other():
     for name in ("p0", "energy", "backfill-while", "power"):
         calendar = Calendar.of([{"kind": "announced", "begin": 0, "end": 7, "processors": 1, "pool": name}])
         given = {"pool": f"{name}=2@p0", "calendar": calendar, **rules}
-        assert bf.replay(bf.Workload("made", jobs, 4), **given).schedule.start_s.tolist() == [0, 7], name
+        assert bf.replay(jobs.stating(name="made", size=4), **given).schedule.start_s.tolist() == [0, 7], name
 
 
 def test_more_than_any_capacity_is_rejected_however_much_it_is():
@@ -346,7 +346,7 @@ def test_memory_is_what_each_processor_of_a_log_requests(tmp_path):
 def test_a_result_states_what_one_user_held_of_a_users_pool_and_who_wants_more():
     jobs = table([(0, 9, 9, 3), (0, 9, 9, 2), (9, 9, 9, 3), (9, 9, 9, 9), (9, 9, 9, 6), (9, 9, 9, 7)])
     jobs = replace(jobs, user=np.array([7, 7, 8, -1, 8, 7]))
-    result = bf.replay(bf.Workload("made", jobs, 20), pool="slots=5@1:user")
+    result = bf.replay(jobs.stating(name="made", size=20), pool="slots=5@1:user")
     (use,) = result.as_dict()["pools"]
     given = {"name": "slots", "capacity": 5, "unit": "", "share": None, "most": 5, "above_s": 0, "refused": 2}
     assert use == given | {"first_refused": str(jobs.ids[4])}
@@ -361,7 +361,7 @@ def test_a_result_states_the_use_of_each_pool_and_a_saved_replay_keeps_them(tmp_
     jobs = random_table(3, n_jobs=80, size=9, span_s=90, longest=20, unlimited=0.3)
     jobs = with_amounts(jobs, np.random.default_rng(3).integers(0, 6, (80, 1)))
     calendar = falls("p0", (20, 50, 3), (60, 70, 4, 60))
-    log = bf.Workload("made", jobs, 9)
+    log = jobs.stating(name="made", size=9)
     result = bf.replay(log, "saf", pool="p0=5", calendar=calendar)
     schedule, (use,) = result.schedule, result.as_dict()["pools"]
     seconds = range(int(jobs.submit_s[schedule.ended].min()), int(np.nanmax(schedule.end_s)))

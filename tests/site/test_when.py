@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from batfill.base.errors import BatfillError
-from batfill.model.jobs import LARGE, SMALL, Clock, Workload, job_table
+from batfill.model.jobs import LARGE, SMALL, Clock, job_table
 from batfill.replays.session import Replay
 from batfill_site.starts.ensemble import Ensemble
 from batfill_site.starts.forecast import Forecast
@@ -54,7 +54,7 @@ class Spied(Ensemble):
 
 def made(jobs, until_s, *args, **rules):
     """A replay of these jobs that has stopped."""
-    return Replay(Workload("made", jobs, SIZE), *args, **rules).run(until_s=until_s)
+    return Replay(jobs.stating(name="made", size=SIZE), *args, **rules).run(until_s=until_s)
 
 
 def stopped(seed, rules, *, outlives=False):
@@ -88,7 +88,7 @@ def oracle_of(run, moment, past, draws, fork):
         submit_s=columns["submit_s"],
         runtime_s=columns["runtime_s"],
         walltime_s=np.maximum(request_s, columns["runtime_s"]) if outlives else request_s,
-        user_request_s=np.where(np.isinf(request_s), np.nan, request_s),
+        request_s=np.where(np.isinf(request_s), np.nan, request_s),
         procs=columns["procs"],
         user=columns["user"],
         job_class=np.where(columns["small"] != 0, SMALL, LARGE),
@@ -499,7 +499,7 @@ def test_a_job_waits_for_its_users_limit():
     # b is started behind the reservation of h, whose user is at the limit from then on.
     rows = [(0, 10, 10, 2), (1, 5, 5, 5), (2, 20, 20, 2), (3, 5, 5, 1)]
     jobs = replace(table(rows, ids=list("0123")), user=np.array([-1, 1, 2, 1]))
-    run = Replay(Workload("made", jobs, 5), max_running=1).run(until_s=3)
+    run = Replay(jobs.stating(name="made", size=5), max_running=1).run(until_s=3)
     assert whys(when(run)) == {
         "1": "its user has 1 running job, the limit",
         "2": "the next decision looks again: a job before it has reached its user's limit since the last",

@@ -323,7 +323,7 @@ class Calendar:
         Raises:
             BatfillError: it has some.
         """
-        lasts_s = np.minimum(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.request_s)
+        lasts_s = np.minimum(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.expected_s)
         spare = beside(jobs, size, pools)
         lasting = np.any([left < self.away(name)[1][-1] for name, left in spare.items()], axis=0)
         fits = ~rejected(jobs, size, pools, wanted(pools, jobs))
@@ -355,7 +355,7 @@ class Calendar:
         found = []
         for row in np.flatnonzero(short & (over > 1) & np.isfinite(start_s)).tolist():
             of_row = {name: int(left[row]) for name, left in spare.items()}
-            from_s, shorter = gap(changes, of_row, jobs.request_s[row], submit_s[row])
+            from_s, shorter = gap(changes, of_row, jobs.expected_s[row], submit_s[row])
             if shorter and start_s[row] >= from_s:
                 found.append(row)
         return found

@@ -239,12 +239,12 @@ class Options:
 
     def on(self, workload: Workload, jobs: JobTable) -> Options:
         """The same with all dates in seconds of these jobs, which must be able to run beside a calendar."""
-        made = self.in_seconds(workload.clock).sized(workload.procs or 0)
+        made = self.in_seconds(workload.clock).sized(workload.size or 0)
         made.require_taken(jobs, workload.name)
         if made.calendar is not None:
-            assert workload.procs is not None
-            made.calendar.require_machine(workload.procs, made.pools)
-            made.calendar.require_possible(jobs, workload.procs, workload.name, made.pools)
+            assert workload.size is not None
+            made.calendar.require_machine(workload.size, made.pools)
+            made.calendar.require_possible(jobs, workload.size, workload.name, made.pools)
         return made
 
     def in_seconds(self, clock: Clock | None) -> Options:

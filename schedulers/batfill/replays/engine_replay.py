@@ -4,7 +4,7 @@
 >>> from batfill.model.options import Options
 >>> from batfill.workloads import read_workload
 >>> workload = read_workload(Path("workloads/sample.json"))
->>> replay_jobs(workload.jobs, workload.procs, Options.of({"policy": "saf"}).rules).summary().jobs
+>>> replay_jobs(workload.jobs, workload.size, Options.of({"policy": "saf"}).rules).summary().jobs
 800
 """
 
@@ -63,13 +63,13 @@ class EngineReplay:
             jobs: the workload; where jobs may outlive their requests, what is expected of them is always raised.
             size: the machine's processors; wider jobs are rejected at submission.
             rules: those of the queue.
-            expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.request_s`.
+            expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.expected_s`.
             learns: whether `Queue.classify` sets the jobs' classes during the replay, instead of the workload.
             small: whether each job goes before the others, with a divider, shape (n_jobs,); by default class SMALL.
         """
         checked_size("size", size + bool(rules.pools))  # one more for jobs that want more of a pool than there is
         n_jobs = len(jobs)
-        expected_s = np.asarray(jobs.request_s if expected_s is None else expected_s, np.float64)
+        expected_s = np.asarray(jobs.expected_s if expected_s is None else expected_s, np.float64)
         if expected_s.shape != (n_jobs,) or not (expected_s >= 0).all():
             raise BatfillError(f"expected_s: not {n_jobs} numbers of seconds >= 0, one per job; correct it")
         self.table, self.size, self.learns = jobs, size, learns
@@ -92,7 +92,7 @@ class EngineReplay:
         self.queue = Queue(size, rules, capacity=n_jobs, tries=n_small > 0 or rules.outlived)
         procs = np.where(self.rejected, size + 1, jobs.procs)
         wants = wanted(rules.all_pools, jobs) if rules.all_pools else None
-        self.queue.know(jobs.submit_s, jobs.request_s, procs, jobs.user, outlives=jobs.outlives, wants=wants)
+        self.queue.know(jobs.submit_s, jobs.expected_s, procs, jobs.user, outlives=jobs.outlives, wants=wants)
         self.events = Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=ends.new_ends(at_once),

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from batfill.model.jobs import JobTable, Overrun, Unrequested, Workload
-    from batfill.workloads.formats import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +53,16 @@ class ReadingOptions:
         """These as keyword arguments."""
         return {each.name: getattr(self, each.name) for each in fields(ReadingOptions)}
 
-    def source(self, log: Workload | str | Path) -> Source:
+    def source(self, log: Workload | str | Path) -> Workload:
         """The log, to be cut or resampled; see `replayable`."""
         return replayable(log, **self.reading)
 
-    def jobs(self, log: Workload | Source | str | Path) -> tuple[Workload, JobTable, int]:
+    def jobs(self, log: Workload | str | Path) -> tuple[Workload, JobTable, int]:
         """The log, those of its jobs that fit the machine, and the machine's size."""
         workload, size = opened(log, **self.reading)
         jobs = workload.jobs.select(workload.jobs.procs <= size)
         if not len(jobs):
-            where = workload.file or workload.name
-            raise WorkloadError(f"{where}: no job fits {size} processors; give a larger --procs")
+            raise WorkloadError(f"{workload.where}: no job fits {size} processors; give a larger --procs")
         return workload, jobs, size
 
 

@@ -45,15 +45,15 @@ def simulate(
     jobs: JobTable, workload: Workload, options: Options, advance: Callable[[int], None] | None = None
 ) -> tuple[Schedule, Learned | None]:
     """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
-    assert workload.procs is not None
+    assert workload.size is not None
     options = options.on(workload, jobs)
     if options.learns:
         from batfill.replays.learning import replay_learning
 
-        learned = replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
+        learned = replay_learning(jobs, workload.size, options, workload.clock, advance or nothing)
         return learned.schedule, learned
-    small = options.calls_small(jobs.job_class, jobs.procs, workload.procs)
-    schedule = engine_replay.replay_jobs(jobs, workload.procs, options.rules, small=small, advance=advance)
+    small = options.calls_small(jobs.job_class, jobs.procs, workload.size)
+    schedule = engine_replay.replay_jobs(jobs, workload.size, options.rules, small=small, advance=advance)
     return schedule, None
 
 

@@ -49,16 +49,16 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Unrequested
     from batfill.replays.plots import Plot
 
-SAVED_FORMAT = "batfill replay 25"
+SAVED_FORMAT = "batfill replay 26"
 FILES = {"calendar": Calendar.of, "backfill_while": Gate.of}  # arguments whose rows are saved, and what reads them
 # The columns of a job table in a file, with their types. A value for each job; those that may be None may be missing.
 OF_JOBS = {
     "ids": "U",
-    **dict.fromkeys(("submit_s", "runtime_s", "walltime_s", "user_request_s"), "f8"),
+    **dict.fromkeys(("submit_s", "runtime_s", "walltime_s", "request_s"), "f8"),
     **dict.fromkeys(("procs", "user"), "i8"),
     "job_class": "i1",
-    **dict.fromkeys(("killable", "computing", "fails"), "b1"),
-    **dict.fromkeys(("assumed_s", "waited_s"), "f8"),
+    **dict.fromkeys(("asked", "killable", "computing", "fails"), "b1"),
+    "waited_s": "f8",
     "amounts": "V",
 }
 FLAGS = ("own_end", "outlives")
@@ -268,7 +268,7 @@ class Replay(JobRows):
             "overrun": workload.overrun,
             "unrequested": workload.unrequested,
             "speed": workload.speed,
-            "procs": workload.procs,
+            "procs": workload.size,
             "tau_s": self.tau_s,
             "simulate_s": self.simulate_s,
             "forked_s": self.forked_s,
@@ -302,13 +302,12 @@ class Replay(JobRows):
                 (end_of(until_s), {**stated, **{name: own.get(stated[name], stated[name]) for name in ORDERS}})
                 for until_s, stated in about["steps"]
             )
-            workload = Workload(
-                str(about["name"]),
-                jobs,
-                checked_size(path, about["procs"]),
-                str(about["digest"]),
-                tuple(map(str, about["notes"])),
-                Clock.of(about["clock"]) if about["clock"] else None,
+            workload = jobs.stating(
+                name=str(about["name"]),
+                size=checked_size(path, about["procs"]),
+                digest=str(about["digest"]),
+                notes=tuple(map(str, about["notes"])),
+                clock=Clock.of(about["clock"]) if about["clock"] else None,
                 overrun=cast("Overrun", one_of("overrun", about["overrun"], get_args(Overrun))),
                 unrequested=cast("Unrequested", unrequested_of("unrequested", about["unrequested"])),
                 speed=None if about["speed"] is None else speed_given("speed", about["speed"]),

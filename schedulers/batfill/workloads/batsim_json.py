@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
@@ -29,10 +30,9 @@ from batfill.model.jobs import (
     LONGEST_S,
     SMALL,
     UNKNOWN,
+    Jobs,
     Overrun,
     Unrequested,
-    Workload,
-    expected_of,
     refuse_unrequested,
     table_in_order,
     unread,
@@ -51,7 +51,7 @@ from batfill.workloads.batsim5_json import (
 from batfill.workloads.swf_log import MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -319,7 +319,7 @@ def require_requests(path: Path, jobs: Sequence[Mapping[str, Any]], description:
     refuse_unrequested(path, missing, len(jobs), unrequested_in(description), "convert it again with")
 
 
-def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
+def read_batsim_json(path: Path, speed: float | str | None = None) -> Jobs:
     """The workload in this file as the engine's jobs: run time = that of the profile, no walltime = infinity.
 
     `speed` is that of the hosts in operations per second, which jobs that compute need.
@@ -339,16 +339,20 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
     classes = (job.get("class") for job in jobs)
     outlives = any(EXPECTED_FIELD in job for job in jobs)
-    user_request_s = np.array([user_request_of(job) for job in jobs], dtype=np.float64)
+    asked_s = np.array([user_request_of(job) for job in jobs], dtype=np.float64)
+    assumed_s, asked = np.array([assumed_of(job) for job in jobs], np.float64), ~np.isnan(asked_s)
+    walltime_s = np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64)
     if outlives:
         refuse_mixed(path, jobs)
+    computing = np.array([task.ends_computing for task in of_job]) if any(t.computes for t in of_job) else None
     table = table_in_order(
         str(path),
         ids=np.array([str(job["id"]) for job in jobs], dtype=np.object_),
         submit_s=np.array([job["subtime"] for job in jobs], dtype=np.float64),
         runtime_s=np.array(runtime_s, dtype=np.float64),
-        walltime_s=np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64),
-        user_request_s=user_request_s,
+        walltime_s=walltime_s,
+        request_s=np.where(asked, asked_s, np.where(np.isnan(assumed_s), walltime_s, assumed_s)),
+        asked=asked,
         procs=np.array([job["res"] for job in jobs], dtype=np.int64),
         user=np.array([user_of(job) for job in jobs], dtype=np.int64),
         job_class=np.array(
@@ -356,28 +360,24 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
         ),
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
         outlives=outlives,
-        assumed_s=np.array([assumed_of(job) for job in jobs], np.float64) if np.isnan(user_request_s).any() else None,
         amounts=amounts_in(jobs),
-        computing=np.array([task.ends_computing for task in of_job]) if any(t.computes for t in of_job) else None,
+        computing=computing,
         fails=np.array([task.ret != 0 for task in of_job]) if any(task.ret for task in of_job) else None,
+        name=path.name,
+        size=document.nb_res,
+        digest=document.digest,
+        unrequested=unrequested_in(document.description),
+        file=path,
+        notes=document.notes,
+        doubts=field_warnings(jobs),
+        speed=None if computing is None else of_hosts,
     )
     stated: Overrun = "kill" if (table.runtime_s >= table.walltime_s).any() else "keep"
     if outlives:
         stated = "extend"
     elif document.description.get("overrun") in get_args(Overrun):
         stated = document.description["overrun"]
-    return Workload(
-        name=path.name,
-        jobs=table,
-        procs=document.nb_res,
-        digest=document.digest,
-        overrun=stated,
-        unrequested=unrequested_in(document.description),
-        file=path,
-        notes=document.notes,
-        doubts=field_warnings(jobs),
-        speed=None if table.computing is None else of_hosts,
-    )
+    return table.stating(overrun=stated)
 
 
 def run_times(
@@ -406,7 +406,7 @@ def invented(job: Mapping[str, Any]) -> bool:
 
 
 def n_missing(jobs: Iterable[Mapping[str, Any]], unrequested: Unrequested) -> int:
-    """As `JobTable.n_missing`."""
+    """As `Jobs.n_missing`."""
     return sum(invented(job) if unrequested == "refuse" else isnan(user_request_of(job)) for job in jobs)
 
 
@@ -440,28 +440,28 @@ def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
             )
 
 
+# Fields of a job that are checked: what each is if it is left out, whether a value is one, and the rule for people.
+ID = "a string or an integer; give the job a name"
+NEEDED: tuple[tuple[str, Any, Callable[[Any], bool], str], ...] = (
+    ("id", None, lambda name: type(name) is int or (type(name) is str and name != ""), ID),
+    ("res", None, lambda q: type(q) is int and 1 <= q <= LARGEST, f"{whole_from(1)}; give the processors it requests"),
+    ("subtime", None, lambda at: is_time(at), "a number >= 0; give its submission time in seconds"),
+    ("walltime", NO_WALLTIME, _limits, "a number > 0; leave it out (or give -1) for a job without one"),
+    (REQUEST_FIELD, NO_WALLTIME, _limits, "a number > 0; give the user's request in seconds, -1 if it is unknown"),
+)
+
+
 def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
     """Refuse a job that Batsim could not run; `where` begins the message."""
     if not isinstance(job, dict):
         raise WorkloadError(f"{where}: {_shown(job)} is not an object; a job has id, subtime, res and profile")
-    identifier, res, profile = job.get("id"), job.get("res"), job.get("profile")
-    if not (isinstance(identifier, str) and identifier) and type(identifier) is not int:
-        raise WorkloadError(f"{where}.id: {_shown(identifier)} is not a string or an integer; give the job a name")
-    if type(res) is not int or not 1 <= res <= LARGEST:
-        raise WorkloadError(f"{where}.res: {_shown(res)} is not {whole_from(1)}; give the processors it requests")
-    if not is_time(job.get("subtime")):
-        raise WorkloadError(
-            f"{where}.subtime: {_shown(job.get('subtime'))} is not a number >= 0; give its submission time in seconds"
-        )
-    refuse_late(f"{where}.subtime", job["subtime"])
-    for name, remedy in (
-        ("walltime", "leave it out (or give -1) for a job without one"),
-        (REQUEST_FIELD, "give the user's request in seconds, -1 if it is unknown"),
-    ):
-        limit = job.get(name, NO_WALLTIME)
-        if limit != NO_WALLTIME and not (is_time(limit) and limit > 0):
-            raise WorkloadError(f"{where}.{name}: {_shown(limit)} is not a number > 0; {remedy}")
-        refuse_late(f"{where}.{name}", limit)
+    for name, default, fits, rule in NEEDED:
+        value = job.get(name, default)
+        if not fits(value):
+            raise WorkloadError(f"{where}.{name}: {_shown(value)} is not {rule}")
+        if name not in ("id", "res"):
+            refuse_late(f"{where}.{name}", value)
+    identifier, profile = job["id"], job.get("profile")
     walltime = job.get("walltime", NO_WALLTIME)
     for name in (EXPECTED_FIELD, ASSUMED_FIELD):
         below = job.get(name, walltime)
@@ -699,47 +699,46 @@ def _shown(value: Any) -> str:
 
 
 def write_batsim_json(
-    out: Path,
-    batches: Iterable[Mapping[str, Any]],
-    *,
-    procs: int,
-    description: Mapping[str, object] | None = None,
-    version: BatsimVersion = 4,
+    out: Path, jobs: Jobs, *, description: Mapping[str, object] | None = None, version: BatsimVersion = 4
 ) -> int:
     """Write a workload that Batsim reads; returns its number of jobs.
 
     Args:
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
-        batches: the jobs in pieces, as columns of a `JobTable` in any order. A job's `user`, if known, becomes its
+        jobs: written in the order of their log, on a machine of a known size. A job's `user`, if known, becomes its
             `user_id`, an infinite walltime is omitted; the request is the `requested_time` if it is not the walltime,
             what the scheduler expects the `expected_time`, and amounts are `resources`.
-        procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
         version: the Batsim whose form the file gets.
     """
     profiles: dict[str, dict[str, Any]] = {}
-    jobs = (job for batch in batches for job in job_objects(batch, profiles))
 
     def in_order() -> dict[str, dict[str, Any]]:
         return dict(sorted(profiles.items(), key=lambda item: float(item[1]["delay"])))
 
-    return write_members(out, procs, jobs, in_order, description or {}, version=version)
+    assert jobs.size is not None
+    return write_members(out, jobs.size, job_objects(jobs, profiles), in_order, description or {}, version=version)
 
 
-def job_objects(columns: Mapping[str, Any], profiles: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Each job of these columns in version 4's form; `profiles` collects the delays."""
-    limit_s, user_request_s, assumed_s = (columns[name] for name in ("walltime_s", "user_request_s", "assumed_s"))
-    invented = np.isnan(user_request_s) & np.isfinite(limit_s)
-    amounts = columns.get("amounts")
-    named = () if amounts is None else amounts.dtype.names
-    numbers = zip(
-        *(columns[name].tolist() for name in ("ids", "submit_s", "walltime_s", "procs", "runtime_s", "user")),
-        np.where(invented, NO_WALLTIME, user_request_s).tolist(),
-        expected_of(limit_s, user_request_s, assumed_s, outlives=columns["outlives"]).tolist(),
-        np.where(invented, np.nan if assumed_s is None else assumed_s, np.nan).tolist(),
-        [()] * len(limit_s) if amounts is None else amounts.tolist(),
-        strict=True,
+def job_objects(jobs: Jobs, profiles: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Each job in version 4's form, in the order of the log; `profiles` collects the delays."""
+    if len(jobs) > JOBS_AT_ONCE and jobs.row is None:  # lists of numbers take much memory
+        for first in range(0, len(jobs), JOBS_AT_ONCE):
+            yield from job_objects(jobs.select(slice(first, first + JOBS_AT_ONCE)), profiles)
+        return
+    in_file = slice(None) if jobs.row is None else np.argsort(jobs.row)
+    ends = jobs.own_end & (jobs.walltime_s <= jobs.runtime_s)  # Batsim would end them as overrun
+    walltime_s = np.where(ends, jobs.runtime_s + BATSIM_MARGIN_S, jobs.walltime_s)
+    expected_s = np.minimum(jobs.request_s, walltime_s) if jobs.outlives else walltime_s
+    named = () if jobs.amounts is None else jobs.amounts.dtype.names or ()
+    columns = (
+        *(jobs.ids, jobs.submit_s, walltime_s, jobs.procs, jobs.runtime_s, jobs.user),
+        np.where(jobs.invented, NO_WALLTIME, jobs.asked_s),
+        expected_s,
+        np.where(jobs.invented & (jobs.unrequested not in ("refuse", "runtime")), jobs.request_s, np.nan),
     )
+    taken_by = [()] * len(jobs) if jobs.amounts is None else jobs.amounts[in_file].tolist()
+    numbers = zip(*(column[in_file].tolist() for column in columns), taken_by, strict=True)
     for name, submit_s, walltime_s, procs, runtime_s, user, user_request_s, request_s, assumed_s, taken in numbers:
         profile = f"delay{number_text(runtime_s)}"
         if profile not in profiles:

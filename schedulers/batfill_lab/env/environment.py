@@ -84,8 +84,8 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
             raise BatfillError(
                 f"base: the order {order.name} changes while jobs wait; give one that is fixed, as fcfs or saf"
             )
-        assert workload.procs is not None
-        self.size, self.rules = workload.procs, Rules(order)
+        assert workload.size is not None
+        self.size, self.rules = workload.size, Rules(order)
         self.table = workload.jobs.select(workload.jobs.procs <= self.size)
         self.jobs, self.warm, self.length = jobs, warm, warm + jobs
         if len(self.table) < self.length:

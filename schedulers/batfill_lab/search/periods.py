@@ -20,6 +20,7 @@ from batfill.model.values import finite, tau_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.found import ReadingOptions
 from batfill.replays.many import mean_bsld, measure_policies
+from batfill.workloads.formats import part_of
 from batfill.workloads.times import consecutive_windows, cut, windows
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Periods:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """As `Workload.warnings`, of the jobs of all periods."""
+        """As `Jobs.warnings`, of the jobs of all periods."""
         return request_warnings(self.tables, self.choices.get("unrequested", "refuse"))
 
     def part(self, first: int, stop: int) -> Periods:
@@ -121,8 +122,8 @@ def read_periods(
     width_s: float | Literal["month"] = "month" if days == "month" else days * DAY_S
     found = windows(source.log, width_s, align=align, boundary=boundary)
     chosen = consecutive_windows(found, skip=skip, count=count, min_jobs=max(min_jobs, 1))
-    kept = [(window.index, source.workload(cut(source.log, window))) for window in chosen]
-    size = kept[0][1].procs
+    kept = [(window.index, part_of(source, cut(source.log, window))) for window in chosen]
+    size = kept[0][1].size
     if size is None:
         raise WorkloadError(f"{where}: does not say how many processors the machine has; give --procs N")
     choices: dict[str, Any] = {"days": days, "align": align, "boundary": boundary}

@@ -17,6 +17,7 @@ from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.found import Found, ReadingOptions, document
 from batfill.replays.many import in_threads
+from batfill.workloads.formats import part_of
 from batfill.workloads.times import resample
 from batfill_lab.online.selection import select_online, selection_and_site
 from batfill_lab.search.judged import WAITS, Seeded, comparison_cells, judged
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.jobs import JobTable, Workload
-    from batfill.workloads.formats import Source
     from batfill_lab.online.choosers import Method
     from batfill_lab.online.feedback import Site
     from batfill_lab.online.selection import Selection
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class Samples:
     """A log, and its resamplings by whole weeks; sample k of a seed does not depend on how many are drawn."""
 
-    source: Source  # with the machine's size
-    warnings: tuple[str, ...]  # see `Workload.warnings`; for the whole log
+    source: Workload  # with the machine's size
+    warnings: tuple[str, ...]  # see `Jobs.warnings`; for the whole log
     resampled: bool
     weeks: int | None  # length of a sample; None for the log's
     seed: int
@@ -51,23 +51,23 @@ class Samples:
         if weeks is not None and not resampled:
             raise BatfillError("--weeks: only samples differ in length from the log; add --samples 10, or leave it out")
         source = reading.source(log)
-        workload = source.workload(source.log)
-        if workload.procs is None:
+        workload = part_of(source, source.log)
+        if workload.size is None:
             raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
-        return cls(source._replace(procs=workload.procs), workload.warnings, resampled, weeks, seed)
+        return cls(source, workload.warnings, resampled, weeks, seed)
 
     @property
     def procs(self) -> int:
         """The machine's size."""
-        assert self.source.procs is not None
-        return self.source.procs
+        assert self.source.size is not None
+        return self.source.size
 
     def jobs(self, sample: int | None) -> JobTable:
         """The jobs of one sample; None for the log as it is, as is each of one that is not resampled."""
         log = self.source.log
         if self.resampled and sample is not None:
             log = resample(log, self.seed, sample=sample, method="weeks", weeks=self.weeks)
-        return self.source.workload(log).jobs
+        return part_of(self.source, log)
 
     def provenance(self) -> dict[str, Any]:
         """The input, for result files."""

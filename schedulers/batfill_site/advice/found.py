@@ -315,7 +315,7 @@ class WhatIf(Keyed):
             "workload_sha256": self.workload.digest,
             "workload_notes": list(self.workload.notes),
             "warnings": list(self.workload.warnings),
-            "procs": self.workload.procs,
+            "procs": self.workload.size,
             "jobs": len(self.comparison.at),
             **stated(self.settings),
             "summary": [

@@ -64,7 +64,7 @@ class OneJob(NamedTuple):
     def of(cls, row: int, schedule: Schedule, first: Schedule) -> OneJob:
         """The job of this row."""
         jobs, kills = schedule.jobs, schedule.kills[schedule.kills["failed"] == 0]
-        tried, request_s = kills[kills["row"] == row], float(jobs.user_request_s[row])
+        tried, request_s = kills[kills["row"] == row], float(jobs.asked_s[row])
         return cls(
             number_in_log(jobs.ids[row]),
             int(jobs.user[row]),

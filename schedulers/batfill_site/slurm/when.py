@@ -231,7 +231,7 @@ def when_under_slurm(
         submit_s=jobs.submit_s - first_s,
         runtime_s=np.maximum(jobs.run_s, 0),
         walltime_s=np.maximum(jobs.limit_s, jobs.run_s),
-        user_request_s=jobs.limit_s,
+        request_s=jobs.limit_s,
         procs=jobs.cpus,
         ids=[f"{row:010}" for row in range(len(jobs))],
     )

@@ -82,7 +82,7 @@ class ForecastOfReplay(Forecast):
 def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
     """The jobs of a table as a past in which none has ended."""
     past = np.zeros(len(jobs), JOB_SO_FAR)
-    past["submit_s"], past["request_s"], past["procs"] = jobs.submit_s, jobs.request_s, jobs.procs
+    past["submit_s"], past["request_s"], past["procs"] = jobs.submit_s, jobs.expected_s, jobs.procs
     past["user"], past["runtime_s"] = np.unique(jobs.user, return_inverse=True)[1], np.nan
     past["known_user"] = jobs.user >= 0
     past["small"], past["killable"] = small, killable
