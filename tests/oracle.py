@@ -14,7 +14,7 @@ from itertools import chain, repeat
 
 import numpy as np
 
-from batfill.model.jobs import SMALL, JobTable
+from batfill.model.jobs import SMALL, Jobs
 
 # A job without walltime that runs already ends some day; one that is started behind the head ends later than that.
 SOME_DAY = float(np.finfo(np.float64).max)
@@ -149,7 +149,7 @@ class Budget:
 class Oracle:
     """A whole simulation: `run()` it, then read the jobs."""
 
-    table: JobTable
+    table: Jobs
     size: int
     policy: str
     backfill: str | None = None

@@ -13,7 +13,7 @@ from typing import Any
 from batfill.batsim_files.platform import Platform, PlatformHost
 from batfill.batsim_files.replayed import Tries
 from batfill.batsim_files.results import JobRecord
-from batfill.model.jobs import SMALL, JobTable
+from batfill.model.jobs import SMALL, Jobs
 from batfill.model.schedule import Schedule, try_name
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings
@@ -51,7 +51,7 @@ def starts_of_oracle(oracle: Any) -> dict[str, float]:
     return starts | {try_name(oracle.table.ids[job.seq], tries[job.seq]): job.start for job in ran}
 
 
-def as_workload(jobs: JobTable) -> dict[str, Any]:
+def as_workload(jobs: Jobs) -> dict[str, Any]:
     """A job table as the jobs and profiles of a Batsim workload."""
     listed = []
     times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.expected_s

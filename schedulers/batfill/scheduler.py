@@ -87,44 +87,36 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     @giving_up
     def onJobSubmission(self, job: Job) -> None:
-        """See `Agent.submitted`."""
         request = job_request(job.id, job.json_dict, self.agent.odd_fields)
         if job.id not in self.agent.registered:
             self.agent.note_fields(job.json_dict)
         self.agent.submitted(request, self.bs.time())
 
     def onJobCompletion(self, job: Job) -> None:
-        """See `Agent.ended`."""
         self.agent.ended(job.id, self.bs.time(), killed=job.job_state == Job.State.COMPLETED_KILLED)
 
     def onRequestedCall(self) -> None:
-        """See `Agent.called`."""
         self.agent.called(self.bs.time())
 
     def onNoMoreJobsInWorkloads(self) -> None:
-        """See `Agent.no_more_jobs`."""
         self.agent.no_more_jobs()
 
     def onNotifyEventMachineUnavailable(self, machines: ProcSet) -> None:
-        """See `Cluster.withdraw`."""
         self.agent.cluster.withdraw(machines)
 
     def onNotifyEventMachineAvailable(self, machines: ProcSet) -> None:
-        """See `Cluster.restore`."""
         self.agent.cluster.restore(machines)
 
     onRemoveResources = onNotifyEventMachineUnavailable
     onAddResources = onNotifyEventMachineAvailable
 
     def onSimulationEnds(self) -> None:
-        """See `Agent.finish`."""
         self.agent.finish()
         if self.visitors is not None:
             self.visitors.close()
 
     @giving_up
     def onNoMoreEvents(self) -> None:
-        """See `Agent.decide`."""
         self.agent.decide(self.bs.time())
 
     # To pybatsim

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Clock, Overrun, Unrequested, Workload
+    from batfill.model.jobs import Clock, Jobs, Overrun, Unrequested
     from batfill.workloads.swf_log import SwfLog
 
 
@@ -53,7 +53,7 @@ class Logged(NamedTuple):
 
     where: Path | str
     log: SwfLog
-    workload: Workload
+    workload: Jobs
     wait_s: NDArray[np.float64]  # nan for unknown
     queue: NDArray[np.int64]  # -1 for unknown
 
@@ -131,7 +131,7 @@ class Logged(NamedTuple):
         )
 
 
-def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
+def logged_of(workload: Jobs, log: SwfLog, where: Path | str) -> Logged:
     """The log of a workload with its waits.
 
     Raises:
@@ -188,7 +188,7 @@ class Factors(NamedTuple):
         """How many of a machine's processors are in use."""
         return max(round(self.capacity * procs), 1)
 
-    def waits(self, workload: Workload, found: Calendar) -> NDArray[np.float64]:
+    def waits(self, workload: Jobs, found: Calendar) -> NDArray[np.float64]:
         """The simulated waits; `found` are the outages."""
         assert workload.size is not None
         notice_s = self.notice_s
@@ -208,7 +208,7 @@ class Factors(NamedTuple):
         return schedule.start_s - jobs.submit_s
 
 
-def longest_request_s(workload: Workload) -> float:
+def longest_request_s(workload: Jobs) -> float:
     """The longest request of a job that fits on the machine; infinite if one has none."""
     jobs = workload.jobs
     return float(jobs.walltime_s[jobs.procs <= (workload.size or 0)].max(initial=0.0))
@@ -308,7 +308,7 @@ def next_factors(factors: Factors, names: Sequence[str]) -> Iterator[Factors]:
 
 
 def fidelity(
-    log: Workload | Path | str,
+    log: Jobs | Path | str,
     *,
     fit: bool = True,
     procs: int | None = None,
@@ -578,7 +578,7 @@ class Fidelity(NamedTuple):
         return grade_text(self.plain, self.with_outages)
 
 
-def fidelity_of(source: Workload) -> Fidelity:
+def fidelity_of(source: Jobs) -> Fidelity:
     """How near simulated waits are to those in the log, and what explains the rest, or why that cannot be known."""
     workload = part_of(source, source.log)
     try:

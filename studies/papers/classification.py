@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Workload
+    from batfill.model.jobs import Jobs
     from batfill.model.options import Options
 
 CORRELATION_LAGS = 20
@@ -49,7 +49,7 @@ class LoggedJobs:
         return len(self.submit_s)
 
 
-def read_jobs(source: Workload | str | Path) -> LoggedJobs:
+def read_jobs(source: Jobs | str | Path) -> LoggedJobs:
     """The jobs of a log that ran, with their users' requests.
 
     `source` is a workload or a file, as for `read_workload`.

@@ -16,7 +16,7 @@ from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import digest
 from batfill.base.sums import rank_correlation
 from batfill.engine.keys import key_at, unit_of
-from batfill.model.jobs import JobTable
+from batfill.model.jobs import Jobs
 from batfill.model.policy import POLICIES, Policy, Term, polynomial
 from batfill.replays.many import mean_bsld
 from batfill.workloads import read_workload
@@ -261,7 +261,7 @@ def costs_without_backfilling(
     return np.array(columns).T
 
 
-def starts_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Array:
+def starts_without_backfilling(jobs: Jobs, size: int, policy: Policy) -> Array:
     """The starts by list scheduling, nan for jobs wider than the machine: simple and slow, for small windows.
 
     At every submission or end, the queue's first job starts, repeatedly, until one does not fit. Policies see

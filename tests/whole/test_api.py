@@ -149,7 +149,7 @@ def test_arrays_of_ones_own_become_a_workload_in_any_order():
     }
     arrays = {name: np.array(values) for name, values in columns.items()}
     jobs = bf.job_table("mine", ids=np.array(["b", "a", "c"], object), **arrays)
-    frame = bf.replay(jobs.stating(name="mine", size=4)).to_pandas()
+    frame = bf.replay(jobs, procs=4).to_pandas()
     assert frame.job_id.tolist() == ["a", "b", "c"]
     assert frame.state.tolist() == ["completed", "ended at its walltime", "rejected"]
     assert frame.start_s.tolist()[:2] == [0, 20]
@@ -453,7 +453,7 @@ def test_wrong_use_is_refused_in_words(log, call, says):
 
 def backwards(jobs):
     names = ("ids", "submit_s", "runtime_s", "walltime_s", "request_s", "asked", "procs", "user", "job_class")
-    return bf.JobTable(**{name: getattr(jobs, name)[::-1] for name in names})
+    return bf.Jobs(**{name: getattr(jobs, name)[::-1] for name in names})
 
 
 # Anything at all

@@ -164,5 +164,5 @@ def test_a_name_that_is_gone_would_be_noticed():
     here = ROOT / "schedulers/batfill/queue.py"
     for gone in ("search.classify", "engine.Forks", "Queue.no_such_method", "no_such_function", "batfill.nothing_here"):
         assert not is_there(gone, here), gone
-    for there in ("engine.loop.advance", "Queue.adopt", "replay", "batfill.base.words", "JobTable.columns"):
+    for there in ("engine.loop.advance", "Queue.adopt", "replay", "batfill.base.words", "Jobs.columns"):
         assert is_there(there, here), there

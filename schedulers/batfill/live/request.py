@@ -14,9 +14,9 @@ from batfill.workloads.batsim_json import (
     NO_WALLTIME,
     amounts_of,
     odd_fields,
+    request_of,
     usable,
     user_of,
-    user_request_of,
 )
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ class Request(NamedTuple):
 
     name: str
     submit_s: float  # r
-    request_s: float  # p~; inf if it has none
+    expected_s: float  # p~; inf if it has none
     walltime_s: float  # at which the simulator ends it, p~ or later; inf for never
     procs: int  # q
     profile: str  # the work it does, which only the simulator understands
     user: int = -1  # -1 if unknown
     job_class: str | None = None  # "small" or "large" if the workload states it
     killable: bool = True  # whether a try may be killed and the job requeued
-    user_request_s: float = math.nan  # which learners see; nan if unknown
+    request_s: float = math.nan  # which learners see; nan if unknown
     extra: Any = None  # further data, which only the simulator and the user understand; a later try keeps them
     first: str | None = None  # of a later try: the name of the first one
     kills: int = 0  # of the job's tries before this one
@@ -47,7 +47,7 @@ class Request(NamedTuple):
     @property
     def outlives(self) -> bool:
         """Whether it may run for longer than p~."""
-        return self.request_s < self.walltime_s
+        return self.expected_s < self.walltime_s
 
     def next_try(self) -> Request:
         """The request of the try after this one, which was killed."""
@@ -93,19 +93,19 @@ def job_request(name: str, fields: Mapping[str, Any], odd: set[str]) -> Request:
     fields = usable(fields) if odd else fields
     walltime_s = fields.get("walltime", -1)
     walltime_s = walltime_s if walltime_s > 0 else math.inf
-    request_s = fields.get(EXPECTED_FIELD, -1)
-    user_request_s = user_request_of(fields)
+    expected_s = fields.get(EXPECTED_FIELD, -1)
+    request_s = request_of(fields)
     return Request(
         name,
         fields["subtime"],
-        request_s if 0 < request_s < walltime_s else walltime_s,
+        expected_s if 0 < expected_s < walltime_s else walltime_s,
         walltime_s,
         fields["res"],
         fields["profile"],
         user_of(fields),
         fields.get("class"),
         fields.get("killable") is not False,
-        user_request_s if user_request_s > 0 else math.nan,
+        request_s if request_s > 0 else math.nan,
         fields.get("extra_data"),
         amounts=amounts_of(fields),
     )

@@ -176,7 +176,6 @@ class Jobs(ReadOnly, KeptRows):
 
     @property
     def where(self) -> Path | str:
-        """What messages call them."""
         return self.file or self.name
 
     @property
@@ -340,10 +339,6 @@ class Jobs(ReadOnly, KeptRows):
         return axes
 
 
-JobTable = Jobs  # their names so far
-Workload = Jobs
-
-
 def in_order(submit_s: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.bool_]:
     """Which rows but the first follow the one before by (submit_s, ids); so does nan, which is refused."""
     after = ~(submit_s[1:] < submit_s[:-1])
@@ -358,7 +353,6 @@ def in_time(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def is_limit(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of these durations may limit a job."""
     return in_time(values) & (values > 0)
 
 
@@ -406,7 +400,6 @@ CHECKS: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[np.bool_]], str],
 
 
 def checked_size(source: object, procs: int) -> int:
-    """The machine's size, checked."""
     if isinstance(procs, bool) or not isinstance(procs, (int, np.integer)) or not 1 <= procs <= LARGEST:
         raise WorkloadError(f"{source}: a machine of {procs!r} processors; give its size (procs), {whole_from(1)}")
     return int(procs)
@@ -577,6 +570,7 @@ def job_table(
     runtime_s: ArrayLike,
     walltime_s: ArrayLike,
     procs: ArrayLike,
+    size: int | None = None,
     ids: ArrayLike | None = None,
     request_s: ArrayLike | None = None,
     asked: ArrayLike | None = None,
@@ -602,6 +596,7 @@ def job_table(
         runtime_s: seconds, from 0 to LONGEST_S.
         walltime_s: seconds, > 0 and <= LONGEST_S; inf for a job without a limit.
         procs: from 1 to LARGEST.
+        size: the machine's processors; a replay needs them, here or as its `procs`.
         ids: unique; they break ties in submission time, as strings, like Batsim. By default 1, 2, ...
         request_s: the user's request, or what stands in for it, > 0 and <= LONGEST_S; nan if unknown. By default the
             walltime, and unknown for a job without one.
@@ -651,6 +646,8 @@ def job_table(
     )
     return table_in_order(
         source,
+        name=source,
+        size=None if size is None else checked_size(source, size),
         ids=ids,
         submit_s=submit_s,
         runtime_s=seconds("runtime_s", runtime_s),
@@ -672,7 +669,6 @@ def job_table(
 
 
 def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike] | NDArray[np.void]) -> NDArray[np.void]:
-    """Columns of amounts by name, or records of them, as records (n,) of their own."""
     names = (amounts.dtype.names or ()) if isinstance(amounts, np.ndarray) else tuple(amounts)
     records = np.zeros(n, [(str(name), "f8") for name in names])
     for name in names:

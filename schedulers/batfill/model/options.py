@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from batfill.model.calendar import Calendar
     from batfill.model.energy import Budget
     from batfill.model.gate import Gate
-    from batfill.model.jobs import Clock, JobTable, Workload
+    from batfill.model.jobs import Clock, Jobs
     from batfill.model.policy import Policy
     from batfill.model.pools import Pool, Pools
     from batfill.model.rules import Rules
@@ -237,7 +237,7 @@ class Options:
         """The sha256 of the files with dates; {} without any."""
         return {f"{name}_sha256": one.digest for name, one in self.dated.items() if hasattr(one, "digest")}
 
-    def on(self, workload: Workload, jobs: JobTable) -> Options:
+    def on(self, workload: Jobs, jobs: Jobs) -> Options:
         """The same with all dates in seconds of these jobs, which must be able to run beside a calendar."""
         made = self.in_seconds(workload.clock).sized(workload.size or 0)
         made.require_taken(jobs, workload.name)
@@ -365,7 +365,7 @@ class Options:
         if self.small == FOREST:
             require("learn", "sklearn")
 
-    def require_taken(self, jobs: JobTable, source: str) -> None:
+    def require_taken(self, jobs: Jobs, source: str) -> None:
         """Refuse a pool of which no job takes anything, and fields that a pool reads and are no amounts."""
         from batfill.model.pools import DRAWN
 
@@ -381,7 +381,7 @@ class Options:
                     "to which sums are exact; correct it"
                 )
 
-    def require_classes(self, jobs: JobTable, source: str) -> None:
+    def require_classes(self, jobs: Jobs, source: str) -> None:
         """Refuse classes of the workload if no job states its own."""
         from batfill.model.jobs import UNKNOWN
 

@@ -25,7 +25,7 @@ from batfill.engine.records import LINE, STARTED, STEP, as_records, new_records
 from batfill.engine.violations import Marks, marks_for
 from batfill.model.calendar import NO_WINDOWS, never_runs
 from batfill.model.invariants import require_sound
-from batfill.model.jobs import SMALL, JobTable, checked_size
+from batfill.model.jobs import SMALL, Jobs, checked_size
 from batfill.model.pools import RUNNING, may_run_short, rejected, wanted
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
@@ -49,7 +49,7 @@ class EngineReplay:
 
     def __init__(
         self,
-        jobs: JobTable,
+        jobs: Jobs,
         size: int,
         rules: Rules,
         *,
@@ -240,7 +240,6 @@ class EngineReplay:
             require_sound(found, lambda row: self.table.ids[row])
 
     def scratch(self) -> Marks:
-        """Memory for `check`."""
         return marks_for(len(self.table), len(self.events.kills), len(self.events.over))
 
     def schedule(self) -> Schedule:
@@ -270,7 +269,7 @@ class EngineReplay:
 
 
 def replay_jobs(
-    jobs: JobTable,
+    jobs: Jobs,
     size: int,
     rules: Rules,
     *,
@@ -290,7 +289,7 @@ def replay_jobs(
     return run.schedule()
 
 
-def bytes_a_job(jobs: JobTable, rules: Rules, *, learns: bool = False) -> tuple[int, int]:
+def bytes_a_job(jobs: Jobs, rules: Rules, *, learns: bool = False) -> tuple[int, int]:
     """The memory of a replay and its schedule, in bytes a job: of the job table, and of all else.
 
     The latter does not count the blocks of waiting jobs, whose memory is used as the queue grows, nor what a learner
@@ -308,7 +307,7 @@ def available(size: int, calendar: Calendar, pool: str = "") -> NDArray[np.void]
     return steps
 
 
-def engine_bytes(jobs: JobTable, rules: Rules, learns: bool) -> int:
+def engine_bytes(jobs: Jobs, rules: Rules, learns: bool) -> int:
     """The bytes of all arrays of a replay of these jobs but its blocks, and of its schedule at its end."""
     small = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8)) if (jobs.job_class == SMALL).any() else jobs
     run = EngineReplay(small, 1, replace(rules, calendar=None, backfill_while=None, energy_budget=None), learns=learns)

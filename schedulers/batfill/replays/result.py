@@ -16,7 +16,7 @@ from batfill.base.tables import KeptRows, ReadOnly, arrow_table
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import instant, took
 from batfill.model.given import numbers_in
-from batfill.model.jobs import Workload
+from batfill.model.jobs import Jobs
 from batfill.model.metrics import Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.model.options import Options
 from batfill.model.policy import Policy, digests
@@ -65,7 +65,7 @@ class Result(ReadOnly, KeptRows):
         True
     """
 
-    workload: Workload
+    workload: Jobs
     options: Options
     schedule: Schedule
     tau_s: float  # the bound of the bounded slowdown

@@ -28,7 +28,7 @@ from batfill.base.tables import JobRows
 from batfill.base.words import instant
 from batfill.model.calendar import Calendar
 from batfill.model.gate import Gate
-from batfill.model.jobs import Clock, JobTable, Overrun, Workload, checked_size
+from batfill.model.jobs import Clock, Jobs, Overrun, checked_size
 from batfill.model.metrics import TAU_S, Summary
 from batfill.model.options import REQUEST, Options, arguments_of, of_arguments
 from batfill.model.policy import Policy
@@ -62,7 +62,7 @@ OF_JOBS = {
     "amounts": "V",
 }
 FLAGS = ("own_end", "outlives")
-OPTIONAL = {f.name for f in fields(JobTable) if f.default is None}
+OPTIONAL = {f.name for f in fields(Jobs) if f.default is None}
 ORDERS = ("policy", "backfill")  # the options that are policies
 CHANGEABLE = (*ORDERS, "threshold_s")  # the fields of options that may change in a run
 
@@ -83,7 +83,7 @@ class Replay(JobRows):
 
     def __init__(
         self,
-        log: Workload | str | Path,
+        log: Jobs | str | Path,
         policy: Policy | str | None = None,
         *,
         procs: int | None = None,
@@ -188,12 +188,12 @@ class Replay(JobRows):
         return self.next_s == math.inf
 
     @property
-    def waiting(self) -> JobTable:
+    def waiting(self) -> Jobs:
         """The waiting jobs, oldest first."""
         return self.workload.jobs.select(np.sort(self.engine.queue.waiting_rows))
 
     @property
-    def running(self) -> JobTable:
+    def running(self) -> Jobs:
         """The running jobs, in order of submission; `result().to_pandas()` has their starts."""
         return self.workload.jobs.select(np.sort(self.engine.queue.running_rows))
 
@@ -350,7 +350,7 @@ def end_of(until_s: Any) -> float:
     return float(until_s)
 
 
-def write_run(path: Path, jobs: JobTable, about: Mapping[str, Any]) -> None:
+def write_run(path: Path, jobs: Jobs, about: Mapping[str, Any]) -> None:
     """Write jobs and what is JSON about their replay to one file (NumPy's .npz; contains no code)."""
     columns = {name: getattr(jobs, name) for name in OF_JOBS}
     columns["ids"] = np.array(jobs.ids.tolist(), np.str_)
@@ -360,7 +360,7 @@ def write_run(path: Path, jobs: JobTable, about: Mapping[str, Any]) -> None:
         np.savez(stream, format=SAVED_FORMAT, about=stated, **given)
 
 
-def read_run(path: Path) -> tuple[JobTable, dict[str, Any]]:
+def read_run(path: Path) -> tuple[Jobs, dict[str, Any]]:
     """The jobs in the file that `write_run` wrote, and what is about their replay, which is not checked."""
     try:
         with readable(path) as stream, np.load(stream, allow_pickle=False) as stored:
@@ -389,7 +389,7 @@ def read_run(path: Path) -> tuple[JobTable, dict[str, Any]]:
     except (KeyError, ValueError, TypeError) as error:
         raise wrong(path, str(error)) from None
     columns: dict[str, Any] = {name: arrays.get(name) for name in OF_JOBS}
-    return JobTable(**{**columns, "ids": columns["ids"].astype(object), **flags}, source=str(path)), about
+    return Jobs(**{**columns, "ids": columns["ids"].astype(object), **flags}, source=str(path)), about
 
 
 def wrong(path: Path, what: str) -> BatfillError:

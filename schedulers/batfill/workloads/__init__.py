@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.model.jobs import Overrun, Unrequested, Workload
+    from batfill.model.jobs import Jobs, Overrun, Unrequested
     from batfill.workloads.generate import Kind, Requests
 
 
@@ -20,7 +20,7 @@ def read_workload(
     timezone: str | None = None,
     cores_per_resource: int | None = None,
     speed: float | str | None = None,
-) -> Workload:
+) -> Jobs:
     """Read a workload: SWF, Batsim JSON, a table of `to_csv`, or accounting of Slurm, OAR or PBS.
 
     The content decides the format; all may be compressed (.gz, .xz, .bz2). A data frame also works if it
@@ -90,19 +90,19 @@ def read_workload(
 
 
 def opened(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     *,
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
     speed: float | str | None = None,
-) -> tuple[Workload, int]:
+) -> tuple[Jobs, int]:
     """The workload to replay, with its machine's size, read if `log` is a file, and not yet by `read_once`."""
     from batfill.base.errors import WorkloadError
-    from batfill.model.jobs import Workload, checked_size, refuse_unrequested
+    from batfill.model.jobs import Jobs, checked_size, refuse_unrequested
     from batfill.model.values import speed_given, unrequested_of
 
-    if isinstance(log, Workload):
+    if isinstance(log, Jobs):
         workload = log.stating(log=None, size=log.size if procs is None else checked_size(log.name, procs))
         chosen = None if unrequested is None else unrequested_of("unrequested", unrequested)
         for name, given, was in (
@@ -132,7 +132,7 @@ def generate_workload(
     longest_request_s: float | None = None,
     interarrival: float = 1.0,
     load: float | None = None,
-) -> Workload:
+) -> Jobs:
     """Generate a workload by the Lublin-Feitelson model; equal arguments give equal workloads.
 
     Args:
@@ -151,7 +151,7 @@ def generate_workload(
 
     Examples:
         >>> generate_workload(jobs=100, procs=64, seed=1).jobs
-        <JobTable: 100 jobs submitted over 14 h 19 min>
+        <Jobs: 100 jobs submitted over 14 h 19 min>
     """
     from typing import get_args
 

@@ -204,7 +204,6 @@ class BatsimDocument:
     notes: tuple[str, ...] = ()  # what Batsim does not read, one line each
 
     def tasks(self) -> dict[str, ProfileTask]:
-        """The work of each profile, by name."""
         return tasks_of(f"{self.path}: profiles", self.profiles)
 
     def timeless(self) -> str | None:
@@ -339,7 +338,7 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Jobs:
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
     classes = (job.get("class") for job in jobs)
     outlives = any(EXPECTED_FIELD in job for job in jobs)
-    asked_s = np.array([user_request_of(job) for job in jobs], dtype=np.float64)
+    asked_s = np.array([request_of(job) for job in jobs], dtype=np.float64)
     assumed_s, asked = np.array([assumed_of(job) for job in jobs], np.float64), ~np.isnan(asked_s)
     walltime_s = np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64)
     if outlives:
@@ -393,7 +392,7 @@ def run_times(
     return [min(known[job["profile"], job["res"]].run_s, LONGEST_S) for job in jobs]
 
 
-def user_request_of(job: Mapping[str, Any]) -> float:
+def request_of(job: Mapping[str, Any]) -> float:
     """The user's request of a checked job; nan if it is unknown, or the job has no walltime."""
     walltime = job.get("walltime", NO_WALLTIME)
     requested = job.get(REQUEST_FIELD, job.get(EXPECTED_FIELD, walltime))
@@ -406,15 +405,14 @@ def invented(job: Mapping[str, Any]) -> bool:
 
 
 def n_missing(jobs: Iterable[Mapping[str, Any]], unrequested: Unrequested) -> int:
-    """As `Jobs.n_missing`."""
-    return sum(invented(job) if unrequested == "refuse" else isnan(user_request_of(job)) for job in jobs)
+    return sum(invented(job) if unrequested == "refuse" else isnan(request_of(job)) for job in jobs)
 
 
 def raised_by_overrun(job: Mapping[str, Any]) -> bool:
     """Whether the scheduler sees a walltime above the job's request, by more than the second that Batsim needs."""
-    user_request_s = user_request_of(job)
-    before_s = assumed_of(job) if isnan(user_request_s) else user_request_s
-    return before_s + BATSIM_MARGIN_S < request_of(job) < inf
+    request_s = request_of(job)
+    before_s = assumed_of(job) if isnan(request_s) else request_s
+    return before_s + BATSIM_MARGIN_S < expected_of(job) < inf
 
 
 def assumed_of(job: Mapping[str, Any]) -> float:
@@ -422,7 +420,7 @@ def assumed_of(job: Mapping[str, Any]) -> float:
     return float(job.get(ASSUMED_FIELD, job.get(EXPECTED_FIELD, nan)))
 
 
-def request_of(job: Mapping[str, Any]) -> float:
+def expected_of(job: Mapping[str, Any]) -> float:
     """The run time that a scheduler without predictions expects of a checked job; inf for one without a limit."""
     expected = job.get(EXPECTED_FIELD, job.get("walltime", NO_WALLTIME))
     return inf if expected == NO_WALLTIME else float(expected)
@@ -432,7 +430,7 @@ def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
     """Refuse a workload in which some jobs may outlive their request, and the scheduler expects another of others."""
     for place, job in enumerate(jobs):
         walltime = job.get("walltime", NO_WALLTIME)
-        requested, expected = user_request_of(job), request_of(job)
+        requested, expected = request_of(job), expected_of(job)
         if not isnan(requested) and expected != min(requested, inf if walltime == NO_WALLTIME else walltime):
             raise WorkloadError(
                 f"{path}: jobs[{place}].{EXPECTED_FIELD}: {_shown(job.get(EXPECTED_FIELD))} is not the request of "
@@ -612,7 +610,6 @@ def refuse_late(where: str, seconds: float) -> None:
 
 
 def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
-    """The document's member of this name and type."""
     value = document.get(key)
     if type(value) is not kind:
         kinds = {int: "an integer", list: "an array", dict: "an object"}
@@ -629,7 +626,6 @@ def odd_fields(job: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def usable(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The job without its `odd_fields`."""
     odd = dict(odd_fields(job))
     return {name: value for name, value in job.items() if name not in odd} if odd else job
 
@@ -684,7 +680,6 @@ def amounts_in(jobs: Iterable[Mapping[str, Any]]) -> NDArray[np.void] | None:
 
 
 def user_of(job: Mapping[str, Any]) -> int:
-    """The job's user; -1 if it has none that is a number."""
     for key in ("user_id", "user"):
         user = job.get(key)
         if type(user) is int and abs(user) <= LARGEST:
@@ -739,7 +734,7 @@ def job_objects(jobs: Jobs, profiles: dict[str, dict[str, Any]]) -> Iterator[dic
     )
     taken_by = [()] * len(jobs) if jobs.amounts is None else jobs.amounts[in_file].tolist()
     numbers = zip(*(column[in_file].tolist() for column in columns), taken_by, strict=True)
-    for name, submit_s, walltime_s, procs, runtime_s, user, user_request_s, request_s, assumed_s, taken in numbers:
+    for name, submit_s, walltime_s, procs, runtime_s, user, request_s, expected_s, assumed_s, taken in numbers:
         profile = f"delay{number_text(runtime_s)}"
         if profile not in profiles:
             profiles[profile] = {"type": "delay", "delay": short_number(runtime_s)}
@@ -749,11 +744,11 @@ def job_objects(jobs: Jobs, profiles: dict[str, dict[str, Any]]) -> Iterator[dic
         job |= {"res": procs, "profile": profile}
         if user >= 0:
             job["user_id"] = user
-        if user_request_s == user_request_s and user_request_s != walltime_s:  # nan: neither a request nor a limit
-            job[REQUEST_FIELD] = short_number(user_request_s)
-        if request_s < walltime_s:
-            job[EXPECTED_FIELD] = short_number(request_s)
-        if assumed_s < request_s:
+        if request_s == request_s and request_s != walltime_s:  # nan: neither a request nor a limit
+            job[REQUEST_FIELD] = short_number(request_s)
+        if expected_s < walltime_s:
+            job[EXPECTED_FIELD] = short_number(expected_s)
+        if assumed_s < expected_s:
             job[ASSUMED_FIELD] = short_number(assumed_s)
         if taken and (known := {of: amount_shown(x) for of, x in zip(named, taken, strict=True) if x == x}):
             job[RESOURCES] = known
@@ -810,5 +805,4 @@ def amount_shown(amount: float) -> float | str:
 
 
 def short_number(seconds: float) -> float:
-    """The number, an integer if it is whole."""
     return int(seconds) if seconds == int(seconds) else seconds

@@ -253,7 +253,8 @@ def compared_rows(log: SwfLog, text: str, found: re.Match[str]) -> Rows:
     if operator in ORDERS or found["left"]:
         sides = [(TURNED.get(found["turned"]), found["left"]), (operator, found["values"])]
         given = [(ORDERS[order or ""], value_in(log, text, name, value)) for order, value in sides if value]
-        return np.logical_and.reduce([order(column, value) for order, value in given])
+        both: Rows = np.logical_and.reduce([order(column, value) for order, value in given])
+        return both
     spans = [re.fullmatch(rf"({NUMBER})\s*(?:-|\.\.)\s*({NUMBER})", one.strip()) for one in found["values"].split(",")]
     ends = [
         (float(span[1]), float(span[2])) if span else (value_in(log, text, name, one),) * 2
@@ -264,7 +265,6 @@ def compared_rows(log: SwfLog, text: str, found: re.Match[str]) -> Rows:
 
 
 def value_in(log: SwfLog, text: str, name: str, value: str) -> float:
-    """A number with its unit, or a date, for this column."""
     if name in DATED and re.fullmatch(DATE, value.strip()):
         return log_clock(log, text).second_of(value)
     number, unit = re.fullmatch(rf"\s*(-?{NUMBER})\s*(\w*)\s*", value).groups()  # type: ignore[union-attr]
@@ -295,7 +295,6 @@ def column_of(log: SwfLog, text: str, name: str) -> NDArray[np.float64]:
 
 
 def log_clock(log: SwfLog, text: str) -> Clock:
-    """The log's clock."""
     clock = log.clock
     if clock is None:
         raise WorkloadError(

@@ -29,6 +29,7 @@ from batfill.workloads.batsim_json import (
     REQUEST_FIELD,
     assumed_of,
     check_job,
+    expected_of,
     invented,
     n_missing,
     raised_by_overrun,
@@ -39,7 +40,6 @@ from batfill.workloads.batsim_json import (
     short_number,
     tasks_of,
     unrequested_in,
-    user_request_of,
     write_batsim_json,
     write_members,
 )
@@ -154,7 +154,6 @@ def _convert_log(
 
 
 def part_text(jobs: slice) -> str:
-    """The jobs of a conversion, in its provenance."""
     return "all" if jobs == ALL_JOBS else f"{jobs.start or 0}:{'' if jobs.stop is None else jobs.stop}"
 
 
@@ -231,25 +230,25 @@ def set_limit(where: str, job: dict[str, Any], delay: float, overrun: Overrun, *
 
     `run_time`: whether the run time stands in for missing requests.
     """
-    user_request_s, request_s = user_request_of(job), request_of(job)
-    below_s = user_request_s
-    if isnan(user_request_s):
+    request_s, expected_s = request_of(job), expected_of(job)
+    below_s = request_s
+    if isnan(request_s):
         below_s = delay if run_time and invented(job) else assumed_of(job)
     for name in (EXPECTED_FIELD, ASSUMED_FIELD, REQUEST_FIELD):
         job.pop(name, None)
-    request_s = min(request_s, inf if isnan(below_s) else below_s)
-    raised = overrun != "kill" and request_s <= delay
-    walltime_s = delay + BATSIM_MARGIN_S if raised else request_s
+    expected_s = min(expected_s, inf if isnan(below_s) else below_s)
+    raised = overrun != "kill" and expected_s <= delay
+    walltime_s = delay + BATSIM_MARGIN_S if raised else expected_s
     if raised:
         refuse_late(f"{where}: the walltime raised above the run time (overrun kill keeps it)", walltime_s)
     if walltime_s < inf:
         job["walltime"] = short_number(walltime_s)
-        if user_request_s != walltime_s:
-            job[REQUEST_FIELD] = NO_WALLTIME if isnan(user_request_s) else short_number(user_request_s)
+        if request_s != walltime_s:
+            job[REQUEST_FIELD] = NO_WALLTIME if isnan(request_s) else short_number(request_s)
         if overrun == "extend" and raised:
-            job[EXPECTED_FIELD] = short_number(request_s)
-        elif raised and isnan(user_request_s) and not run_time:
-            job[ASSUMED_FIELD] = short_number(request_s)
+            job[EXPECTED_FIELD] = short_number(expected_s)
+        elif raised and isnan(request_s) and not run_time:
+            job[ASSUMED_FIELD] = short_number(expected_s)
     return raised
 
 

@@ -94,7 +94,6 @@ def kind_of(path: Path) -> Kind:
 
 
 def is_accounting(kind: Kind) -> TypeGuard[System]:
-    """Whether it is a batch system's accounting."""
     return kind in get_args(System)
 
 
@@ -183,7 +182,6 @@ def read_file(
 
 
 def part_of(whole: Jobs, log: SwfLog) -> Jobs:
-    """The jobs of a log that is that of the whole, or made of it."""
     return workload_of(
         whole.where,
         log,
@@ -327,7 +325,6 @@ def refuse_accounting(path: Path, kind: Kind) -> None:
 
 
 def require_rows(path: Path, n_rows: int) -> None:
-    """Refuse a log without rows."""
     if not n_rows:
         raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
 
@@ -385,7 +382,6 @@ def left_behind(names: Iterable[str], out: Path) -> tuple[str, ...]:
 
 
 def unpacked(path: Path) -> Path:
-    """The path without the suffix of a compression."""
     return path.with_suffix("") if path.suffix in PACKED else path
 
 

@@ -84,13 +84,11 @@ class ArchiveLog:
 
     @property
     def file(self) -> str:
-        """The file's name in the archive."""
         return self.url.rpartition("/")[2]
 
 
 @cache
 def manifest() -> dict[str, ArchiveLog]:
-    """The logs of archive.toml by name."""
     import tomllib
 
     text = Path(__file__).with_name("archive.toml").read_text("utf-8")
@@ -139,7 +137,6 @@ class SwfLog:
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """The names of the amounts."""
         return () if self.amounts is None else self.amounts.dtype.names or ()
 
     @property

@@ -18,7 +18,7 @@ from batfill_lab.campaigns.config import CampaignError, Resamplings, Windows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from batfill.model.jobs import Workload
+    from batfill.model.jobs import Jobs
     from batfill.workloads.swf_log import SwfLog
     from batfill.workloads.times import Window
 
@@ -74,14 +74,14 @@ class Trace:
 class Piece(NamedTuple):
     """The jobs of one run: a window's number and place in its log, or None and nan for a whole log."""
 
-    workload: Workload
+    workload: Jobs
     window: int | None
     start_s: float
     end_s: float
 
 
 @lru_cache(maxsize=2)
-def read_source(source: TraceFile) -> Workload:
+def read_source(source: TraceFile) -> Jobs:
     """The log in the file."""
     require_same(source)
     return replayable(source.path, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
@@ -128,7 +128,7 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
     return piece
 
 
-def whole_workload(source: TraceFile) -> Workload:
+def whole_workload(source: TraceFile) -> Jobs:
     """All jobs of the file."""
     workload = read_workload(
         Path(source.path), procs=source.procs, overrun=source.overrun, unrequested=source.unrequested

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from batfill.model.jobs import Workload
+    from batfill.model.jobs import Jobs
 
 gymnasium = optional("gymnasium", "rl")
 
@@ -45,7 +45,7 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
 
     def __init__(
         self,
-        log: Workload | str | Path,
+        log: Jobs | str | Path,
         *,
         action: str = "pick",
         visible: int = 128,

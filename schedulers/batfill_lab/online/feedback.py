@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable
+    from batfill.model.jobs import Jobs
     from batfill.model.policy import Policy
 
 Noise = Literal["none", "walltime"] | float
@@ -35,7 +35,7 @@ SLICES = 16  # number of times each replay checks its budget
 class Past:
     """What is known at the end of a period; columns of shape (n_jobs,) in the job table's order."""
 
-    jobs: JobTable  # submitted by its end, none wider than the machine; run times are read only of those that ended
+    jobs: Jobs  # submitted by its end, none wider than the machine; run times are read only of those that ended
     start_s: NDArray[np.float64]  # nan if a job has not started by the period's end
     ended: NDArray[np.bool_]  # whether it has ended by then
     from_s: float

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.jobs import Jobs
     from batfill.model.policy import Policy
     from batfill.workloads.times import Align, Boundary
 
@@ -41,7 +41,7 @@ class Periods:
     digest: str  # sha256 of its bytes as stored
     procs: int  # m
     numbers: tuple[int, ...]  # of the periods in the log, from 0, including empty ones
-    tables: tuple[JobTable, ...]  # second 0 is the period's start; never empty
+    tables: tuple[Jobs, ...]  # second 0 is the period's start; never empty
     choices: dict[str, Any]  # how they were read and cut
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ def training_of(n: int, training: int | None, longest: int = 1) -> int:
 
 
 def read_periods(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     *,
     days: float | Literal["month"] = 7,
     align: Align = "log",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.jobs import Jobs
     from batfill_lab.online.choosers import Method
     from batfill_lab.online.feedback import Site
     from batfill_lab.online.selection import Selection
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Samples:
     """A log, and its resamplings by whole weeks; sample k of a seed does not depend on how many are drawn."""
 
-    source: Workload  # with the machine's size
+    source: Jobs  # with the machine's size
     warnings: tuple[str, ...]  # see `Jobs.warnings`; for the whole log
     resampled: bool
     weeks: int | None  # length of a sample; None for the log's
@@ -45,7 +45,7 @@ class Samples:
 
     @classmethod
     def of(
-        cls, log: Workload | str | Path, reading: ReadingOptions, *, resampled: bool, weeks: int | None, seed: int
+        cls, log: Jobs | str | Path, reading: ReadingOptions, *, resampled: bool, weeks: int | None, seed: int
     ) -> Samples:
         """The samples of a log."""
         if weeks is not None and not resampled:
@@ -62,7 +62,7 @@ class Samples:
         assert self.source.size is not None
         return self.source.size
 
-    def jobs(self, sample: int | None) -> JobTable:
+    def jobs(self, sample: int | None) -> Jobs:
         """The jobs of one sample; None for the log as it is, as is each of one that is not resampled."""
         log = self.source.log
         if self.resampled and sample is not None:
@@ -104,7 +104,7 @@ class Course:
         return float(self.ratios[-1])
 
 
-def course(jobs: JobTable, selection: Selection, site: Site, sample: int) -> Course:
+def course(jobs: Jobs, selection: Selection, site: Site, sample: int) -> Course:
     """Select online on one log, and compare with each policy used throughout."""
 
     def throughout(policy: Policy) -> Schedule:
@@ -151,7 +151,7 @@ class Choosing(Seeded):
 
 
 def select(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     method: Method = "full",
     *,
     policies: str | Sequence[str] = "ten",
@@ -203,12 +203,12 @@ def select(
 
 
 def compare_online(
-    logs: Callable[[int], JobTable],
+    logs: Callable[[int], Jobs],
     samples: int,
     selection: Selection,
     site: Site,
     *,
-    itself: JobTable | None = None,
+    itself: Jobs | None = None,
     source: dict[str, Any],
     advance: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:

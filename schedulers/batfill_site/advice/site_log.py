@@ -14,7 +14,7 @@ from batfill_site.fidelity import PLACES, notes_of, number_of, unmodelled
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from batfill.model.jobs import Workload
+    from batfill.model.jobs import Jobs
 
 # How a header names a batch system.
 NAMED = {"slurm": r"slurm", "oar": r"oar", "pbs": r"(open)?pbs|torque", "flux": r"flux"}
@@ -34,7 +34,7 @@ class SiteLog(NamedTuple):
     system: str | None  # its batch system; None if unknown
 
     @classmethod
-    def of(cls, source: Workload, wide: int, fields: Collection[str]) -> SiteLog:
+    def of(cls, source: Jobs, wide: int, fields: Collection[str]) -> SiteLog:
         """What the source of a workload says, of which so many jobs do not fit the machine; pools read these fields."""
         log, rows = source.log, job_rows(Path(source.where), source.log)
         idle = rows.dropped.get(REASONS[NO_RUN_TIME], 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Clock, JobTable
+    from batfill.model.jobs import Clock, Jobs
     from batfill.model.options import Options
     from batfill_site.starts.ensemble import Ensemble, Moment
     from batfill_site.starts.past import Past
@@ -112,7 +112,7 @@ class State(NamedTuple):
     """The jobs that are estimated, and what is known of them."""
 
     name: str
-    jobs: JobTable
+    jobs: Jobs
     names: NDArray[Any]  # (n_jobs,), the jobs' ids
     clock: Clock | None
     options: Options

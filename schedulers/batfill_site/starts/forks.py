@@ -68,7 +68,7 @@ def begin_fork(now_s, free, changed, fork, forks, queue, events):
         if len(queue.tries) > 0:
             tried, expected_s = queue.tries[row], jobs[row].expected_s
             tried.kill_after_s, tried.corrections, tried.whole_expected_s = np.inf, 0, expected_s
-            tried.request_s, tried.most_expected_s = expected_s, np.inf if queue.rules[0].outlived else expected_s
+            tried.unpredicted_s, tried.walltime_s = expected_s, np.inf if queue.rules[0].outlived else expected_s
             if jobs[row].killable:
                 jobs[row].expected_s = min(expected_s, queue.rules[0].bound_s)
         if len(queue.backfill_lines) > 0:

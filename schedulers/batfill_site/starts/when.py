@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable
+    from batfill.model.jobs import Jobs
     from batfill.model.options import Options
     from batfill.model.policy import Policy
     from batfill.model.rules import Rules
@@ -79,7 +79,7 @@ class ForecastOfReplay(Forecast):
         return estimates_of(self, moment, state, job, moment.waits)
 
 
-def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
+def so_far(jobs: Jobs, small: Any, killable: Any) -> NDArray[np.void]:
     """The jobs of a table as a past in which none has ended."""
     past = np.zeros(len(jobs), JOB_SO_FAR)
     past["submit_s"], past["request_s"], past["procs"] = jobs.submit_s, jobs.expected_s, jobs.procs
@@ -262,7 +262,7 @@ def run_until(run: Replay, at: Any) -> float:
 class Course(NamedTuple):
     """How a machine's jobs went; columns of shape (n_jobs,)."""
 
-    jobs: JobTable
+    jobs: Jobs
     start_s: NDArray[np.float64]  # nan or later than now for those that have not started
     end_s: NDArray[np.float64]  # not finite or later than now for those that have not ended
     small: NDArray[np.bool_]  # whether each goes before the others
