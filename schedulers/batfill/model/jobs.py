@@ -121,7 +121,7 @@ class Jobs(ReadOnly, KeptRows):
         """
         super(Jobs, self).__post_init__()
         n = len(self)
-        for name, column in self.arrays().items():
+        for name, column in self.stored().items():
             if column.shape != (n,):
                 raise WorkloadError(
                     f"{source}: column {name} has shape {column.shape}, not ({n},); give one value per job"
@@ -151,7 +151,7 @@ class Jobs(ReadOnly, KeptRows):
     def __len__(self) -> int:
         return len(self.submit_s)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def stored(self) -> dict[str, NDArray[Any]]:
         """The columns that there are, as stored."""
         return {f.name: column for f in fields(self) if isinstance(column := getattr(self, f.name), np.ndarray)}
 
@@ -210,7 +210,7 @@ class Jobs(ReadOnly, KeptRows):
     @property
     def nbytes(self) -> int:
         """The memory of the columns; ids that are Python objects count as the first one."""
-        n_bytes = sum(column.nbytes for column in self.arrays().values())
+        n_bytes = sum(column.nbytes for column in self.stored().values())
         return n_bytes + (len(self) * getsizeof(self.ids[0]) if len(self) and self.ids.dtype == object else 0)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Jobs:
@@ -235,7 +235,7 @@ class Jobs(ReadOnly, KeptRows):
             raise WorkloadError(
                 f"rows [{more[0]}{shown}{more[1]}] are not in ascending order; sort them before you select"
             )
-        return self._with({name: read_only(column[rows]) for name, column in self.arrays().items()})
+        return self._with({name: read_only(column[rows]) for name, column in self.stored().items()})
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The jobs as columns for tables, and the amounts that they take; nan or None means unknown, or no limit."""
@@ -400,6 +400,7 @@ CHECKS: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[np.bool_]], str],
 
 
 def checked_size(source: object, procs: int) -> int:
+    """The machine's size, checked."""
     if isinstance(procs, bool) or not isinstance(procs, (int, np.integer)) or not 1 <= procs <= LARGEST:
         raise WorkloadError(f"{source}: a machine of {procs!r} processors; give its size (procs), {whole_from(1)}")
     return int(procs)

@@ -66,6 +66,7 @@ def memory_line(workload: Jobs, options: Options) -> str:
 
 
 def options_of(policy: Policy | str | None, arguments: Mapping[str, Any]) -> Options:
+    """The options from `replay`'s arguments."""
     if isinstance(policy, (Mapping, Sequence)) and not isinstance(policy, str):
         raise BatfillError("policy: these are several; `replay_many` replays a log under each")
     return Options.of(of_arguments({"policy": policy, **arguments}))

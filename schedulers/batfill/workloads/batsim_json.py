@@ -626,6 +626,7 @@ def odd_fields(job: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def usable(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The job without its `odd_fields`."""
     odd = dict(odd_fields(job))
     return {name: value for name, value in job.items() if name not in odd} if odd else job
 

@@ -182,6 +182,7 @@ def read_file(
 
 
 def part_of(whole: Jobs, log: SwfLog) -> Jobs:
+    """The jobs of a log that is that of the whole, or made of it."""
     return workload_of(
         whole.where,
         log,
