@@ -66,6 +66,13 @@ def test_every_transformation_keeps_the_amounts_of_each_job(made, tmp_path, how,
     assert done.err.count(dropped) == (suffix == ".swf")
 
 
+def test_the_amounts_are_columns_of_the_jobs_and_not_of_a_result(made):
+    log = bf.read(made)
+    taken = {f"takes_{name}" for name in NAMES}
+    assert taken <= log.columns().keys()
+    assert not taken & bf.replay(log).columns().keys()
+
+
 def test_parts_of_a_workload_and_what_is_written_of_it_in_python_keep_them(made, tmp_path):
     before = to_bytes(amounts_by_run_time(bf.read(made)))
     assert to_bytes(amounts_by_run_time(bf.read(bf.write(bf.read(made), tmp_path / "again.json")))) == before
