@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +12,7 @@ from table import Row, time_text
 from timing import Case, Setting, by_turns, exponent, repetitions_of, simulating, timed
 
 from batfill.base.errors import RunFailed
-from batfill.model.jobs import WEEK_S, JobTable, Workload
+from batfill.model.jobs import WEEK_S, Jobs
 from batfill.model.policy import POLICIES, mixed, policy_named
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
@@ -93,7 +92,7 @@ def longest_queue(schedule: Schedule) -> int:
     return int((submitted - started_before)[last_of_instant].max())
 
 
-def simulated(tables: Sequence[JobTable], policy: str, setting: Setting) -> tuple[list[float], list[EngineReplay]]:
+def simulated(tables: Sequence[Jobs], policy: str, setting: Setting) -> tuple[list[float], list[EngineReplay]]:
     """The median seconds of each table's simulation, by turns, and the finished replays."""
     runs = [EngineReplay(jobs, KTH.procs, Rules(policy_named(policy))) for jobs in tables]
     seconds = by_turns(setting.rounds, {place: simulating(run) for place, run in enumerate(runs)})
@@ -124,12 +123,12 @@ def by_queue(policy: str, setting: Setting) -> list[Row]:
     return [Row(case, times, "time against queue", exponent(queues, seconds), unit="n")]
 
 
-def week() -> Workload:
+def week() -> Jobs:
     """The first week of SDSC-SP2 with WEEK_OF_JOBS jobs; as plain C reads requests as they are, none is below p."""
     log = read_log(SDSC.path)
     first = consecutive_windows(windows(log, WEEK_S), count=1, min_jobs=WEEK_OF_JOBS)[0]
     given = workload_of(SDSC.path, cut(log, first))
-    return replace(given, jobs=crowded(given.jobs, 1, 1.0))
+    return crowded(given, 1, 1.0).stating(name=given.name, size=given.size)
 
 
 def evaluations(setting: Setting) -> list[Row]:

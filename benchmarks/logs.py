@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from batfill.model.jobs import JobTable, Workload, job_table
+from batfill.model.jobs import Jobs, job_table
 from batfill.workloads import read_workload
 from batfill.workloads.formats import log_of
 from batfill.workloads.swf import padded_ids
@@ -54,13 +54,13 @@ LOGS = (KTH, SDSC, BLUE)
 
 
 @cache
-def workload(log: Log, copies: int = 1, squeeze: float = 1.0) -> Workload:
+def workload(log: Log, copies: int = 1, squeeze: float = 1.0) -> Jobs:
     """The log's jobs that ran and fit the machine, as `crowded` makes them; p~ is raised to p, the first is at 0."""
     whole = read_workload(log.path, procs=log.procs)
-    return replace(whole, jobs=crowded(whole.jobs.select(whole.jobs.procs <= log.procs), copies, squeeze))
+    return crowded(whole.select(whole.procs <= log.procs), copies, squeeze).stating(name=whole.name, size=log.procs)
 
 
-def crowded(jobs: JobTable, copies: int, squeeze: float) -> JobTable:
+def crowded(jobs: Jobs, copies: int, squeeze: float) -> Jobs:
     """So many copies of the jobs end to end, their submissions then times `squeeze`, rounded down to seconds."""
     submit_s = jobs.submit_s - jobs.submit_s[0]
     span_s = submit_s[-1] + BETWEEN_COPIES_S
@@ -76,7 +76,7 @@ def crowded(jobs: JobTable, copies: int, squeeze: float) -> JobTable:
     )
 
 
-def write_plain(of: Workload, path: Path) -> Path:
+def write_plain(of: Jobs, path: Path) -> Path:
     """Write the workload as the plain SWF text that the yardstick reads."""
     write_log(log_of(of), path)
     return path

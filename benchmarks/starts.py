@@ -26,7 +26,7 @@ from logs import KTH, LogMissing
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation4
-from batfill.model.jobs import DAY_S, HOUR_S, LARGE, SMALL, Workload, job_table
+from batfill.model.jobs import DAY_S, HOUR_S, LARGE, SMALL, job_table
 from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate
@@ -55,7 +55,7 @@ def tied(n_jobs, size, seed, *, outlives=False):
         user=rng.integers(0, 9, n_jobs),
         outlives=outlives,
     )
-    return Workload("tied", jobs, size, overrun="extend" if outlives else "keep"), size
+    return jobs.stating(name="tied", size=size, overrun="extend" if outlives else "keep"), size
 
 
 @cache
@@ -67,7 +67,7 @@ def workload(name):
         return opened(str(KTH.path), overrun="extend")
     if name == "kth-first":
         whole, size = opened(str(KTH.path))
-        return replace(whole, jobs=whole.jobs.select(slice(0, 3000))), size
+        return whole.select(slice(0, 3000)), size
     if name == "sample":
         return opened(str(ROOT / "workloads" / "sample.json"))
     return tied(3000, 64, 1) if name == "tied" else tied(3000, 64, 2, outlives=True)
@@ -151,7 +151,7 @@ def digest(setting):
     if options.get("small") == "class":
         small = np.random.default_rng(7).random(len(source.jobs)) < 0.7
         classes = np.where(small, SMALL, LARGE).astype(np.int8)
-        source = replace(source, jobs=replace(source.jobs, job_class=classes))
+        source = replace(source, job_class=classes)
     with tempfile.TemporaryDirectory() as folder:
         if host != "replay":
             return live(source, size, host, options, Path(folder))

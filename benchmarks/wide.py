@@ -16,7 +16,7 @@ from memory import ALWAYS_MAP, BAR_BYTES, peak_growth
 from table import Row, time_text
 from timing import Case, Setting, by_turns, exponent, simulating, timed
 
-from batfill.model.jobs import JobTable, Workload, job_table
+from batfill.model.jobs import Jobs, job_table
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
@@ -31,7 +31,7 @@ MOST_ROUNDS = 3  # of plain C, which takes ten seconds and more a turn
 COPIES_ROUNDS = 15
 
 
-def wide_jobs(n_jobs: int, procs: int, seed: int) -> JobTable:
+def wide_jobs(n_jobs: int, procs: int, seed: int) -> Jobs:
     """Jobs of a throughput cluster: nine of ten have one processor, the others 2, 4 or 8.
 
     Their run times are lognormal (9 hours in the mean), their requests 1, 1.5, 3 or 10 times that; they come at random,
@@ -52,10 +52,10 @@ def wide_jobs(n_jobs: int, procs: int, seed: int) -> JobTable:
 
 
 @cache
-def wide_workload(seed: int) -> Workload:
+def wide_workload(seed: int) -> Jobs:
     """The log that plain C replays, too."""
     jobs = wide_jobs(JOBS_A_PROCESSOR * PROCS, PROCS, seed)
-    return Workload(name="wide", jobs=jobs, procs=PROCS, digest="")
+    return jobs.stating(name="wide", size=PROCS)
 
 
 def beside_c(policy: str, setting: Setting) -> list[Row]:

@@ -14,7 +14,7 @@ from itertools import chain, repeat
 
 import numpy as np
 
-from batfill.model.jobs import SMALL, JobTable
+from batfill.model.jobs import SMALL, Jobs
 
 # A job without walltime that runs already ends some day; one that is started behind the head ends later than that.
 SOME_DAY = float(np.finfo(np.float64).max)
@@ -149,7 +149,7 @@ class Budget:
 class Oracle:
     """A whole simulation: `run()` it, then read the jobs."""
 
-    table: JobTable
+    table: Jobs
     size: int
     policy: str
     backfill: str | None = None
@@ -190,9 +190,7 @@ class Oracle:
         ids = sorted(range(len(t)), key=lambda i: (t.submit_s[i], t.ids[i]))
         requests = t.walltime_s
         if t.outlives:
-            requests = [
-                limit if math.isnan(asked) else asked for asked, limit in zip(t.user_request_s, requests, strict=True)
-            ]
+            requests = [limit if math.isnan(asked) else asked for asked, limit in zip(t.asked_s, requests, strict=True)]
             self.outlived = True
         expected_s = requests if self.expected_s is None else self.expected_s
         self.jobs = [

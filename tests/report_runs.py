@@ -20,7 +20,7 @@ SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 def sample_run(folder: Path, policy: str) -> Schedule:
     """The sample under this policy, its files in the folder under the policy's name."""
     workload = read_workload(SAMPLE)
-    schedule = replay_jobs(workload.jobs, workload.procs, Rules(policy_named(policy)))
+    schedule = replay_jobs(workload.jobs, workload.size, Rules(policy_named(policy)))
     write_batsim_files(schedule, folder / policy, simulate_s=0.0)
     return schedule
 

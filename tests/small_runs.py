@@ -13,7 +13,7 @@ from typing import Any
 from batfill.batsim_files.platform import Platform, PlatformHost
 from batfill.batsim_files.replayed import Tries
 from batfill.batsim_files.results import JobRecord
-from batfill.model.jobs import SMALL, JobTable
+from batfill.model.jobs import SMALL, Jobs
 from batfill.model.schedule import Schedule, try_name
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings
@@ -51,15 +51,15 @@ def starts_of_oracle(oracle: Any) -> dict[str, float]:
     return starts | {try_name(oracle.table.ids[job.seq], tries[job.seq]): job.start for job in ran}
 
 
-def as_workload(jobs: JobTable) -> dict[str, Any]:
+def as_workload(jobs: Jobs) -> dict[str, Any]:
     """A job table as the jobs and profiles of a Batsim workload."""
     listed = []
-    times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s
+    times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.expected_s
     rows = zip(jobs.ids, *(column.tolist() for column in (*times, jobs.procs, jobs.job_class, jobs.user)), strict=True)
-    for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class, user in rows:
+    for name, submit_s, runtime_s, walltime_s, expected_s, procs, job_class, user in rows:
         job = {"id": name, "subtime": submit_s, "res": procs, "profile": f"{runtime_s:g}"}
         job |= {"walltime": walltime_s} if walltime_s < math.inf else {}
-        job |= {"expected_time": request_s} if request_s < walltime_s else {}
+        job |= {"expected_time": expected_s} if expected_s < walltime_s else {}
         job |= {"class": "small"} if job_class == SMALL else {}
         listed.append(job | ({"user_id": user} if user >= 0 else {}))
     if jobs.amounts is not None:

@@ -56,7 +56,8 @@ def outliving(jobs, unit_s=1.0):
         submit_s=jobs.submit_s * unit_s,
         runtime_s=runtime_s,
         walltime_s=np.maximum(request_s, runtime_s),
-        user_request_s=np.where(np.isinf(request_s), np.nan, request_s),
+        request_s=request_s,
+        asked=np.isfinite(request_s),
         own_end=True,
         outlives=True,
     )

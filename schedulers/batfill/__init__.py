@@ -37,6 +37,10 @@ __all__ = sorted([*PLACES, "__version__"])
 
 def __getattr__(name):  # type: ignore[no-untyped-def]
     """Load a public name from its module on first use: `import batfill` loads nothing slow."""
+    if name in ("JobTable", "Workload"):
+        raise AttributeError(
+            f"batfill.{name} is batfill.Jobs; the machine's processors are its `size`, its `procs` are the jobs'"
+        )
     if name not in PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

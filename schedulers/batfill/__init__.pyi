@@ -11,9 +11,8 @@ from batfill.workloads import generate_workload, read_workload
 read = read_workload  # a workload from a file in any format, or from a data frame
 generate = generate_workload  # a workload of the Lublin-Feitelson model
 from batfill.workloads.formats import write as write  # a workload into a file: SWF or Batsim JSON
-from batfill.model.jobs import job_table as job_table  # a table of jobs from lists, arrays, Series or dates
-from batfill.model.jobs import JobTable as JobTable  # the jobs of a workload as columns
-from batfill.model.jobs import Workload as Workload  # a table of jobs with its machine and its origin
+from batfill.model.jobs import job_table as job_table  # a workload from lists, arrays, Series or dates
+from batfill.model.jobs import Jobs as Jobs  # a workload: its jobs as columns, its machine, clock and origin
 from batfill.model.limits.calendar import Calendar as Calendar  # windows in which processors are unavailable
 
 # Policies

@@ -121,7 +121,6 @@ class Queue:
 
     @property
     def divider_s(self) -> float:
-        """The divider; inf for none."""
         return float(self.arrays.rules["divider_s"][0])
 
     @property
@@ -143,7 +142,6 @@ class Queue:
         return jobs
 
     def waits(self, row: int) -> bool:
-        """Whether the job waits."""
         return bool(self.arrays.jobs["section"][row] != AWAY)
 
     def is_held(self, row: int) -> bool:
@@ -171,7 +169,7 @@ class Queue:
     def know(
         self,
         submit_s: NDArray[np.float64],
-        request_s: NDArray[np.float64],
+        expected_s: NDArray[np.float64],
         procs: NDArray[np.int64],
         user: NDArray[np.int64],
         *,
@@ -180,15 +178,15 @@ class Queue:
     ) -> None:
         """Load all jobs, columns of shape (capacity,) ordered by age; none is submitted yet.
 
-        `outlives`: whether jobs may run for longer than `request_s`, p~. A user below 0 is unknown. `wants`: what they
+        `outlives`: whether jobs may run for longer than `expected_s`, p~. A user below 0 is unknown. `wants`: what they
         take of each pool, (capacity, n_pools).
         """
         jobs = self.arrays.jobs
         self.known = len(jobs)
         jobs["submit_s"], jobs["procs"], jobs["seq"] = submit_s, procs, np.arange(len(jobs))
         if len(self.arrays.tries):
-            self.arrays.tries["request_s"] = request_s
-            self.arrays.tries["most_expected_s"] = np.inf if outlives else request_s
+            self.arrays.tries["unpredicted_s"] = expected_s
+            self.arrays.tries["walltime_s"] = np.inf if outlives else expected_s
         if len(self.arrays.users):
             self.arrays.users[:] = users_by_number(user)
         if wants is not None:
@@ -239,7 +237,6 @@ class Queue:
         self.resort()
 
     def fork(self) -> Queue:
-        """A copy that shares nothing."""
         other = copy.copy(self)
         other.arrays = with_scratch(copied(without_scratch(self.arrays)), self.rules)
         other.started, other.by_age = copied(self.started), list(self.by_age)
@@ -253,14 +250,14 @@ class Queue:
         self,
         job_id: str,
         submit_s: float,
-        request_s: float,
+        unpredicted_s: float,
         procs: int,
         *,
         user: int = -1,
         small: bool = False,
         killable: bool = False,
         expected_s: float | None = None,
-        key_request_s: float | None = None,
+        key_expected_s: float | None = None,
         outlives: bool = False,
         wants: Sequence[int] | None = None,
     ) -> int:
@@ -269,25 +266,25 @@ class Queue:
         Args:
             job_id: breaks ties of `submit_s`, as text.
             submit_s: r; may be earlier than that of a job submitted before.
-            request_s: p~; inf if it has none.
+            unpredicted_s: p~; inf if it has none.
             procs: q.
             user: whose job it is; below 0 if unknown.
             small: whether it goes before large jobs.
             killable: whether a small job is killed at the divider.
-            expected_s: what is expected in its place; by default p~.
-            key_request_s: p~ of the keys, which must not move; by default the expected run time.
+            expected_s: a prediction in its place; by default p~.
+            key_expected_s: p~ of the keys, which must not move; by default the expected run time.
             outlives: whether it may run for longer than p~.
             wants: what it takes of each of `rules.all_pools`; one of each by default.
         """
         row = self.known
         if row == len(self.arrays.jobs):
             self.grow()
-        expected_s = float(request_s if expected_s is None else expected_s)
-        most_expected_s = float(math.inf if outlives else request_s)
+        expected_s = float(unpredicted_s if expected_s is None else expected_s)
+        walltime_s = float(math.inf if outlives else unpredicted_s)
         if outlives:
             self.arrays.rules["outlived"] = 1
-        self.has_key_requests |= key_request_s is not None
-        key, rise = self.keys(row, submit_s, expected_s if key_request_s is None else key_request_s, procs)
+        self.has_key_requests |= key_expected_s is not None
+        key, rise = self.keys(row, submit_s, expected_s if key_expected_s is None else key_expected_s, procs)
         if len(self.arrays.users) and user >= 0:
             self.arrays.users[row] = self.user_numbers.setdefault(user, len(self.user_numbers) + 1)
         if wants is not None:
@@ -297,8 +294,8 @@ class Queue:
         place = len(self.by_age) if is_last else bisect(self.by_age, age)
         job = (
             float(submit_s),
-            float(request_s),
-            most_expected_s,
+            float(unpredicted_s),
+            walltime_s,
             procs,
             int(small),
             int(killable),
@@ -340,7 +337,6 @@ class Queue:
         self.resort()
 
     def finish(self, row: int) -> None:
-        """End a running job."""
         running.finish(self.arrays, row)
 
     def kill_pays(self, row: int, now_s: float) -> bool:
@@ -357,7 +353,6 @@ class Queue:
         waiting.demote(self.arrays, row)
 
     def requeue(self, row: int, now_s: float) -> None:
-        """Requeue a demoted job."""
         waiting.requeue(float(now_s), self.arrays, row)
 
     def decide(self, now_s: float) -> NDArray[np.uint32]:
@@ -379,7 +374,6 @@ class Queue:
         return np.where(whole < 0, np.inf, whole) if self.rules.keeps else whole
 
     def start_waiting(self, row: int, now_s: float) -> None:
-        """Start a job that waits."""
         waiting.start_waiting(float(now_s), self.arrays, row)
 
     def note_kill_after(self, row: int) -> float:
@@ -420,24 +414,24 @@ class Queue:
 
     # Expected run times, classes and rules
 
-    def keys(self, row: int, submit_s: float, key_request_s: float, procs: int) -> tuple[float, float]:
+    def keys(self, row: int, submit_s: float, key_expected_s: float, procs: int) -> tuple[float, float]:
         """The `key` and `rise` of a job that does not wait; sets those of its backfill order."""
         known = self.one_job  # to make new ones takes four times as long
-        known[0][0], known[1][0], known[2][0] = submit_s, key_request_s, procs
+        known[0][0], known[1][0], known[2][0] = submit_s, key_expected_s, procs
         if self.rules.backfill is not None:
             self.arrays.backfill_lines[row] = tuple(column[0] for column in self.rules.backfill.lines(*known))
         key, rise = self.rules.policy.lines(*known)
         return key[0], rise[0]
 
     def classify(
-        self, row: int, small: bool, *, killable: bool, expected_s: float, key_request_s: float | None = None
+        self, row: int, small: bool, *, killable: bool, expected_s: float, key_expected_s: float | None = None
     ) -> None:
         """Set class, expected run time and keys of a job not yet submitted; the arguments are those of `submit`."""
         job = self.arrays.jobs[row]
-        self.has_key_requests |= key_request_s is not None
-        key_request_s = expected_s if key_request_s is None else key_request_s
-        if key_request_s != job["expected_s"]:
-            job["key"], job["rise"] = self.keys(row, job["submit_s"], key_request_s, job["procs"])
+        self.has_key_requests |= key_expected_s is not None
+        key_expected_s = expected_s if key_expected_s is None else key_expected_s
+        if key_expected_s != job["expected_s"]:
+            job["key"], job["rise"] = self.keys(row, job["submit_s"], key_expected_s, job["procs"])
         if len(self.arrays.tries):
             self.arrays.tries["whole_expected_s"][row] = expected_s
         waiting.set_class(self.arrays, row, int(small), int(killable), expected_s)
@@ -562,7 +556,6 @@ def users_by_number(user: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 
 def changes_of(rules: Rules) -> NDArray[np.void]:
-    """The calendar's dates as the engine's CHANGE (n,)."""
     places = {name: place for place, name in enumerate(["", *(pool.name for pool in rules.all_pools)])}
     places[GATE_NAME] = int(GATE)
     dates: NDArray[np.void] = as_records(
@@ -577,7 +570,6 @@ def changed(part: Part, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Part:
 
 
 def copied(part: Part) -> Part:
-    """Copies of these arrays, as for `changed`."""
     return changed(part, copy_of)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +18,7 @@ from batfill.model.metrics import width_class
 from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
 from batfill.replays.found import document
 from batfill.replays.replay import nothing, simulate
-from batfill.workloads.formats import replayable
+from batfill.workloads.formats import part_of, replayable
 from batfill.workloads.swf import job_rows
 from batfill_pages.words import count, log_name
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Clock, Overrun, Unrequested, Workload
-    from batfill.workloads.formats import Source
+    from batfill.model.jobs import Clock, Jobs, Overrun, Unrequested
     from batfill.workloads.swf_log import SwfLog
 
 
@@ -57,14 +55,14 @@ class Logged(NamedTuple):
 
     where: Path | str
     log: SwfLog
-    workload: Workload
+    workload: Jobs
     wait_s: NDArray[np.float64]  # nan for unknown
     queue: NDArray[np.int64]  # -1 for unknown
 
     @property
     def size(self) -> int:
-        assert self.workload.procs is not None
-        return self.workload.procs
+        assert self.workload.size is not None
+        return self.workload.size
 
     @property
     def counted(self) -> NDArray[np.bool_]:
@@ -119,36 +117,36 @@ class Logged(NamedTuple):
 
     def until_half(self) -> Logged:
         """What the log has of the first half of its jobs, and nothing of the others."""
-        rows, half = job_rows(Path(self.where), [self.log]), self.first_half
-        submit_s = self.workload.jobs.submit_s[len(half) // 2] + rows.first_submit_s
+        rows, half = job_rows(Path(self.where), self.log).row, self.first_half
+        submit_s = self.workload.jobs.submit_s[len(half) // 2] + self.log["submit_s"][rows[0]]
         return Logged(
             self.where,
             self.log.select(self.log["submit_s"] < submit_s),
-            replace(self.workload, jobs=self.workload.jobs.select(half)),
+            self.workload.select(half),
             self.wait_s[half],
             self.queue[half],
         )
 
 
-def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
+def logged_of(workload: Jobs, log: SwfLog, where: Path | str) -> Logged:
     """The log of a workload with its waits.
 
     Raises:
         WorkloadError: it has no waits of a site, or one is negative.
     """
-    rows = job_rows(Path(where), [log])
-    kept = rows.in_order
+    ran = job_rows(Path(where), log)
+    kept = ran.row
     wait_s, jobs = log["wait_s"][kept], f"{len(kept):,} jobs that ran"
     below = (wait_s < 0) & (wait_s != UNKNOWN_WAIT)
     if below.any():
         row = int(np.argmax(below))
         raise WorkloadError(
-            f"{where}: {int(below.sum()):,} of {jobs} have a negative wait (first: job {rows.number[kept[row]]}, "
+            f"{where}: {int(below.sum()):,} of {jobs} have a negative wait (first: job {ran.number[row]}, "
             f"{wait_s[row]:g} s); correct or drop them, or write -1 for unknown"
         )
     waited = wait_s > 0
     why = log.unlogged
-    if why is None and (not waited.any() or (workload.jobs.procs[waited] > (workload.procs or 0)).all()):
+    if why is None and (not waited.any() or (workload.jobs.procs[waited] > (workload.size or 0)).all()):
         why = f"none of the log's {jobs} has a wait above 0"
     if why is not None:
         raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
@@ -185,10 +183,10 @@ class Factors(NamedTuple):
     def size(self, procs: int) -> int:
         return max(round(self.capacity * procs), 1)
 
-    def waits(self, workload: Workload, found: Calendar) -> NDArray[np.float64]:
-        assert workload.procs is not None
+    def waits(self, workload: Jobs, found: Calendar) -> NDArray[np.float64]:
+        assert workload.size is not None
         notice_s = self.notice_s
-        jobs, size = workload.jobs, self.size(workload.procs)
+        jobs, size = workload.jobs, self.size(workload.size)
         given: dict[str, Any] = {"policy": "fcfs", "depth": self.depth, "max-running": self.max_running}
         if self.notice_s is not None and found.windows:
             sudden = sudden_windows(found, longest_request_s(workload))
@@ -200,13 +198,13 @@ class Factors(NamedTuple):
                 for window, late in zip(found.windows, sudden, strict=True)
             )
             given["calendar"] = Calendar(tuple(windows))
-        schedule, _ = simulate(jobs, replace(workload, procs=size), Options.of(given))
+        schedule, _ = simulate(jobs, workload.stating(size=size), Options.of(given))
         return schedule.start_s - jobs.submit_s
 
 
-def longest_request_s(workload: Workload) -> float:
+def longest_request_s(workload: Jobs) -> float:
     jobs = workload.jobs
-    return float(jobs.walltime_s[jobs.procs <= (workload.procs or 0)].max(initial=0.0))
+    return float(jobs.walltime_s[jobs.procs <= (workload.size or 0)].max(initial=0.0))
 
 
 def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
@@ -300,7 +298,7 @@ def next_factors(factors: Factors, names: Sequence[str]) -> Iterator[Factors]:
 
 
 def fidelity(
-    log: Workload | Path | str,
+    log: Jobs | Path | str,
     *,
     fit: bool = True,
     procs: int | None = None,
@@ -347,8 +345,8 @@ def fidelity(
             raise BatfillError(f"option {name}: the log is compared with fcfs on processors alone; leave it out")
         raise BatfillError(f"option {name}: it belongs to a site's Slurm; give its slurm_conf, too")
     source = replayable(log, **how)
-    workload = source.workload(source.log)
-    if workload.procs is None:
+    workload = part_of(source, source.log)
+    if workload.size is None:
         raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
     logged = logged_of(workload, source.log, source.where)
     fit &= logged.has_halves
@@ -597,9 +595,9 @@ class Fidelity(NamedTuple):
         return grade_text(self.plain, self.with_outages)
 
 
-def fidelity_of(source: Source) -> Fidelity:
+def fidelity_of(source: Jobs) -> Fidelity:
     """How near simulated waits are to those in the log, and what explains the rest, or why that cannot be known."""
-    workload = source.workload(source.log)
+    workload = part_of(source, source.log)
     try:
         logged = logged_of(workload, source.log, source.where)
     except WorkloadError as error:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest
-from batfill.model.jobs import HOUR_S, WEEK_S, Workload, job_table
+from batfill.model.jobs import HOUR_S, WEEK_S, job_table
 from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill.model.metrics import bounded_slowdown
 from batfill.replays.replay import replay
@@ -188,7 +188,9 @@ def starts(rule: str, week: Week, limits: Limits) -> Array:
     ids = [f"{row:06}" for row in range(len(submit_s))]  # whose order as text is that of the jobs
     jobs = job_table(submit_s=submit_s, runtime_s=run_s, walltime_s=request_s, procs=procs, ids=ids)
     options = options_of(rule, limits)
-    return replay(Workload("a week", jobs, week.procs), "fcfs", advance=lambda _: None, **options).schedule.start_s
+    return replay(
+        jobs.stating(name="a week", size=week.procs), "fcfs", advance=lambda _: None, **options
+    ).schedule.start_s
 
 
 def options_of(rule: str, limits: Limits) -> dict[str, Any]:

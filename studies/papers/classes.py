@@ -16,7 +16,7 @@ from pydantic import Field
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest
 from batfill.learn.habits import CATEGORIES, FEATURE_NAMES
-from batfill.model.jobs import DAY_S, WEEK_S, Workload
+from batfill.model.jobs import DAY_S, WEEK_S, Jobs
 from batfill.model.options import REQUEST as USER
 from batfill.model.options import Options
 from batfill.replays.replay import simulate
@@ -377,7 +377,7 @@ class Replays(Replayed):
     divider_rule: Literal["known", "week"]
 
 
-class Jobs(NamedTuple):
+class JobsOfRun(NamedTuple):
     """The jobs of a run that were not rejected; arrays of shape (n_jobs,)."""
 
     submit_s: Array
@@ -402,10 +402,10 @@ class Runs:
         """The reduction relative to the base, in per cent."""
         return 100 * (1 - self.mean(policy, scenario) / self.mean(policy, BASE))
 
-    def jobs(self, policy: str, scenario: str) -> Jobs:
+    def jobs(self, policy: str, scenario: str) -> JobsOfRun:
         """Times and slowdowns of the jobs, in the same order for all runs."""
         found = self.grid.jobs(self.rows[policy, scenario], "submit_s", "start_s", "end_s", "bsld")
-        return Jobs(found["submit_s"], found["end_s"], found["end_s"] - found["start_s"], found["bsld"])
+        return JobsOfRun(found["submit_s"], found["end_s"], found["end_s"] - found["start_s"], found["bsld"])
 
     @cached_property
     def small_below_s(self) -> float:
@@ -563,7 +563,7 @@ def classified_months(context: Context, how: Replays) -> Outcome:
 THIRTY_DAYS_S = 30 * DAY_S
 
 
-def monthly(jobs: Jobs) -> Array:
+def monthly(jobs: JobsOfRun) -> Array:
     """The mean bounded slowdown of the jobs submitted in each month with any, shape (n_months,)."""
     month = (jobs.submit_s // THIRTY_DAYS_S).astype(np.int64)
     count = np.bincount(month)
@@ -833,7 +833,7 @@ def clairvoyant_rows(context: Context, *, policies: Policies, rows: ChosenRows) 
     return Outcome(tuple(tables), notes=tuple(notes))
 
 
-def workload_with(path: Path, rows: Rows) -> Workload:
+def workload_with(path: Path, rows: Rows) -> Jobs:
     """The workload of these rows of the log."""
     log = load_log(path)
     if rows == "completed":
@@ -841,7 +841,7 @@ def workload_with(path: Path, rows: Rows) -> Workload:
     return workload_of(path, log)
 
 
-def replayed_bsld(workload: Workload, policy: str, known: dict[str, str]) -> float:
+def replayed_bsld(workload: Jobs, policy: str, known: dict[str, str]) -> float:
     """The mean bounded slowdown of a replay of the workload under these options."""
     schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, **known}))
     return schedule.summary(PAPER_TAU_S).mean_bsld

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Workload
+    from batfill.model.jobs import Jobs
     from batfill.model.options import Options
 
 CORRELATION_LAGS = 20
@@ -49,7 +49,7 @@ class LoggedJobs:
         return len(self.submit_s)
 
 
-def read_jobs(source: Workload | str | Path) -> LoggedJobs:
+def read_jobs(source: Jobs | str | Path) -> LoggedJobs:
     """The jobs of a log that ran, with their users' requests.
 
     `source` is a workload or a file, as for `read_workload`.
@@ -59,13 +59,12 @@ def read_jobs(source: Workload | str | Path) -> LoggedJobs:
     """
     found = source_of(source)
     log = found.log
-    rows = job_rows(Path(found.where), [log])
-    order = rows.in_order
-    wait_s, submit_s = log["wait_s"][order], rows.submit_s[order] - rows.first_submit_s
-    runtime_s = rows.run_times(log)[order]
-    clock = log.clock
+    ran = job_rows(Path(found.where), log)
+    order, runtime_s, clock = ran.row, ran.runtime_s, log.clock
+    wait_s, first_s = log["wait_s"][order], float(log["submit_s"][order[0]])
+    submit_s = log["submit_s"][order] - first_s
     return LoggedJobs(
-        clock=clock.later(rows.first_submit_s) if clock else None,
+        clock=clock.later(first_s) if clock else None,
         submit_s=submit_s,
         runtime_s=runtime_s,
         end_s=submit_s + np.maximum(wait_s, 0) + runtime_s,

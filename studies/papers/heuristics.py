@@ -16,7 +16,7 @@ from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import digest
 from batfill.base.sums import rank_correlation
 from batfill.engine.keys import key_at, unit_of
-from batfill.model.jobs import JobTable
+from batfill.model.jobs import Jobs
 from batfill.model.policy import POLICIES, Policy, Term, polynomial
 from batfill.replays.many import mean_bsld
 from batfill.workloads import read_workload
@@ -80,10 +80,10 @@ def scores_of(context: Context, label: str, shuffle: Shuffle, how: Fitting) -> S
 
     def make() -> dict[str, Any]:
         workload = read_workload(path)
-        if workload.procs is None:
+        if workload.size is None:
             raise WorkloadError(f"{path}: does not say how many processors the machine has; add MaxProcs to its header")
         with context.bar(f"{label}, {shuffle} shuffle: tuples", how.tuples[label]) as advance:
-            scores = score_jobs(workload.jobs, workload.procs, **given, advance=advance)  # type: ignore[arg-type]
+            scores = score_jobs(workload.jobs, workload.size, **given, advance=advance)  # type: ignore[arg-type]
         return {name: getattr(scores, name) for name in Scores.__slots__}
 
     columns = kept(context.folder, "scores", {**given, "log": digest(path)}, scores_of, make)
@@ -197,9 +197,9 @@ def priority_maps(
 def plane(path: Path, points: int) -> tuple[Array, Array]:
     """Run times up to the log's longest and widths up to its machine, each with each, shape (points^2,)."""
     workload = read_workload(path)
-    assert workload.procs is not None
+    assert workload.size is not None
     p = np.linspace(1, workload.jobs.runtime_s.max(), points)
-    q = np.linspace(1, workload.procs, points)
+    q = np.linspace(1, workload.size, points)
     return np.repeat(p, points), np.tile(q, points)
 
 
@@ -261,14 +261,14 @@ def costs_without_backfilling(
     return np.array(columns).T
 
 
-def starts_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Array:
+def starts_without_backfilling(jobs: Jobs, size: int, policy: Policy) -> Array:
     """The starts by list scheduling, nan for jobs wider than the machine: simple and slow, for small windows.
 
     At every submission or end, the queue's first job starts, repeatedly, until one does not fit. Policies see
     p~, or what is expected of jobs that may outlive it; jobs run min(p, walltime).
     """
-    key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.request_s, jobs.procs))
-    unit_s = [unit_of(policy.motion, request_s) for request_s in jobs.request_s.tolist()]  # type: ignore[no-untyped-call]
+    key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.expected_s, jobs.procs))
+    unit_s = [unit_of(policy.motion, request_s) for request_s in jobs.expected_s.tolist()]  # type: ignore[no-untyped-call]
     submit_s, procs = jobs.submit_s.tolist(), jobs.procs.tolist()
     runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s).tolist()
     start_s = np.full(len(jobs), np.nan)

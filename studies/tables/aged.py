@@ -82,8 +82,8 @@ class Weeks:
 
     def __init__(self, workload, days):
         """Cut the time from the first submission into periods; the later half of them, `starts_s`, is for testing."""
-        self.size = workload.procs
-        self.jobs = workload.jobs.select(workload.jobs.procs <= self.size)
+        self.size = workload.size
+        self.jobs = workload.select(workload.jobs.procs <= self.size)
         self.period = np.asarray(self.jobs.submit_s // (days * DAY_S), np.int64)
         n = int(self.period[-1]) + 1
         self.n_training = training_of(n, None)

@@ -87,7 +87,7 @@ def told(workload, options):
     took_s = time.process_time() - began_s
     found = figures_of(schedule)
     ran = ~schedule.rejected
-    wait_s, wide = waits_of(schedule), schedule.jobs.procs[ran] > WIDE * workload.procs
+    wait_s, wide = waits_of(schedule), schedule.jobs.procs[ran] > WIDE * workload.size
     weeks = (schedule.jobs.submit_s[ran] // WEEK_S).astype(np.int64)
     wide_s = float(wait_s[wide].mean()) if wide.any() else 0.0
     figures = (found.bsld, found.wait, found.p999, found.longest, wide_s, took_s)

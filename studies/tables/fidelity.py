@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from batfill.model.jobs import HOUR_S
 from batfill.model.limits.calendar import Calendar
-from batfill.workloads.formats import source_of
+from batfill.workloads.formats import part_of, source_of
 from batfill_site.fidelity import PLAIN, WITH_OUTAGES, Factors, fitted, logged_of
 from batfill_site.score import percent, ratio_text
 from studies.papers.page import markdown
@@ -33,13 +32,13 @@ INTERACTIVE, BATCH_SIZE = 0, 960  # the queue of SDSC-BLUE, and the processors o
 def logged_in(path):
     """The log with its waits."""
     source = source_of(path)
-    return logged_of(source.workload(source.log), source.log, source.where)
+    return logged_of(part_of(source, source.log), source.log, source.where)
 
 
 def batch_only(logged):
     """The log without the jobs of the interactive queue, on the processors of the others."""
     rows = (logged.queue != INTERACTIVE) & (logged.workload.jobs.procs <= BATCH_SIZE)
-    workload = replace(logged.workload, jobs=logged.workload.jobs.select(rows), procs=BATCH_SIZE)
+    workload = logged.workload.select(rows).stating(size=BATCH_SIZE)
     return logged._replace(workload=workload, wait_s=logged.wait_s[rows], queue=logged.queue[rows])
 
 

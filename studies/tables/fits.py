@@ -83,11 +83,11 @@ def windows_in(path: Path, days: float) -> int:
 def weight_on_r(path: Path, fitted: Fitted, tuples: int, permutations: int) -> list[str]:
     """The weight on r if jobs have to wait for their submission, and if all of a tuple have been submitted before."""
     workload = read_workload(path)
-    assert workload.procs is not None
-    jobs = workload.jobs.select(slice(0, fitted["learned_from"]["jobs"]))
-    jobs = jobs.select(jobs.procs <= workload.procs)
+    assert workload.size is not None
+    jobs = workload.select(slice(0, fitted["learned_from"]["jobs"]))
+    jobs = jobs.select(jobs.procs <= workload.size)
     length = N_RUNNING + N_QUEUED
-    scores = score_jobs(jobs, workload.procs, seed=0, tuples=tuples, permutations=permutations)
+    scores = score_jobs(jobs, workload.size, seed=0, tuples=tuples, permutations=permutations)
     rng = np.random.default_rng(0)  # the tuples and seeds that `score_jobs` draws
     firsts = rng.integers(len(jobs) - length + 1, size=tuples)
     seeds = rng.integers(2**63, size=tuples, dtype=np.uint64)
@@ -96,7 +96,7 @@ def weight_on_r(path: Path, fitted: Fitted, tuples: int, permutations: int) -> l
         rows = slice(first, first + length)
         submit_s = np.minimum(jobs.submit_s[rows], jobs.submit_s[first + N_RUNNING - 1]) - jobs.submit_s[first]
         columns = submit_s, jobs.runtime_s[rows], jobs.procs[rows]
-        trials(permutations, seeds[i], True, workload.procs, N_RUNNING, TAU_S, *columns, sums[i], orders)
+        trials(permutations, seeds[i], True, workload.size, N_RUNNING, TAU_S, *columns, sums[i], orders)
     present = replace(scores, score=(sums / sums.sum(axis=1, keepdims=True)).ravel())
     found = [fit_scores(each, "area", regression="signed").free[2] for each in (scores, present)]
     return [f"{value:.2e} ± {error:.1e}" for value, error in found]

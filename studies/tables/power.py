@@ -89,20 +89,20 @@ def with_watts(workload, seed):
     amounts = np.zeros(len(jobs), [("watts", "f8"), ("estimate", "f8")])
     amounts["watts"] = jobs.procs * rng.integers(LEAST_W, MOST_W + 1, len(jobs))
     amounts["estimate"] = np.minimum(amounts["watts"] * rng.uniform(0.8, 1.2, len(jobs)), jobs.procs * MOST_W)
-    return replace(workload, jobs=replace(jobs, amounts=amounts))
+    return replace(jobs, amounts=amounts)
 
 
 def capped(workload, hours):
     """Each scheduler and cap, whole, without the jobs that fit no gap if they draw the most; by day FCFS alone."""
     jobs, (first, last) = workload.jobs, HOURS[hours]
-    gap_s, work, full_w = (24 - last + first) * HOUR_S, jobs.procs * jobs.runtime_s, workload.procs * MOST_W
+    gap_s, work, full_w = (24 - last + first) * HOUR_S, jobs.procs * jobs.runtime_s, workload.size * MOST_W
     periods = daily(workload, first, last)
     measured = [(begin, end) for begin, end in periods if end <= jobs.submit_s[-1]]
     for share in CAPS:
-        limit_w = int(share * workload.procs * (IDLE_W + MOST_W)) - workload.procs * IDLE_W
+        limit_w = int(share * workload.size * (IDLE_W + MOST_W)) - workload.size * IDLE_W
         fits = (jobs.walltime_s <= gap_s) | (jobs.procs * MOST_W <= limit_w)
         left_out = int((~fits).sum()), float(work[~fits].sum() / work.sum())
-        fitting, rules = replace(workload, jobs=jobs.select(fits)), {NONE: {}}
+        fitting, rules = jobs.select(fits), {NONE: {}}
         for rule, takes in TAKES.items():
             calendar = windows(periods, full_w - limit_w, announced=rule != UNKNOWN)
             rules[rule] = {"pool": f"power={full_w}W@{takes}", "calendar": calendar}
@@ -128,10 +128,10 @@ def windows(periods, watts, *, announced=True):
 
 def months(workload):
     """Each scheduler and budget, the months together."""
-    submit_s, full_w, found = workload.jobs.submit_s, workload.procs * MOST_W, {}
+    submit_s, full_w, found = workload.jobs.submit_s, workload.size * MOST_W, {}
     for begin in range(MONTH_S, int(submit_s[-1]) - EVERY_S, EVERY_S):
         near, end = (submit_s >= begin - MONTH_S) & (submit_s < begin + EVERY_S), begin + MONTH_S
-        part, period = replace(workload, jobs=workload.jobs.select(near)), [(begin, end)]
+        part, period = workload.select(near), [(begin, end)]
         for name, options in SCHEDULERS.items():
             free = told(part, options, period, full_w, from_s=begin)
             for share in BUDGETS:
@@ -160,7 +160,7 @@ def told(workload, options, periods, limit_w, left_out=(0, 0.0), from_s=None):
     dates, used_w, _ = schedule.over_time("power", workload.jobs.amounts["watts"].astype(np.int64))
     above_s, over_j = (within(dates, one, periods) for one in (used_w > limit_w, np.maximum(used_w - limit_w, 0)))
     share = above_s / sum(end - begin for begin, end in periods)
-    excess = over_j / max(above_s, 1) / (limit_w + workload.procs * IDLE_W)
+    excess = over_j / max(above_s, 1) / (limit_w + workload.size * IDLE_W)
     longest_s, drawn_j = float(waits_s[counted].max()), within(dates, used_w, periods)
     return Told(int(counted.sum()), left_out, sums, longest_s, drawn_j, share, excess)
 

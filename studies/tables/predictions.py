@@ -139,7 +139,7 @@ def schedule_of(workload, knowledge, predictions, seed):
         known = make(options, workload.jobs, workload.clock)
     run = EngineReplay(
         workload.jobs,
-        workload.procs,
+        workload.size,
         Rules(options.policy, threshold_s=options.threshold_s, outlived=known.outlived),
         learns=True,
     )

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.sums import mean_of
-from batfill.model.jobs import HOUR_S, job_table
+from batfill.model.jobs import HOUR_S, table_in_order
 from batfill.model.metrics import bounded_slowdown, long_waits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable
+    from batfill.model.jobs import Jobs
     from batfill.model.schedule import Schedule
 
 TAU_S, OTHER_TAU_S = 60.0, 10.0
@@ -127,9 +127,9 @@ class Check:
         }
 
 
-def moved(jobs: JobTable, seed: int) -> JobTable:
+def moved(jobs: Jobs, seed: int) -> Jobs:
     """The jobs with every submission moved by up to a minute either way, and all by one more, so that none is < 0."""
     by_s = np.random.default_rng([seed, MOVED_S]).integers(0, 2 * MOVED_S + 1, len(jobs))
     columns = {column.name: getattr(jobs, column.name) for column in fields(jobs)}
     columns["submit_s"] = jobs.submit_s + by_s
-    return job_table("moved jobs", **columns)
+    return table_in_order("moved jobs", **columns)

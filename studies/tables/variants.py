@@ -6,7 +6,6 @@ submission by up to a minute, and has its own resampled weeks or burst.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -117,8 +116,7 @@ def part_of(path, first, part):
 
 def moved_workload(name, log, procs, seed):
     """The workload of a log, with its submissions moved by up to a minute, as the promise says."""
-    workload = workload_of(name, log, procs=procs)
-    return replace(workload, jobs=moved(workload.jobs, seed))
+    return moved(workload_of(name, log, procs=procs), seed)
 
 
 def with_burst(log, procs, burst, rng):

@@ -87,7 +87,7 @@ def test_a_document_is_kept_as_it_stands_plain_or_compressed(tmp_path):
 def test_jobs_are_read_as_the_engines(tmp_path):
     workload = read_batsim_json(write(tmp_path, GOOD))
     jobs = workload.jobs
-    assert (workload.name, workload.procs) == ("w.json", 8)
+    assert (workload.name, workload.size) == ("w.json", 8)
     assert jobs.ids.tolist() == ["12", "a", "b"]  # by date, then by id as a string
     assert jobs.submit_s.tolist() == [0.5, 5, 5]
     assert jobs.runtime_s.tolist() == [1.25, 20, 20]
@@ -391,5 +391,5 @@ def test_a_log_is_converted_and_comes_back(options, tmp_path):
     tables = [read_batsim_json(path) for path in (four, five, back)]
     for table in tables[1:]:
         assert table.overrun == tables[0].overrun
-        for name in ("ids", "submit_s", "runtime_s", "walltime_s", "user_request_s", "request_s", "procs", "user"):
+        for name in ("ids", "submit_s", "runtime_s", "walltime_s", "request_s", "asked", "procs", "user"):
             assert getattr(table.jobs, name).tolist() == getattr(tables[0].jobs, name).tolist()

@@ -81,7 +81,7 @@ def table_of(seed, outlives, size):
     jobs = random_table(seed, n_jobs=200, size=size, span_s=250, wide=0, unlimited=0.1)
     if outlives:
         jobs = outliving(random_table(seed, n_jobs=150, size=size, span_s=250, wide=0, longest=150, short=0.5))
-    columns = jobs.ids, jobs.submit_s, jobs.request_s, jobs.procs
+    columns = jobs.ids, jobs.submit_s, jobs.expected_s, jobs.procs
     return jobs, {str(i): (s, w, int(q)) for i, s, w, q in zip(*columns, strict=True)}
 
 
@@ -100,7 +100,7 @@ def check_each_second(cluster, jobs, ids, rng, every_s, expected_of, small=froze
         for row in np.flatnonzero(jobs.submit_s == t):
             name = str(jobs.ids[row])
             waiting.append(name)
-            walltime_s, request_s = float(jobs.walltime_s[row]), float(jobs.request_s[row])
+            walltime_s, request_s = float(jobs.walltime_s[row]), float(jobs.expected_s[row])
             submit(cluster, name, float(t), walltime_s, int(jobs.procs[row]), small=name in small, request_s=request_s)
         expected = expected_of(t, waiting, running, away)
         found = [(start.job, machine_ids(start.machines)) for start in cluster.decide(float(t))]

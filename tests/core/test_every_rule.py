@@ -215,7 +215,7 @@ def cases(draw, at_the_edge=False):
         more["budget"], jobs = budget, with_watts(jobs, watts)
     if draw(st.sampled_from([False, False, True])):  # predictions, which are corrected
         chosen["outlived"] = True
-        more["expected_s"] = np.minimum(unit_s * rng.integers(1, 25, len(jobs)), jobs.request_s)
+        more["expected_s"] = np.minimum(unit_s * rng.integers(1, 25, len(jobs)), jobs.expected_s)
     return jobs, size, policy, chosen, calendar, more
 
 
@@ -345,7 +345,7 @@ def driven(jobs, queue, expected_s, from_the_front):
             row = coming.pop(0)
             small = bool(jobs.job_class[row] == SMALL) and queue.divider_s < math.inf
             queue.submit(
-                f"{row:03}", now_s, jobs.request_s[row], int(jobs.procs[row]), user=int(jobs.user[row]), small=small,
+                f"{row:03}", now_s, jobs.expected_s[row], int(jobs.procs[row]), user=int(jobs.user[row]), small=small,
                 killable=small and bool(jobs.killable[row]), expected_s=expected_s[row], outlives=jobs.outlives,
                 wants=wants[row] if len(wants) else None,
             )  # fmt: skip
@@ -367,7 +367,7 @@ def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(case, from_
     jobs, size, policy, chosen, _, more = case
     pools = more.get("pools", ())
     jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
-    expected_s = more["expected_s"][: len(jobs)] if "expected_s" in more else jobs.request_s
+    expected_s = more["expected_s"][: len(jobs)] if "expected_s" in more else jobs.expected_s
     queue = Queue(size, rules_of(policy, chosen, None, pools))
     expected = oracle_of(jobs, size, policy, chosen, None, {"expected_s": expected_s, "pools": pools})
     assert driven(jobs, queue, expected_s, from_the_front).tolist() == [job.start for job in expected.jobs]

@@ -12,7 +12,6 @@ from procset import ProcSet
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.model.jobs import Workload
 from batfill.model.limits.calendar import Calendar
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
@@ -164,12 +163,12 @@ def test_a_live_scheduler_says_if_no_job_had_a_user_or_no_date_came(written, cap
 @pytest.mark.parametrize("unrequested", ["runtime", "none", 600.0, "user-max"])
 def test_the_hosts_agree_on_jobs_that_outlive_the_requests_assumed_for_them(tmp_path, unrequested):
     jobs = random_table(13, n_jobs=300, size=12, span_s=60_000, unit_s=90, longest=60, short=0.3, unlimited=0.3)
-    save_log(log_of(Workload("made", jobs, 12)), tmp_path / "log.swf", procs=12)
+    save_log(log_of(jobs.stating(name="made", size=12)), tmp_path / "log.swf", procs=12)
     convert(tmp_path / "log.swf", tmp_path / "log.json", overrun="extend", unrequested=unrequested)
     log = read_workload(tmp_path / "log.swf", overrun="extend", unrequested=unrequested).jobs
-    unknown = np.isnan(log.user_request_s)
+    unknown = np.isnan(log.asked_s)
     assert unknown.sum() > 50
-    assert (log.runtime_s > log.request_s)[unknown].any() == (unrequested in (600.0, "user-max"))
+    assert (log.runtime_s > log.expected_s)[unknown].any() == (unrequested in (600.0, "user-max"))
     ours = starts_by_name(replayed(log, 12, "saf"))
     assert_same_starts(ours, starts_of_plugin(load_document(tmp_path / "log.json"), 12, policy="saf"))
 
@@ -211,8 +210,8 @@ def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_lo
 def test_on_logs_whose_jobs_outlive_their_requests_the_hosts_agree_on_every_start(archive_log, converted, log, policy):
     path = converted(archive_log(log), 2000, "extend")
     workload = read_batsim_json(path)
-    assert (workload.jobs.runtime_s > workload.jobs.user_request_s).sum() > 100
-    assert_hosts_agree(path, workload.procs, policy=policy, threshold=100_000)
+    assert (workload.jobs.runtime_s > workload.jobs.asked_s).sum() > 100
+    assert_hosts_agree(path, workload.size, policy=policy, threshold=100_000)
 
 
 @pytest.mark.parametrize(

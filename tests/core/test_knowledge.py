@@ -44,7 +44,7 @@ class Told(Knowledge):
 
     def judge(self, job):
         self.heard.append(("judge", job.row))
-        return Judgement(self.expected_s.get(job.row, job.request_s), job.row in self.small)
+        return Judgement(self.expected_s.get(job.row, job.expected_s), job.row in self.small)
 
     def ended(self, job, runtime_s, end_s):
         self.heard.append(("ended", job.row, runtime_s, end_s))
@@ -69,7 +69,7 @@ OUTLIVING = outliving(random_table(5, n_jobs=300, size=8, span_s=1500, short=0.5
 @pytest.mark.parametrize("threshold_s", [math.inf, 100.0, 20_000.0])
 @pytest.mark.parametrize("knowledge", [UserEstimate, Told])
 def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s, knowledge):
-    assert (OUTLIVING.runtime_s > OUTLIVING.request_s).sum() > 50
+    assert (OUTLIVING.runtime_s > OUTLIVING.expected_s).sum() > 50
     for jobs in (random_table(1, n_jobs=400, size=8, span_s=1500), OUTLIVING):
         plain = replay_jobs(jobs, 8, Rules(policy_named(policy), threshold_s=threshold_s))
         driven = drive(jobs, 8, knowledge(), policy, threshold_s)
@@ -113,7 +113,7 @@ def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(
     replay.apply = noted
     replay.finish()
     rows = list(expected_s)
-    assert (np.array(list(expected_s.values())) <= OUTLIVING.request_s[rows]).all()
+    assert (np.array(list(expected_s.values())) <= OUTLIVING.expected_s[rows]).all()
     assert len(rows) > 250
 
 
@@ -241,13 +241,13 @@ def test_easy_plus_plus_takes_the_mean_of_the_users_last_two_and_at_most_the_req
     for runtime_s in (1.0, 20.0, 40.0):
         easy.ended(job, runtime_s, 0.0)
     assert easy.judge(job).expected_s == 30
-    assert easy.judge(job._replace(request_s=25.0)).expected_s == 25
+    assert easy.judge(job._replace(expected_s=25.0)).expected_s == 25
     assert easy.judge(job._replace(user=8)).expected_s == 100
 
 
-RAISED = SubmittedJob(0, 10.0, 500.0, 1, 7, user_request_s=100.0)  # it ran 500 s
-AS_ASKED = SubmittedJob(0, 10.0, 100.0, 1, 7, user_request_s=100.0)
-UNKNOWN = SubmittedJob(0, 10.0, 500.0, 1, 7, user_request_s=math.nan)
+RAISED = SubmittedJob(0, 10.0, 500.0, 1, 7, request_s=100.0)  # it ran 500 s
+AS_ASKED = SubmittedJob(0, 10.0, 100.0, 1, 7, request_s=100.0)
+UNKNOWN = SubmittedJob(0, 10.0, 500.0, 1, 7, request_s=math.nan)
 
 
 def test_a_raised_limit_does_not_reach_features_or_predictions():
@@ -268,7 +268,7 @@ def test_an_unknown_request_is_told_apart_from_every_request():
     assert [own[0] for own in features] == [0, 100, 0]
     history = UserHistory()
     assert [history.features(job)[-1] for job in (UNKNOWN, AS_ASKED)] == [1, 0]
-    assert UserHistory().features(UNKNOWN) == UserHistory().features(UNKNOWN._replace(request_s=900.0))
+    assert UserHistory().features(UNKNOWN) == UserHistory().features(UNKNOWN._replace(expected_s=900.0))
 
 
 def test_replays_and_the_plug_in_show_learners_the_same_requests(tmp_path):
@@ -284,8 +284,8 @@ def test_replays_and_the_plug_in_show_learners_the_same_requests(tmp_path):
         seen = KnowledgeByName(UserEstimate())
         for fields in json.loads(made.read_text())["jobs"]:
             request = job_request(fields["id"], fields, set())
-            given = {"user": 1, "killable": True, "user_request_s": request.user_request_s}
-            seen.judge(request.name, request.submit_s, request.request_s, request.procs, **given)
+            given = {"user": 1, "killable": True, "request_s": request.expected_s}
+            seen.judge(request.name, request.submit_s, request.expected_s, request.procs, **given)
         assert [job.known_request_s for job in seen.jobs.values()] == [40, 50, 60, 0]
 
 
@@ -298,7 +298,7 @@ def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():
         errors.append(abs(regression.judge(job).expected_s - walltime_s / 10))
         regression.ended(job, walltime_s / 10, 60.0 * row)
     assert np.mean(errors[-500:]) < 0.2 * np.mean(errors[:20])
-    assert regression.judge(job).expected_s <= job.request_s
+    assert regression.judge(job).expected_s <= job.expected_s
 
 
 @settings(deadline=None)
@@ -356,7 +356,7 @@ class Half(Knowledge):
 
     def judge(self, job):
         self.seen += 1
-        return Judgement(job.request_s / 2)
+        return Judgement(job.expected_s / 2)
 
 
 class Narrow(Knowledge):
@@ -365,13 +365,13 @@ class Narrow(Knowledge):
     name, classifies, divider_s = "narrow", True, 60.0
 
     def judge(self, job):
-        return Judgement(job.request_s, job.procs <= 2)
+        return Judgement(job.expected_s, job.procs <= 2)
 
 
 @pytest.mark.needs("pandas")
 def test_a_predictor_of_ones_own_is_driven_as_by_hand_and_is_the_same_in_each_replay():
     log, own = bf.generate(jobs=300, procs=16, seed=3), Half()
-    expected = {row: request_s / 2 for row, request_s in enumerate(log.jobs.request_s.tolist())}
+    expected = {row: request_s / 2 for row, request_s in enumerate(log.jobs.expected_s.tolist())}
     by_hand = starts(drive(log.jobs, 16, Told(expected)))
     found = bf.replay(log, predict=own, predict_for="all")
     assert found.schedule.start_s.tolist() == by_hand

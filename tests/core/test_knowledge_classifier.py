@@ -153,12 +153,12 @@ def obvious_features(earlier, job, divider_s, unix_start_s):
         return datetime.fromtimestamp(unix_start_s + j.submit_s, UTC)
 
     same = {
-        "p~": lambda j: j.request_s == job.request_s,
+        "p~": lambda j: j.expected_s == job.expected_s,
         "q": lambda j: j.procs == job.procs,
         "day": lambda j: day(j).weekday() == day(job).weekday(),
     }
     date = day(job)
-    features = {"p~": job.request_s, "q": job.procs, "hour": date.hour, "weekday": date.weekday()}
+    features = {"p~": job.expected_s, "q": job.procs, "hour": date.hour, "weekday": date.weekday()}
     features |= {"day of month": date.day, "month": date.month, "week of year": date.isocalendar()[1]}
     features["quarter"] = 1 + (date.month - 1) // 3
     for name, is_same in same.items():

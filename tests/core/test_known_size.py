@@ -40,7 +40,7 @@ def test_a_known_text_has_the_lists_machine_however_it_is_packed(known, tmp_path
     path = tmp_path / f"other.swf{suffix}"
     path.write_bytes(packed(TEXT))
     workload = read_workload(path)
-    assert workload.procs == 60
+    assert workload.size == 60
     assert SAID in workload.notes
 
 
@@ -48,7 +48,7 @@ def test_another_text_is_not_known_whatever_its_name(known, tmp_path):
     path = tmp_path / "curious.swf"
     path.write_bytes(TEXT + b"; one more comment\n")
     workload = read_workload(path)
-    assert (workload.procs, workload.notes) == (90, ())
+    assert (workload.size, workload.notes) == (90, ())
 
 
 def test_replay_describe_and_convert_say_which_size_is_in_force(known, tmp_path):
@@ -78,5 +78,5 @@ def test_a_log_made_of_a_known_one_has_the_size_in_force_in_its_header(known, tm
         sizes = [text for text in header if text.startswith("; MaxProcs:")]
         assert sizes == [f"; MaxProcs: {procs or 60}"]
         assert f"; Note: MaxProcs was 90, and {procs or 60} is in force" in header
-        assert read_workload(path).procs == (procs or 60)
+        assert read_workload(path).size == (procs or 60)
         assert b"thin" in bz2.decompress(path.read_bytes())

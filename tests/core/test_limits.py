@@ -205,7 +205,7 @@ def test_dates_after_the_last_job_are_not_waited_for():
 
 def test_times_in_fractions_of_a_second_are_no_violation():
     jobs = random_table(8, n_jobs=120, size=9, span_s=60, longest=20, wide=0.0)
-    times = ("submit_s", "runtime_s", "walltime_s", "user_request_s")
+    times = ("submit_s", "runtime_s", "walltime_s", "request_s")
     jobs = replace(jobs, **{name: getattr(jobs, name) * 0.1 for name in times})
     calendar = Calendar(tuple(Window(FAILURE, 0.7 * i, 0.7 * i + 0.3, 9) for i in range(1, 9)))
     assert replay_jobs(jobs, 9, Rules(FCFS, calendar=calendar)).kills["failed"].sum() > 8
@@ -283,7 +283,7 @@ def test_a_job_that_fits_no_gap_between_windows_that_end_is_named_at_the_end(poo
     def warned(*rows, windows=((20, 30), (40, 50), (60, 70)), least=3, kind=ANNOUNCED):
         taken = [{"kind": kind, "begin": b, "end": e, "processors": least, "pool": pool} for b, e in windows]
         given = {"pool": "p0=4@1"} if pool else {}
-        result = bf.replay(bf.Workload("made", table(rows), 4), calendar=Calendar.of(taken), **given)
+        result = bf.replay(table(rows).stating(name="made", size=4), calendar=Calendar.of(taken), **given)
         says = "the gaps between them are shorter than its request"
         return [text for text in result.warnings if says in text], result
 
@@ -445,7 +445,7 @@ def test_what_is_no_limit_in_python_is_refused(options, says):
 
 @pytest.mark.parametrize("limit", [{"max_running": 3}, {"pool": "power=1W@1W:user"}], ids=str)
 def test_a_limit_of_users_is_refused_where_no_job_has_one(limit):
-    workload = bf.Workload("made", table(ROWS), 4)
+    workload = table(ROWS).stating(name="made", size=4)
     for run in (bf.replay, bf.Replay):
         with pytest.raises(BatfillError, match=f"made: option {next(iter(limit))}: no job has a user; leave it out"):
             run(workload, **limit)
@@ -554,7 +554,7 @@ def test_pools_with_the_names_of_other_rules_are_pools_as_any_other():
     for name in ("p0", "energy", "backfill-while", "power"):
         calendar = Calendar.of([{"kind": "announced", "begin": 0, "end": 7, "processors": 1, "pool": name}])
         given = {"pool": f"{name}=2@p0", "calendar": calendar, **rules}
-        assert bf.replay(bf.Workload("made", jobs, 4), **given).schedule.start_s.tolist() == [0, 7], name
+        assert bf.replay(jobs.stating(name="made", size=4), **given).schedule.start_s.tolist() == [0, 7], name
 
 
 def test_more_than_any_capacity_is_rejected_however_much_it_is():
@@ -630,7 +630,7 @@ def test_a_drawing_shows_what_is_unavailable():
 
 
 def test_a_result_states_for_how_long_the_gate_was_open_and_which_dates_were_never_reached():
-    log, last = bf.Workload("made", table([(10, 60, 60, 1), (10, 90, 90, 1)]), 4), "the last job ended at 100 s"
+    log, last = table([(10, 60, 60, 1), (10, 90, 90, 1)]).stating(name="made", size=4), "the last job ended at 100 s"
     never = f"option backfill-while: the gate never opened, so no job was backfilled; {last}; check its dates"
     for gate, open_s, warned in (
         ([(0, 40), (80, None)], 50, []),
@@ -651,7 +651,7 @@ def test_a_result_states_for_how_long_the_gate_was_open_and_which_dates_were_nev
 def test_a_result_states_what_one_user_held_of_a_users_pool_and_who_wants_more():
     jobs = table([(0, 9, 9, 3), (0, 9, 9, 2), (9, 9, 9, 3), (9, 9, 9, 9), (9, 9, 9, 6), (9, 9, 9, 7)])
     jobs = replace(jobs, user=np.array([7, 7, 8, -1, 8, 7]))
-    result = bf.replay(bf.Workload("made", jobs, 20), pool="slots=5@1:user")
+    result = bf.replay(jobs.stating(name="made", size=20), pool="slots=5@1:user")
     (use,) = result.as_dict()["pools"]
     given = {"name": "slots", "capacity": 5, "unit": "", "share": None, "most": 5, "above_s": 0, "refused": 2}
     assert use == given | {"first_refused": str(jobs.ids[4])}
@@ -665,7 +665,9 @@ def test_a_result_states_what_one_user_held_of_a_users_pool_and_who_wants_more()
 def test_the_use_of_a_pool_is_that_of_every_second():
     jobs = random_table(3, n_jobs=80, size=9, span_s=90, longest=20, unlimited=0.3)
     jobs = with_amounts(jobs, np.random.default_rng(3).integers(0, 6, (80, 1)))
-    result = bf.replay(bf.Workload("made", jobs, 9), "saf", pool="p0=5", calendar=falls((20, 50, 3), (60, 70, 4, 60)))
+    result = bf.replay(
+        jobs.stating(name="made", size=9), "saf", pool="p0=5", calendar=falls((20, 50, 3), (60, 70, 4, 60))
+    )
     schedule, (use,) = result.schedule, result.as_dict()["pools"]
     seconds, tries = seconds_and_tries(schedule, schedule.wants[:, 0])
     used = [sum(n for start, end, n in tries if start <= t < end) for t in seconds]

@@ -36,8 +36,8 @@ def test_the_engine_reads_swf_and_json_alike(tmp_path):
     one, *others = (read_workload(tmp_path / name) for name in names)
     for column in ("ids", "submit_s", "runtime_s", "procs", "user"):
         assert all(getattr(one.jobs, column).tolist() == getattr(two.jobs, column).tolist() for two in others)
-    assert all(two.procs == one.procs == 16 for two in others)
-    assert read_workload(tmp_path / "x.json", procs=99).procs == 99
+    assert all(two.size == one.size == 16 for two in others)
+    assert read_workload(tmp_path / "x.json", procs=99).size == 99
 
 
 @pytest.mark.parametrize(

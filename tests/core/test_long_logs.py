@@ -23,7 +23,7 @@ from batfill.workloads.convert import convert
 from batfill.workloads.formats import load_log
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf import workload_of
-from batfill.workloads.swf_log import Comment, SwfLog, joined, read_log, write_log
+from batfill.workloads.swf_log import Comment, SwfLog, read_log, write_log
 from command import batfill
 from sweeps import examples
 from swf_text import row
@@ -35,18 +35,6 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 300)
 
 
-def cut_at(log, cuts):
-    """The log in pieces that begin at these rows, each comment in the piece of the row after it, or the last."""
-    edges = [0, *sorted(cuts), len(log)]
-    pieces = []
-    for first, end in pairwise(edges):
-        last = end == len(log) and first == edges[-2]
-        own = [c for c in log.comments if first <= c.rows_before < end or (last and c.rows_before >= max(first, end))]
-        own = tuple(c._replace(rows_before=c.rows_before - first) for c in own)
-        pieces.append(SwfLog(own, log.rows[first:end], log.lines[first:end]))
-    return pieces
-
-
 @st.composite
 def logs(draw):
     n_rows = draw(st.integers(1, 12))
@@ -55,16 +43,6 @@ def logs(draw):
     places = sorted(draw(st.lists(st.integers(0, n_rows), max_size=4)))
     comments = tuple(Comment(at, f"; comment {n}") for n, at in enumerate(places))
     return SwfLog(comments, np.array(rows), np.arange(n_rows) + 1)
-
-
-@settings(max_examples=examples(30), deadline=None)
-@given(logs(), st.sets(st.integers(1, 11)))
-def test_a_log_in_pieces_is_joined_to_the_log(log, cuts):
-    pieces = cut_at(log, {cut for cut in cuts if cut < len(log)})
-    other = joined(pieces)
-    assert other.rows.tobytes() == log.rows.tobytes()
-    assert other.lines.tolist() == log.lines.tolist()
-    assert other.comments == log.comments
 
 
 @settings(max_examples=examples(30), deadline=None)
@@ -129,7 +107,7 @@ def outcome(read):
         return [str(error)]
     columns = [getattr(workload.jobs, f.name) for f in fields(workload.jobs)]
     texts = [str(c.tolist() if isinstance(c, np.ndarray) else c) for c in columns]
-    about = (workload.name, workload.procs, workload.notes, workload.warnings, workload.clock, workload.unrequested)
+    about = (workload.name, workload.size, workload.notes, workload.warnings, workload.clock, workload.unrequested)
     return texts + [str(one) for one in about]
 
 
@@ -166,7 +144,7 @@ UNTAUGHT = {}, {"backfill": policy_named("spf")}, {"divider_s": 3600.0}
 def test_the_bytes_of_a_replay_are_those_of_its_arrays(how, learns):
     jobs, rules = generate_workload(4000, 64, 1).jobs, Rules(policy_named("saf"), **how)
     table, besides = bytes_a_job(jobs, rules, learns=learns)
-    assert table == 65
+    assert table == 66
     run = EngineReplay(jobs, 64, rules, learns=learns)
     arrays = [*run.queue.arrays, *run.events, run.given.small, run.given.killable]
     own = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))

@@ -69,7 +69,7 @@ def test_jobs_without_walltime_that_come_alone_are_judged_by_the_plan_as_the_ora
 @pytest.mark.compiled
 def test_the_starts_on_the_sample_are_those_of_an_independent_program():
     workload = read_batsim_json(Path(__file__).parents[2] / "workloads" / "sample.json")
-    assert columns_off("sample", workload.jobs, workload.procs) == dict.fromkeys(recorded("sample"), 0)
+    assert columns_off("sample", workload.jobs, workload.size) == dict.fromkeys(recorded("sample"), 0)
 
 
 @pytest.mark.compiled
@@ -77,7 +77,7 @@ def test_the_starts_on_5000_jobs_of_kth_sp2_are_those_of_an_independent_program(
     log, made = archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), tmp_path / "kth.json"
     assert batfill("workload", "convert", log, "--overrun", "kill", "--jobs", "0:5000", "--out", made).status == 0
     workload = read_batsim_json(made)
-    assert columns_off("kth", workload.jobs, workload.procs) == dict.fromkeys(recorded("kth"), 0)
+    assert columns_off("kth", workload.jobs, workload.size) == dict.fromkeys(recorded("kth"), 0)
 
 
 def recorded(name):

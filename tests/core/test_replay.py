@@ -142,7 +142,7 @@ def test_an_empty_workload_is_an_empty_schedule():
 )
 def test_the_archive_logs_give_the_known_figures(archive_log, log, policy, jobs, backfilled, mean_wait_s, mean_bsld):
     workload = read_workload(archive_log(log))
-    figures = replayed(workload.jobs, workload.procs, policy).summary()
+    figures = replayed(workload.jobs, workload.size, policy).summary()
     assert (figures.jobs, backfilled) in ((jobs, figures.backfilled), (jobs, None))
     assert round(figures.mean_wait_s, 3) == mean_wait_s
     assert round(figures.mean_bsld, 4) == mean_bsld

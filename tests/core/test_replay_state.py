@@ -75,7 +75,7 @@ def test_an_order_may_read_another_run_time_than_reservations_do():
     read_s = np.random.default_rng(7).integers(1, 60, len(jobs)).astype(float)
     run = EngineReplay(jobs, SIZE, Rules(policy_named("saf")), learns=True)
     for row, expected_s in enumerate(jobs.walltime_s.tolist()):
-        run.queue.classify(row, False, killable=False, expected_s=expected_s, key_request_s=read_s[row])
+        run.queue.classify(row, False, killable=False, expected_s=expected_s, key_expected_s=read_s[row])
     run.advance()
     built_in = Policy("saf of these", lambda r, p, q: read_s * q)
     assert run.schedule().start_s.tobytes() == replay_jobs(jobs, SIZE, Rules(built_in)).start_s.tobytes()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.model.jobs import job_table
 from batfill.workloads import read_workload as read_swf
-from batfill.workloads.formats import source_of
+from batfill.workloads.formats import part_of, source_of
 from batfill.workloads.swf_log import LARGEST_EXACT, Comment, SwfLog, read_log, write_log
 from batfill.workloads.times import cut, resample, windows
 from sweeps import examples
@@ -97,9 +97,9 @@ def test_the_users_request_is_kept_apart_from_the_limit(log_file):
     ):
         jobs = read_swf(path, overrun=overrun).jobs
         assert jobs.runtime_s.tolist() == [50, 50, 50]
-        np.testing.assert_array_equal(jobs.user_request_s, [40, np.nan, 60])
+        np.testing.assert_array_equal(jobs.asked_s, [40, np.nan, 60])
         assert jobs.walltime_s.tolist() == limits
-        assert jobs.request_s.tolist() == expected
+        assert jobs.expected_s.tolist() == expected
         assert jobs.invented.tolist() == [False, True, False]
         assert jobs.raised.tolist() == [overrun == "keep", False, False]
         assert (jobs.outlives, jobs.own_end) == (overrun == "extend", overrun != "kill")
@@ -145,8 +145,8 @@ def test_a_limit_that_stands_in_may_be_overrun_like_a_request(log_file):
     path = log_file(row(1, 0, 50, req_time=-1) + row(2, 1, 50, req_time=60))
     for overrun, limit, expected in (("keep", 50, 50), ("kill", 20, 20), ("extend", 50, 20)):
         jobs = read_swf(path, overrun=overrun, unrequested=20).jobs
-        assert (jobs.walltime_s[0], jobs.request_s[0]) == (limit, expected)
-        assert np.isnan(jobs.user_request_s[0])
+        assert (jobs.walltime_s[0], jobs.expected_s[0]) == (limit, expected)
+        assert np.isnan(jobs.asked_s[0])
     with pytest.raises(BatfillError, match="option unrequested: 0 is none of refuse, runtime"):
         read_swf(path, unrequested=0)
 
@@ -154,11 +154,11 @@ def test_a_limit_that_stands_in_may_be_overrun_like_a_request(log_file):
 @pytest.mark.parametrize("choice", ["none", "queue", "user-max", 30])
 def test_parts_of_a_log_keep_what_stands_in_for_requests_in_the_whole(log_file, choice):
     source = source_of(log_file("; MaxProcs: 4\n" + MISSING), unrequested=choice, overrun="kill")
-    whole = source.workload(source.log).jobs
+    whole = part_of(source, source.log).jobs
     window = windows(source.log, 200.0)[1]
-    part = source.workload(cut(source.log, window)).jobs
+    part = part_of(source, cut(source.log, window)).jobs
     assert part.walltime_s.tolist() == whole.walltime_s[whole.submit_s >= 200].tolist()
-    drawn = source.workload(resample(source.log, 0, method="weeks")).jobs
+    drawn = part_of(source, resample(source.log, 0, method="weeks")).jobs
     assert sorted(drawn.walltime_s) == sorted(whole.walltime_s)
 
 
@@ -166,10 +166,10 @@ def test_a_table_without_requests_takes_the_walltimes_for_them():
     columns = {name: np.array([0.0, 1.0]) for name in ("submit_s", "runtime_s")}
     given = {"ids": np.array(["a", "b"], object), "walltime_s": np.array([9.0, np.inf]), "procs": np.array([1, 1])}
     jobs = job_table("two", **columns, **given)
-    np.testing.assert_array_equal(jobs.user_request_s, [9, np.nan])
+    np.testing.assert_array_equal(jobs.asked_s, [9, np.nan])
     assert not jobs.invented.any()
     with pytest.raises(WorkloadError, match="a user's request that is not a number > 0"):
-        job_table("two", **columns, **given, user_request_s=np.array([0.0, 5.0]))
+        job_table("two", **columns, **given, request_s=np.array([0.0, 5.0]))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_table_without_requests_takes_the_walltimes_for_them():
     ],
 )
 def test_the_machine_is_max_procs_else_max_nodes(log_file, header, size):
-    assert read_swf(log_file(header + row(1, 0, 1))).procs == size
+    assert read_swf(log_file(header + row(1, 0, 1))).size == size
 
 
 def test_a_job_number_used_twice_is_replaced_and_counted(log_file):
@@ -211,7 +211,7 @@ VARIATIONS = {
 def test_harmless_variations_read_alike(log_file, text):
     workload = read_swf(log_file(text))
     assert workload.jobs.submit_s.tolist() == [0, 10, 20, 30, 40]
-    assert workload.procs == 8
+    assert workload.size == 8
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_a_log_survives_writing_and_reading(tmp_path_factory, rows, comments, su
 def test_kth_sp2_is_read_as_the_reference_says(archive_log):
     workload = read_swf(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
     assert len(workload.jobs) == 28_467
-    assert workload.procs == 100
+    assert workload.size == 100
     assert sum(int(note.split()[0]) for note in workload.notes if "dropped" in note) == 9
 
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.model.jobs import Workload
 from features_oracle import features
 from oracle import Oracle, free_at
 from strategies import random_table, table
@@ -78,7 +77,7 @@ class Agent(Oracle):
 
 def made(jobs, *, kind="pick", visible=4, base="fcfs", warm=0):
     """An environment whose one episode is all jobs, begun."""
-    log = Workload("made", jobs, SIZE)
+    log = jobs.stating(name="made", size=SIZE)
     env = SchedulingEnv(log, action=kind, visible=visible, base=base, warm=warm, jobs=len(jobs) - warm)
     env.first = 0
     env.begin()

@@ -179,8 +179,8 @@ def test_only_jobs_after_the_warm_ones_are_scored():
     """The queue that the first jobs leave is there when the scored ones are submitted."""
     _, cold = play(one(), usual, options={"first": 330})
     _, warm = play(one(warm=30), usual, options={"first": 300})
-    alone = bf.Workload("alone", LOG.jobs.select(slice(330, 390)), LOG.procs)
-    whole = bf.Workload("whole", LOG.jobs.select(slice(300, 390)), LOG.procs)
+    alone = LOG.jobs.select(slice(330, 390)).stating(name="alone", size=LOG.size)
+    whole = LOG.jobs.select(slice(300, 390)).stating(name="whole", size=LOG.size)
     assert cold["mean_wait_s"] == pytest.approx(bf.replay(alone).figures.mean_wait_s)
     assert warm["mean_wait_s"] == pytest.approx(np.mean(bf.replay(whole).to_pandas().wait_s[30:]))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from batfill.base.errors import WorkloadError
-from batfill.model.jobs import Workload, job_table
+from batfill.model.jobs import job_table
 from batfill.model.metrics import long_waits
 from batfill.model.policy import POLICIES, policy_named, polynomial
 from batfill.model.rules import Rules
@@ -242,7 +242,7 @@ def test_the_papers_functions_are_fitted_as_published_if_asked_for():
     assert "batfill: qua: " in done.err
     assert "the sign of the weight on" in done.err
     workload = read_workload(SAMPLE)
-    scores = score_jobs(workload.jobs, workload.procs, seed=0, tuples=3, permutations=40, how="published")
+    scores = score_jobs(workload.jobs, workload.size, seed=0, tuples=3, permutations=40, how="published")
     found = fit(SAMPLE, tuples=3, permutations=40, regression="plain", shuffle="published", weights="pq2", training=1)
     assert [each.terms for each in found.fits] == [fit_scores(scores, name, "pq2").terms for name in FUNCTIONS]
 
@@ -254,7 +254,7 @@ def test_a_fitted_policy_is_one_wherever_policies_are_taken(fitted):
     workload = read_workload(SAMPLE)
     for own in fitted_policies(found.fits):
         result = json_result("replay", SAMPLE, "--policy", f"{own.name}@{out}")
-        assert result["mean_wait_s"] == replay_jobs(workload.jobs, workload.procs, Rules(own)).summary().mean_wait_s
+        assert result["mean_wait_s"] == replay_jobs(workload.jobs, workload.size, Rules(own)).summary().mean_wait_s
         assert policy_named(policy_named(f"{own.name}@{out}").name).formula == own.formula
 
 
@@ -271,12 +271,12 @@ def test_a_signed_fit_is_a_mixed_policy_too(name):
 
 
 def test_nothing_is_learned_from_the_windows_held_out():
-    workload = replace(read_workload(SAMPLE), file=None)
+    workload = read_workload(SAMPLE).stating(file=None)
     found = fit(workload, tuples=3, permutations=40, days=0.5)
     n = found["learned_from"]["jobs"]
     procs = workload.jobs.procs.copy()
     procs[n:] = 1
-    changed = replace(workload, jobs=replace(workload.jobs, procs=procs))
+    changed = replace(workload, procs=procs)
     other = fit(changed, tuples=3, permutations=40, days=0.5)
     assert [each.terms for each in other.fits] == [each.terms for each in found.fits]
     costs = [each["validation"]["with_backfilling"]["saf"]["mean_bsld"].tolist() for each in (found, other)]
@@ -310,7 +310,7 @@ def bursts(n_bursts, *, short_and_wide):
     ids = np.array([f"{i:05}" for i in range(len(rows))], object)
     times = {"submit_s": submit_s.astype(float), "runtime_s": runtime_s.astype(float)}
     jobs = job_table("bursts", ids=ids, walltime_s=times["runtime_s"], procs=procs, **times)
-    return Workload("bursts", jobs, 16)
+    return jobs.stating(name="bursts", size=16)
 
 
 def test_a_fit_that_helps_is_recommended_with_how_sure_that_is():

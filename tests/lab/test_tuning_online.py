@@ -13,7 +13,6 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from batfill.model.jobs import Workload
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
@@ -146,7 +145,7 @@ def test_feedback_knows_of_a_job_that_has_not_ended_its_request_and_not_the_limi
     limit_s = np.maximum(past.jobs.walltime_s, longer)
     other = replace(past, jobs=replace(past.jobs, runtime_s=longer, walltime_s=limit_s))
     ran_s = past.until_s - past.start_s[~past.ended]
-    assert (ran_s > past.jobs.user_request_s[~past.ended] + 60).any()
+    assert (ran_s > past.jobs.asked_s[~past.ended] + 60).any()
     one, two = (costs_of(each, noise=noise, rng=np.random.default_rng(1)) for each in (past, other))
     assert one == two
 
@@ -293,7 +292,7 @@ def test_a_run_is_the_oracle_s_with_the_policies_that_were_chosen():
 def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_s, tmp_path):
     path = tmp_path / "w.json"
     jobs = made(5) if overrun == "keep" else made_outliving(5)
-    save_log(log_of(Workload("made", jobs, SIZE, "")), path, procs=SIZE, overrun=overrun, description={})
+    save_log(log_of(jobs.stating(name="made", size=SIZE)), path, procs=SIZE, overrun=overrun, description={})
     jobs = read_batsim_json(path).jobs
     assert jobs.outlives == (overrun == "extend")
     period_s = 37.5 * unit_s
@@ -321,7 +320,7 @@ def log(tmp_path):
     submit_s = np.sort(rng.integers(0, 4 * 7 * 86_400, 300))
     rows = [(float(r), float(rng.integers(1, 200_000)), 250_000.0, int(rng.integers(1, SIZE))) for r in submit_s]
     path = tmp_path / "log.swf"
-    save_log(log_of(Workload("made", table(rows), SIZE, "")), path, procs=SIZE, description={})
+    save_log(log_of(table(rows).stating(name="made", size=SIZE)), path, procs=SIZE, description={})
     return path
 
 

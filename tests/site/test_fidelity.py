@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from batfill.model.jobs import Clock, Workload, job_table
+from batfill.model.jobs import Clock, job_table
 from batfill.model.limits.calendar import Calendar, Window
-from batfill.workloads.formats import source_of
+from batfill.workloads.formats import part_of, source_of
 from batfill_site.answer import MINUS
 from batfill_site.fidelity import (
     DAY_S,
@@ -69,13 +69,13 @@ def work():
 
 def site(tmp_path, work, factors, calendar=Calendar(())):  # noqa: B008 - it is frozen
     """The log of a site that does this; no job is wider than what is in use there."""
-    work = replace(work, jobs=replace(work.jobs, procs=np.minimum(work.jobs.procs, factors.size(PROCS))))
+    work = replace(work, procs=np.minimum(work.procs, factors.size(PROCS)))
     return written(tmp_path / "log.swf", work.jobs, factors.waits(work, calendar))
 
 
 def logged(path):
     source = source_of(path)
-    return logged_of(source.workload(source.log), source.log, source.where)
+    return logged_of(part_of(source, source.log), source.log, source.where)
 
 
 def grade(path):
@@ -192,7 +192,7 @@ def working_nights(path, limit, *, users=4):
     r, p = DAY_S * night + 3600 * user + number % 30, np.full(len(number), 3600)
     user = np.where((user == 0) & (number % 30 >= 5), users + number, user)  # the other 25 are of a user each
     jobs = job_table(submit_s=r, runtime_s=p, walltime_s=p, procs=np.ones(len(r), np.int64), user=user)
-    wait_s = Factors(max_running=limit).waits(Workload("made", jobs, 256), Calendar(()))
+    wait_s = Factors(max_running=limit).waits(jobs.stating(name="made", size=256), Calendar(()))
     return log_of(path, zip(r, p, jobs.procs, p, wait_s, user, strict=True), header="; MaxProcs: 256\n")
 
 
@@ -274,7 +274,7 @@ def test_an_outage_that_a_request_cannot_pass_does_not_hold_it_for_months(tmp_pa
     dates, limits = [0, DAY_S, 2 * DAY_S], [60, 10 * DAY_S, 60]
     jobs = job_table(submit_s=dates, runtime_s=[60, 60, 60], walltime_s=limits, procs=[1, 1, 1])
     down = Calendar(tuple(Window("announced", k * 2 * DAY_S, k * 2 * DAY_S + 10_800, 4) for k in range(1, 101)))
-    wait_s = WITH_OUTAGES.waits(Workload("made", jobs, 4), down)
+    wait_s = WITH_OUTAGES.waits(jobs.stating(name="made", size=4), down)
     assert wait_s[1] < 30 * DAY_S
 
 

@@ -113,7 +113,7 @@ def test_every_choice_is_a_replay_of_the_log(log, answer):
     for outcome in answer.outcomes:
         policy = policy_named(outcome.options["policy"])
         threshold_s = outcome.options.get("threshold", np.inf)
-        figures = replay_jobs(workload.jobs, workload.procs, Rules(policy, threshold_s=threshold_s)).summary()
+        figures = replay_jobs(workload.jobs, workload.size, Rules(policy, threshold_s=threshold_s)).summary()
         assert outcome.mean_bsld == pytest.approx(figures.mean_bsld)
         assert (outcome.mean_wait_s, outcome.max_wait_s) == (pytest.approx(figures.mean_wait_s), figures.max_wait_s)
 
@@ -628,7 +628,7 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
             start_s = jobs.submit_s + wait_s
             later = (jobs.submit_s > jobs.submit_s[row]) & (start_s < start_s[row])
             assert (most.user, most.procs, most.passed) == (jobs.user[row], jobs.procs[row], later.sum())
-            assert most.raised == (jobs.runtime_s[row] > jobs.user_request_s[row])
+            assert most.raised == (jobs.runtime_s[row] > jobs.asked_s[row])
         means = {who: longer_s[jobs.user == who].mean() for who in np.unique(jobs.user)}
         for user, end in ((one.payers.user, max), (one.payers.gainer, min)):
             if user is not None:

@@ -9,7 +9,7 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError, WorkloadError
-from batfill.model.jobs import Workload, job_table
+from batfill.model.jobs import job_table
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.fidelity import compared_with_log, idle_windows, pool_waits
 from batfill_site.slurm.model import Model
@@ -128,7 +128,7 @@ def test_jobs_that_waited_for_what_is_not_modelled_are_left_out_and_named():
 def test_the_pool_is_the_replay_of_the_same_jobs():
     jobs = invented()
     table = job_table(submit_s=jobs.submit_s - BEGAN, runtime_s=jobs.run_s, walltime_s=jobs.limit_s, procs=jobs.cpus)
-    waits = bf.replay(Workload("log", table, 24))["wait_s"]
+    waits = bf.replay(table.stating(name="log", size=24))["wait_s"]
     assert np.array_equal(pool_waits(SITE, jobs), waits)
     last = replace(jobs, eligible_s=np.where(np.arange(240) < 2, jobs.submit_s[-1] + 1, jobs.eligible_s))
     assert np.array_equal(pool_waits(SITE, last)[-1:], pool_waits(SITE, jobs.select(range(2, 240)))[-1:])

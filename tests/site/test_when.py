@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from batfill.base.errors import BatfillError
-from batfill.model.jobs import Clock, Workload, job_table
+from batfill.model.jobs import Clock, job_table
 from batfill.replays.session import Replay
 from batfill_site.starts.forecast import starts
 from batfill_site.starts.past import AGES, Past
@@ -38,7 +38,7 @@ RULES = [
 
 def made(jobs, until_s, *args, **rules):
     """A replay of these jobs that has stopped."""
-    return Replay(Workload("made", jobs, SIZE), *args, **rules).run(until_s=until_s)
+    return Replay(jobs.stating(name="made", size=SIZE), *args, **rules).run(until_s=until_s)
 
 
 def stopped(seed, rules, *, outlives=False):
@@ -59,7 +59,7 @@ def oracle_of(pool, past, rows, submit_s, run_s, known):
         submit_s=submit_s,
         runtime_s=run_s,
         walltime_s=np.maximum(request_s, run_s) if outlives else request_s,
-        user_request_s=np.where(np.isinf(request_s), np.nan, request_s),
+        request_s=np.where(np.isinf(request_s), np.nan, request_s),
         procs=past.procs[rows],
         user=past.user[rows],
         ids=[f"{number:06}" for number in range(len(rows))],
@@ -424,7 +424,7 @@ def test_golden_the_command_prints_one_screen_and_writes_a_page(tmp_path, monkey
     ]:
         assert said in refusal("when", "state.json", *words)
     assert "no such file; give a state" in refusal("when", tmp_path / "nowhere.json")
-    run = Replay(Workload("made", table([(0, 10, 10, 2)]), 5), small="all", divider=60)
+    run = Replay(table([(0, 10, 10, 2)]).stating(name="made", size=5), small="all", divider=60)
     with pytest.raises(BatfillError, match="option small: a state does not say"):
         when(run.run(until_s=100))
 
@@ -474,7 +474,7 @@ def test_a_job_waits_for_its_users_limit():
     # b is started behind the reservation of h, whose user is at the limit from then on.
     rows = [(0, 10, 10, 2), (1, 5, 5, 5), (2, 20, 20, 2), (3, 5, 5, 1)]
     jobs = replace(table(rows, ids=list("0123")), user=np.array([-1, 1, 2, 1]))
-    run = Replay(Workload("made", jobs, 5), max_running=1).run(until_s=3)
+    run = Replay(jobs.stating(name="made", size=5), max_running=1).run(until_s=3)
     assert whys(when(run)) == {
         "1": "its user has 1 running job, the limit",
         "2": "the next decision looks again: a job before it has reached its user's limit since the last",

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 from batfill.learn.habits import FEATURE_NAMES
-from batfill.model.jobs import WEEK_S, Workload
+from batfill.model.jobs import WEEK_S
 from batfill.model.options import Options
 from batfill_lab.studied import studied
 from strategies import table, weeks_of_habits
@@ -23,7 +23,7 @@ SIZE = 16
 @pytest.fixture
 def logged():
     """The jobs of a log, as it was."""
-    return read_jobs(Workload("made", weeks_of_habits(0, n_jobs=900), SIZE))
+    return read_jobs(weeks_of_habits(0, n_jobs=900).stating(name="made", size=SIZE))
 
 
 def test_jobs_are_read_as_their_users_asked_for_them(tmp_path):
@@ -83,7 +83,7 @@ def test_the_autocorrelation_is_that_of_its_definition():
 def test_only_categories_with_enough_jobs_have_an_autocorrelation():
     jobs = table([(60 * i, 5 + i % 7, 3600, 1) for i in range(100)])
     jobs = replace(jobs, user=np.repeat([1, 2], [60, 40]))
-    rows = autocorrelations(read_jobs(Workload("made", jobs, SIZE)))
+    rows = autocorrelations(read_jobs(jobs.stating(name="made", size=SIZE)))
     found = {(row["category"], row["user"], row["jobs"]) for row in rows}
     assert found == {("(u, p~)", 1, 60), ("(u, q)", 1, 60), ("(u, day)", 1, 60)}
     assert {row["lag"] for row in rows} == set(range(1, 21))

@@ -41,7 +41,7 @@ def log(tmp_path):
         walltime_s=runtime_s + rng.integers(0, 10 * HOUR_S, N_JOBS),
         procs=rng.integers(1, 17, N_JOBS),
     )
-    bf.write(bf.Workload("log", jobs, procs=16), tmp_path / "log.swf")
+    bf.write(jobs.stating(name="log", size=16), tmp_path / "log.swf")
     return tmp_path / "log.swf"
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from batfill.model.jobs import DAY_S, Workload
+from batfill.model.jobs import DAY_S
 from batfill.model.policy import POLICIES
 from batfill.replays.engine_replay import EngineReplay
 from oracle import oracle
@@ -38,7 +38,7 @@ def under(weeks, ahead, first=FCFS):
 
 def test_what_is_chosen_is_what_the_oracle_would_choose():
     jobs = random_table(7, n_jobs=90, size=8, span_s=400, unlimited=0.0)  # a queue that is rarely empty
-    weeks, threshold_s = Weeks(Workload("made", jobs, 8), 100 / DAY_S), 60.0
+    weeks, threshold_s = Weeks(jobs.stating(name="made", size=8), 100 / DAY_S), 60.0
     orders = [Order(POLICIES["saf"], threshold_s), *orders_searched(threshold_s)[:24]]
     courses = [weeks.course(order) for order in orders]
     for place, until_s in enumerate((*weeks.starts_s, math.inf)):
@@ -54,7 +54,7 @@ def test_what_is_chosen_is_what_the_oracle_would_choose():
 def test_until_the_training_is_over_every_line_is_the_baseline_and_then_its_own():
     # One processor, busy until 200: a long and a short job wait when the training ends at 100. Another two come later.
     jobs = table([(0, 200, 200, 1), (10, 90, 90, 1), (20, 5, 5, 1), (110, 50, 50, 1), (150, 2, 2, 1)])
-    weeks = Weeks(Workload("made", jobs, 1), 100 / DAY_S)
+    weeks = Weeks(jobs.stating(name="made", size=1), 100 / DAY_S)
     assert under(weeks, [FCFS]) == [0, 200, 290, 295, 345]
     assert under(weeks, [SPF]) == [0, 257, 202, 207, 200]
     assert weeks.tested.tolist() == [2]
@@ -66,14 +66,14 @@ def test_until_the_training_is_over_every_line_is_the_baseline_and_then_its_own(
 def test_an_order_that_changes_each_period_rules_from_the_periods_first_instant_on():
     # Busy until 100, when the second testing period begins and a job comes: spf takes it, fcfs the one that waits.
     jobs = table([(0, 100, 100, 1), (60, 40, 40, 1), (100, 1, 1, 1), (160, 1, 1, 1)])
-    weeks = Weeks(Workload("made", jobs, 1), 50 / DAY_S)
+    weeks = Weeks(jobs.stating(name="made", size=1), 50 / DAY_S)
     assert under(weeks, [SPF, FCFS]) == [0, 101, 100, 160]
     assert under(weeks, [FCFS, SPF]) == [0, 100, 140, 160]
 
 
 def test_where_no_order_is_better_the_choice_is_the_baseline():
     jobs = table([(k * 10 + i, 30, 30, 1) for k in range(8) for i in range(2)])
-    weeks = Weeks(Workload("made", jobs, 1), 20 / DAY_S)
+    weeks = Weeks(jobs.stating(name="made", size=1), 20 / DAY_S)
     found = lines_of(weeks, 1000.0, weeks.jobs.submit_s * 1.0)
     costs, _, what = found.lines["trained"]
     assert (what, costs.tolist()) == ("saf", found.base.tolist())

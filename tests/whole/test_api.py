@@ -121,7 +121,7 @@ def test_the_first_minute_works(log, request, tmp_path):
 )
 def test_accounting_is_read_as_the_import_command_writes_it(file, how, jobs, procs, tmp_path):
     read = bf.read(str(ACCOUNTING / file), **how)
-    assert (len(read.jobs), read.procs) == (jobs, procs)
+    assert (len(read.jobs), read.size) == (jobs, procs)
     words = [word for name, value in how.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     out = tmp_path / "log.swf"
     assert batfill("workload", "import", file.partition(".")[0], ACCOUNTING / file, "--out", out, *words).status == 0
@@ -149,7 +149,7 @@ def test_arrays_of_ones_own_become_a_workload_in_any_order():
     }
     arrays = {name: np.array(values) for name, values in columns.items()}
     jobs = bf.job_table("mine", ids=np.array(["b", "a", "c"], object), **arrays)
-    frame = bf.replay(bf.Workload("mine", jobs, procs=4)).to_pandas()
+    frame = bf.replay(jobs, procs=4).to_pandas()
     assert frame.job_id.tolist() == ["a", "b", "c"]
     assert frame.state.tolist() == ["completed", "ended at its walltime", "rejected"]
     assert frame.start_s.tolist()[:2] == [0, 20]
@@ -413,7 +413,7 @@ def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, mine, tmp_path):
 
 
 def test_a_saved_run_states_every_option_as_before(log, tmp_path):
-    classed = dataclasses.replace(log, jobs=dataclasses.replace(log.jobs, job_class=np.ones(len(log.jobs), np.int8)))
+    classed = dataclasses.replace(log, job_class=np.ones(len(log), np.int8))
     rules = {"small": "class", "divider": 600, "small_width": 0.5, "threshold_s": 7200, "overdue": "half"}
     for run in (bf.Replay(log, "saf", backfill="spf"), bf.Replay(classed, "saf", **rules)):
         run.run(until_s=86_400).fork(threshold_s=50).save(tmp_path / "run.npz")

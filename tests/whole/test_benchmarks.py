@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from batfill.model.jobs import Workload
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
@@ -42,7 +41,7 @@ def plain_jobs(seed):
     jobs = random_table(seed, n_jobs=200, size=SIZE, span_s=1500, wide=0, unlimited=0)
     runtime_s = np.maximum(jobs.runtime_s, 1)
     request_s = np.maximum(jobs.walltime_s, runtime_s)
-    return replace(jobs, runtime_s=runtime_s, walltime_s=request_s, user_request_s=request_s, own_end=True)
+    return replace(jobs, runtime_s=runtime_s, walltime_s=request_s, request_s=request_s, own_end=True)
 
 
 def bench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -83,7 +82,7 @@ def test_cases_whose_log_is_missing_are_skipped_by_name(suite, monkeypatch, tmp_
 def test_plain_c_starts_what_the_engine_starts(suite, c_program, tmp_path, policy):
     for seed in range(20):
         jobs = plain_jobs(seed)
-        plain = suite.logs.write_plain(Workload("made", jobs, SIZE, ""), tmp_path / "made.swf")
+        plain = suite.logs.write_plain(jobs.stating(name="made", size=SIZE), tmp_path / "made.swf")
         ours = replay_jobs(jobs, SIZE, Rules(policy_named(policy)))
         assert ours.backfilled.any() or policy != "fcfs"
         suite.engine.require_equal_starts("made", ours, c_program.starts_s(plain, policy))

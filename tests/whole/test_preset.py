@@ -11,7 +11,7 @@ import pytest
 
 import batfill as bf
 from batfill.live.agent import Agent
-from batfill.model.jobs import SMALL, Workload
+from batfill.model.jobs import SMALL
 from batfill.model.option_texts import described
 from batfill.model.options import NO_PRESET, PRESETS, Options
 from batfill.replays.replay import simulate
@@ -44,9 +44,8 @@ def rush(seed, *, n_jobs=160, size=24, kept=False):
     procs = np.where(rng.random(n_jobs) < 0.6, np.minimum(jobs.procs, 3), jobs.procs)
     runtime_s, walltime_s = jobs.runtime_s * unit_s, np.maximum(jobs.walltime_s * unit_s, 60.0)
     walltime_s = np.maximum(walltime_s, runtime_s) if kept else walltime_s
-    request_s = np.where(np.isinf(walltime_s), math.nan, walltime_s)
     times = {"submit_s": jobs.submit_s * 60, "runtime_s": runtime_s, "walltime_s": walltime_s}
-    return replace(jobs, **times, procs=procs, user_request_s=request_s)
+    return replace(jobs, **times, procs=procs, request_s=walltime_s, asked=np.isfinite(walltime_s))
 
 
 def fitting_rush(seed, **options):
@@ -57,7 +56,7 @@ def fitting_rush(seed, **options):
 
 def saved_rush(folder, *, seed, n_jobs):
     jobs, path = fitting_rush(seed, n_jobs=n_jobs, kept=True), folder / "rush.swf"
-    save_log(log_of(Workload("rush", jobs, 24)), path, procs=24)
+    save_log(log_of(jobs.stating(name="rush", size=24)), path, procs=24)
     return path
 
 
@@ -126,7 +125,7 @@ def test_the_preset_starts_and_kills_what_the_oracle_does():
     killed, overdue, seeds = 0, 0, range(12)
     for seed in seeds:
         jobs = rush(seed, n_jobs=70)
-        schedule, _ = simulate(jobs, Workload("rush", jobs, 24, ""), FIRST_TRIES)
+        schedule, _ = simulate(jobs, jobs.stating(name="rush", size=24), FIRST_TRIES)
         assert_same(schedule, expected(jobs, 24))
         killed += len(schedule.kills)
         overdue += int((schedule.start_s - jobs.submit_s > 50_000).sum())

@@ -20,6 +20,7 @@ from batfill.model.policy import aged, policy_named, polynomial
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")
 SAMPLE = "workloads/sample.json"
+MINE = {"submit_s": [0, 1], "runtime_s": [1, 1], "walltime_s": [2, 2], "procs": [1, 1]}
 
 
 @pytest.fixture(autouse=True)
@@ -238,9 +239,8 @@ def test_lists_and_series_become_a_job_table():
     ],
 )
 def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, says):
-    columns = {"submit_s": [0, 1], "runtime_s": [1, 1], "walltime_s": [2, 2], "procs": [1, 1], column: values}
     with pytest.raises(WorkloadError, match=says):
-        bf.job_table("mine", **columns)
+        bf.job_table("mine", **{**MINE, column: values})
 
 
 @pytest.mark.parametrize(
@@ -250,18 +250,13 @@ def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, sa
         (lambda log: bf.replay(SAMPLE, procs=4.5), "a machine of 4.5 processors"),
         (lambda log: bf.replay(log, ["fcfs", "saf"]), "`replay_many`"),
         (lambda log: bf.replay(None), "None is no workload, file or data frame"),
-        *(
-            (call, r"<JobTable: .* is no workload, .*; .* Workload\(NAME, jobs, procs=N\) of a table of jobs")
-            for call in (
-                lambda log: bf.replay(log.jobs),
-                lambda log: bf.read(log.jobs),
-                lambda log: bf.write(log.jobs, "x"),
-            )
-        ),
+        (lambda log: bf.replay(bf.job_table(**MINE)), "the job table: does not say how many processors"),
+        (lambda log: bf.job_table(**MINE).stating(procs=4), "procs cannot be stated of jobs; .* are their size"),
+        (lambda log: bf.job_table(**MINE).stating(size=0), "a machine of 0 processors; give its size"),
+        (lambda log: bf.replay(log, procs=log.procs), "a machine of array.* processors; give its size"),
         (lambda log: bf.tune(log, dais=3), "argument 'dais' is unknown; did you mean 'days'?"),
         (lambda log: bf.tune(5), "5 is no workload, file or data frame"),
         (lambda log: bf.read(pd.DataFrame({"submit_s": [0]})), "no column runtime_s; its columns are submit_s"),
-        (lambda log: bf.replay(log.jobs.to_pandas()), "the data frame: .*give procs"),
         (lambda log: bf.replay(log, small="class", divider=100), "option small class needs .* choose small all"),
         (lambda log: bf.replay(log, kill="always"), "option kill: no job is small"),
         (lambda log: bf.generate(procs="4"), "option procs: '4' is not a whole number"),

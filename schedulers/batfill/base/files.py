@@ -509,7 +509,7 @@ def make_folder(path: Path, *, remedy: str = "choose another") -> None:
 def path_of(log: object) -> Path:
     """The path in an argument."""
     if not isinstance(log, (str, Path)):
-        remedy = "`read` makes a workload of one, Workload(NAME, jobs, procs=N) of a table of jobs"
+        remedy = "`read` makes a workload of one, `job_table` of columns"
         raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; {remedy}")
     return Path(log)
 

@@ -114,7 +114,7 @@ class Tries:
         """The metadata of a try of this job; only for the last try is it known whether it was backfilled."""
         jobs, judged = self.schedule.jobs, self.judged
         backfilled = bool(self.schedule.backfilled[row]) if last and not self.rejected[row] else None
-        asked_s = asked_of(float(jobs.user_request_s[row]), float(jobs.walltime_s[row]))
+        asked_s = asked_of(float(jobs.asked_s[row]), float(jobs.walltime_s[row]))
         known: dict[str, Any] = {}
         if judged is not None:
             known = {"probability": float(judged.probability[row]), "divider_s": float(judged.divider_s[row])}

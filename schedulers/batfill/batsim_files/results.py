@@ -39,7 +39,7 @@ from batfill.batsim_files.machines import INTERVALS, intervals_of, intervals_tex
 from batfill.model.jobs import LONGEST_S
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
-from batfill.workloads.batsim_json import NO_WALLTIME, amounts_of, user_of, user_request_of
+from batfill.workloads.batsim_json import NO_WALLTIME, amounts_of, request_of, user_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -422,11 +422,11 @@ def taken_text(amounts: Mapping[str, float]) -> str:
     return urlencode({name: f"{amount:.15g}" for name, amount in sorted(amounts.items())})
 
 
-def asked_of(user_request_s: float, limit_s: float) -> float:
+def asked_of(request_s: float, limit_s: float) -> float:
     """`Facts.asked_s` of a job from the request in its log, nan for none, and its limit, inf for none."""
-    if math.isnan(user_request_s):
+    if math.isnan(request_s):
         return math.inf if limit_s < math.inf else math.nan
-    return user_request_s if user_request_s != limit_s else math.nan
+    return request_s if request_s != limit_s else math.nan
 
 
 NOT_ASKED = "none"  # as the value of `asked`
@@ -466,7 +466,7 @@ def facts_of(job: Mapping[str, Any]) -> JobFacts:
     """What a job of Batsim's JSON says of its user, its request, and what it takes."""
     limit_s = job.get("walltime", NO_WALLTIME)
     limit_s = math.inf if limit_s == NO_WALLTIME else float(limit_s)
-    return JobFacts(user_of(job), asked_of(user_request_of(job), limit_s), taken_text(amounts_of(job)))
+    return JobFacts(user_of(job), asked_of(request_of(job), limit_s), taken_text(amounts_of(job)))
 
 
 UNKNOWN_FACTS = JobFacts()

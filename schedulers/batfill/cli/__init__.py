@@ -167,7 +167,7 @@ def note(text: str) -> None:
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """Print reasons to doubt the figures (`Workload.warnings`), one line each, on standard error."""
+    """Print reasons to doubt the figures (`Jobs.warnings`), one line each, on standard error."""
     for warning in warnings:
         note(f"warning: {warning}")
 

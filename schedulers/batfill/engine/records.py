@@ -51,8 +51,8 @@ TRY = np.dtype(
     [
         ("kill_after_s", "f8"),  # the divider when its last try started; inf if that is not to be killed
         ("whole_expected_s", "f8"),  # `expected_s` if it is not killed
-        ("request_s", "f8"),  # p~, where corrections of a shorter prediction stop first,
-        ("most_expected_s", "f8"),  # and where all stop: p~ if it ends the job, inf if jobs may outlive it
+        ("unpredicted_s", "f8"),  # p~, where corrections of a shorter prediction stop first,
+        ("walltime_s", "f8"),  # and where all stop: p~ if it ends the job, inf if jobs may outlive it
         ("corrections", "i8"),  # how often the last try outlived what was expected
     ]
 )

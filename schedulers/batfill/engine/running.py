@@ -230,15 +230,15 @@ def may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
 
 @entry(float, float, float, int, float, float, gives=(float, int), brief=True)
 @kernel
-def corrected(now_s, start_s, expected_s, corrections, request_s, most_expected_s):
+def corrected(now_s, start_s, expected_s, corrections, unpredicted_s, walltime_s):
     """What is expected at `now_s` of a job that has run since `start_s`, and how often it has been corrected by then.
 
-    `expected_s` goes to `request_s` first, if it is shorter, and never beyond `most_expected_s`. The result depends on
+    `expected_s` goes to `unpredicted_s` first, if it is shorter, and never beyond `walltime_s`. The result depends on
     what was first expected of the try and on `now_s`, not on the instants of earlier corrections.
     """
-    while start_s + expected_s <= now_s and expected_s < most_expected_s:
+    while start_s + expected_s <= now_s and expected_s < walltime_s:
         step_s = CORRECTION_STEPS_S[min(corrections, len(CORRECTION_STEPS_S) - 1)]
-        expected_s = min(expected_s + step_s, request_s if expected_s < request_s else most_expected_s)
+        expected_s = min(expected_s + step_s, unpredicted_s if expected_s < unpredicted_s else walltime_s)
         corrections += 1
     return expected_s, corrections
 
@@ -251,7 +251,7 @@ def outlast(now_s, queue, row, procs):
     """
     job, tried = queue.jobs[row], queue.tries[row]
     job.expected_s, tried.corrections = corrected(
-        now_s, job.start_s, tried.whole_expected_s, 0, tried.request_s, tried.most_expected_s
+        now_s, job.start_s, tried.whole_expected_s, 0, tried.unpredicted_s, tried.walltime_s
     )
     occupy(queue, row, procs)
 
@@ -277,12 +277,12 @@ def correct(now_s, queue):
         job, tried = queue.jobs[row], queue.tries[row]
         if job.expected_s < 0:  # without a walltime, see `waiting.planned_s`
             continue
-        most_s = tried.most_expected_s
+        most_s = tried.walltime_s
         if job.killable and queue.rules[0].bound_s < np.inf:
             most_s = min(most_s, tried.kill_after_s)
-        request_s = min(tried.request_s, most_s)
+        unpredicted_s = min(tried.unpredicted_s, most_s)
         expected_s, tried.corrections = corrected(
-            now_s, job.start_s, job.expected_s, tried.corrections, request_s, most_s
+            now_s, job.start_s, job.expected_s, tried.corrections, unpredicted_s, most_s
         )
         if expected_s != job.expected_s:  # the reservation may change
             procs = finish(queue, row)

@@ -174,7 +174,7 @@ def set_class(queue, row, small, killable, expected_s):
 
 @entry(QueueArrays, int, int, float, float, float, int, int, int, float, float, float, gives=int, brief=True)
 @kernel
-def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small, killable, expected_s, key, rise):
+def submit(queue, row, place, submit_s, unpredicted_s, walltime_s, procs, small, killable, expected_s, key, rise):
     """Add a newly submitted job as the last row of `jobs`, at `place` of `ages`, and queue it; needs `tries`.
 
     Returns False if no `seq` is left between those of its neighbours: then the job is not queued, and all have to be
@@ -190,8 +190,8 @@ def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small
     job.late = 0
     job.key = key
     job.rise = rise
-    tried.request_s = request_s
-    tried.most_expected_s = most_expected_s
+    tried.unpredicted_s = unpredicted_s
+    tried.walltime_s = walltime_s
     tried.whole_expected_s = expected_s
     tried.kill_after_s = np.inf
     tried.corrections = 0

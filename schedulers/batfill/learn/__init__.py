@@ -20,22 +20,22 @@ class SubmittedJob(NamedTuple):
 
     row: int  # index in the order (submission, id)
     submit_s: float  # r
-    request_s: float  # p~, which may have been raised to the run time: for limits, never for learning
+    expected_s: float  # p~, which may have been raised to the run time: for limits, never for learning
     procs: int  # q
     user: int  # -1 if unknown
     killable: bool = True  # whether it may be killed and restarted
-    user_request_s: float | None = None  # as the log has it, nan if unknown; None: p~
+    request_s: float | None = None  # as the log has it, nan if unknown; None: p~
 
     @property
     def known_request_s(self) -> float:
         """The user's request, which learners read; 0, which no request is, if it is unknown."""
-        user_request_s = self.request_s if self.user_request_s is None else self.user_request_s
-        return user_request_s if user_request_s < math.inf else 0.0
+        request_s = self.expected_s if self.request_s is None else self.request_s
+        return request_s if request_s < math.inf else 0.0
 
     @property
     def most_s(self) -> float:
         """The longest run time to predict: the user's request if it is known, and at most p~."""
-        return min(self.known_request_s or math.inf, self.request_s)
+        return min(self.known_request_s or math.inf, self.expected_s)
 
 
 class Judgement(NamedTuple):
@@ -44,7 +44,7 @@ class Judgement(NamedTuple):
     expected_s: float  # expected run time; at most p~
     small: bool = False
     probability: float = math.nan  # of being small, if that is learned
-    key_request_s: float | None = None  # p~ of the keys; None: `expected_s`
+    key_expected_s: float | None = None  # p~ of the keys; None: `expected_s`
 
 
 class Knowledge:

@@ -63,7 +63,7 @@ class Classifier(Knowledge):
             chance = self.forest.probability(self.history.features(place, self.divider_s))
         small = chance >= SMALL_FROM and self.divider_s < math.inf
         self.judged[job.row] = place.record()
-        return Judgement(job.request_s, small, chance)
+        return Judgement(job.expected_s, small, chance)
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
         """Track the try: once it has run longer than the divider, the job is known to be large."""
@@ -72,7 +72,6 @@ class Classifier(Knowledge):
             heappush(self.running, (start_s, job.row, self.starts[job.row], job))
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """Add the job to the training data."""
         record = self.judged.pop(job.row)
         del self.starts[job.row], self.kills[job.row]
         self.ended_since.append((job, runtime_s, record))
@@ -98,7 +97,6 @@ class Classifier(Knowledge):
                 self.history.outlasted(job)
 
     def renewal_s(self) -> float:
-        """The end of the week."""
         return self.next_s
 
     def learn(self, now_s: float) -> None:

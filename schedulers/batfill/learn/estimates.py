@@ -33,8 +33,7 @@ class UserEstimate(Knowledge):
     name = "user"
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """p~."""
-        return Judgement(job.request_s, small=False)
+        return Judgement(job.expected_s, small=False)
 
 
 class RuntimeClairvoyant(Knowledge):
@@ -47,7 +46,6 @@ class RuntimeClairvoyant(Knowledge):
         self.runtime_s = runtime_s
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """How long the job runs: min(p, p~), or p if it may outlive p~."""
         return Judgement(float(self.runtime_s[job.row]), small=False)
 
 
@@ -64,16 +62,13 @@ class ClassClairvoyant(Knowledge):
         self.divider_s = self.divided.value
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """Small if p is below the divider."""
         small = self.runtime_s[job.row] < self.divider_s < math.inf
-        return Judgement(job.request_s, bool(small), float(small))
+        return Judgement(job.expected_s, bool(small), float(small))
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """Add the run time to those known."""
         self.divided.add(runtime_s)
 
     def renew(self, now_s: float) -> None:
-        """Set the divider to the current one."""
         self.divider_s = self.divided.value
 
 
@@ -90,21 +85,17 @@ class EveryJob(Knowledge):
         self.divider_s = self.divided.value
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """Small once there is a divider."""
-        return Judgement(job.request_s, self.divider_s < math.inf)
+        return Judgement(job.expected_s, self.divider_s < math.inf)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """Add the run time to those known."""
         self.divided.add(runtime_s)
 
     def renew(self, now_s: float) -> None:
-        """Set the divider."""
         if not self.weekly or now_s >= self.next_s:
             self.next_s = (now_s // WEEK_S + 1) * WEEK_S
             self.divider_s = self.divided.value
 
     def renewal_s(self) -> float:
-        """The end of the week, if it matters."""
         return self.next_s if self.weekly else math.inf
 
 
@@ -118,14 +109,12 @@ class LastTwo(Knowledge):
         self.last: dict[int, deque[float]] = {}
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """The mean, at least one second."""
         last = self.last.get(job.user, ())
         if len(last) < 2:
             return Judgement(job.most_s, small=False)
         return Judgement(min(max(sum(last) / 2, 1.0), job.most_s), small=False)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """Keep it as one of its user's last two."""
         self.last.setdefault(job.user, deque(maxlen=2)).append(runtime_s)
 
 
@@ -137,23 +126,18 @@ class OrderOnly(Knowledge):
         self.name, self.predictor = knowledge.name, knowledge
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """p~, and the prediction for the order."""
-        return Judgement(job.request_s, small=False, key_request_s=self.predictor.judge(job).expected_s)
+        return Judgement(job.expected_s, small=False, key_expected_s=self.predictor.judge(job).expected_s)
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
-        """The predictor may learn."""
         self.predictor.started(job, start_s)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """The predictor learns."""
         self.predictor.ended(job, runtime_s, end_s)
 
     def renew(self, now_s: float) -> None:
-        """The predictor is updated."""
         self.predictor.renew(now_s)
 
     def renewal_s(self) -> float:
-        """As the predictor's."""
         return self.predictor.renewal_s()
 
 
@@ -168,7 +152,6 @@ class UserHistory:
         self.ended_s = math.nan
 
     def add(self, hours: float, procs: int, end_s: float) -> None:
-        """Add an ended job."""
         self.last.appendleft(hours)
         self.jobs += 1
         self.total += hours
@@ -220,7 +203,6 @@ class OnlineRegression(Knowledge):
         self.state = np.zeros(2)  # t, N
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """The polynomial's value, between one second and the request; the request before any job has ended."""
         features = np.array(self.users.setdefault(job.user, UserHistory()).features(job))
         self.seen[job.row] = features[PAIRS[:, 0]] * features[PAIRS[:, 1]]
         if self.state[0] == 0:
@@ -229,7 +211,6 @@ class OnlineRegression(Knowledge):
         return Judgement(min(max(predicted_s, 1.0), job.most_s), small=False)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """One gradient step on this job's loss."""
         hours = runtime_s / HOUR_S
         weight = math.log(max(runtime_s * job.procs, math.e))
         descend(self.seen.pop(job.row), hours, weight, RATE, self.weights, self.scale, self.gradient, self.state)

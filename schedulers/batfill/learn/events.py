@@ -22,7 +22,6 @@ class EventQueue:
         self.coming: list[tuple[float, int, bool, float, SubmittedJob]] = []  # heap of (date, row, killed, ran, job)
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
-        """A try of this job starts at `start_s`."""
         self.knowledge.started(job, start_s)
 
     def add_end(self, job: SubmittedJob, end_s: float, ran_s: float, *, killed: bool) -> None:
@@ -42,7 +41,6 @@ class EventQueue:
             self.knowledge.renew(due_s)
 
     def deliver(self, before_s: float) -> None:
-        """Deliver what happened before this instant."""
         while self.coming and self.coming[0][0] < before_s:
             date_s, _, killed, ran_s, job = heappop(self.coming)
             if killed:
@@ -68,25 +66,24 @@ class KnowledgeByName:
         self,
         name: str,
         submit_s: float,
-        request_s: float,
+        expected_s: float,
         procs: int,
         *,
         user: int,
         killable: bool,
-        user_request_s: float,
+        request_s: float,
     ) -> Judgement:
         """Judge a job that is submitted now; the arguments are those of `SubmittedJob`."""
         if submit_s > self.now_s:
             self.events.catch_up(submit_s)
             self.now_s = submit_s
-        job = SubmittedJob(self.submitted, submit_s, request_s, procs, user, killable, user_request_s)
+        job = SubmittedJob(self.submitted, submit_s, expected_s, procs, user, killable, request_s)
         self.submitted += 1
         self.jobs[name] = job
         return self.knowledge.judge(job)
 
     @property
     def divider_s(self) -> float:
-        """The knowledge's divider in force."""
         return self.knowledge.divider_s
 
     def at(self, now_s: float) -> None:
@@ -94,7 +91,6 @@ class KnowledgeByName:
         self.events.renew_if_due(now_s)
 
     def started(self, name: str, now_s: float) -> None:
-        """A try starts."""
         self.start_s[name] = now_s
         self.events.started(self.jobs[name], now_s)
 

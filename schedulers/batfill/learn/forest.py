@@ -66,7 +66,6 @@ def load_forest_code() -> None:
 
 
 def flattened(grown: RandomForestClassifier) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """All trees' nodes, NODE (n_nodes,), and each tree's root, (n_trees,)."""
     trees = [estimator.tree_ for estimator in grown.estimators_]
     roots = np.cumsum([0, *(tree.node_count for tree in trees)])
     nodes = np.zeros(roots[-1], NODE)

@@ -58,7 +58,6 @@ class Category:
         self.sorted_s: list[float] = []
 
     def add(self, runtime_s: float) -> int:
-        """Add a job; returns its index."""
         self.runtime_s.append(runtime_s)
         insort(self.sorted_s, runtime_s)
         return len(self.runtime_s) - 1
@@ -75,7 +74,6 @@ class Category:
         return classes + [NONE_YET] * (LAGS - len(classes))
 
     def share(self, divider_s: float) -> float:
-        """The share of its jobs that are small."""
         return bisect_left(self.sorted_s, divider_s) / len(self.sorted_s) if self.sorted_s else NONE_YET
 
 
@@ -101,7 +99,6 @@ class History:
         self.large: dict[int, list[tuple[Category, int]]] = {}  # by row: indices of running jobs known to be large
 
     def found(self, job: SubmittedJob, date: datetime) -> list[Category]:
-        """The job's three categories."""
         values = (job.known_request_s, job.procs, date.weekday())
         keys = [(job.user, name, value) for name, value in zip(CATEGORIES, values, strict=True)]
         for key in keys:
@@ -110,7 +107,6 @@ class History:
         return [self.categories[key] for key in keys]
 
     def place(self, job: SubmittedJob) -> Place:
-        """Features and categories of a job submitted now."""
         date = self.clock.date(job.submit_s)
         own = [
             job.known_request_s,
@@ -125,13 +121,11 @@ class History:
         return Place(own, self.found(job, date))
 
     def outlasted(self, job: SubmittedJob) -> None:
-        """Record that a running job is large."""
         if job.row not in self.large:
             categories = self.found(job, self.clock.date(job.submit_s))
             self.large[job.row] = [(category, category.add(math.inf)) for category in categories]
 
     def add(self, job: SubmittedJob, runtime_s: float) -> None:
-        """Record the run time of a job that has ended."""
         if job.row in self.large:
             for category, place in self.large.pop(job.row):
                 category.settle(place, runtime_s)

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.learn import Knowledge
-    from batfill.model.jobs import Clock, JobTable
+    from batfill.model.jobs import Clock, Jobs
     from batfill.model.options import Options
 
 
-def make(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
+def make(options: Options, jobs: Jobs | None, clock: Clock | None) -> Knowledge:
     """A fresh predictor.
 
     Args:
@@ -42,7 +42,7 @@ def make(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowle
     return OrderOnly(knowledge) if options.predict_for == ORDER else knowledge
 
 
-def everywhere(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
+def everywhere(options: Options, jobs: Jobs | None, clock: Clock | None) -> Knowledge:
     """The predictor, whose predictions are used everywhere; as `make`."""
     if options.own is not None:
         own: Knowledge = deepcopy(options.own)

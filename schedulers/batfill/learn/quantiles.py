@@ -18,14 +18,12 @@ class RollingMedian:
         self.above: list[float] = []
 
     def add(self, value: float) -> None:
-        """Add a value."""
         heappush(self.above, -heappushpop(self.below, -value))
         if len(self.below) < len(self.above):
             heappush(self.below, -heappop(self.above))
 
     @property
     def value(self) -> float:
-        """The median; inf if there are no values."""
         if not self.below:
             return math.inf
         if len(self.below) > len(self.above):
@@ -40,11 +38,9 @@ class Divided:
         self.divider, self.median = divider, RollingMedian()
 
     def add(self, value: float) -> None:
-        """Add a run time."""
         self.median.add(value)
 
     @property
     def value(self) -> float:
-        """The divider; inf if it is learned and there are no values."""
         fixed_s = self.divider.fixed_s
         return fixed_s if fixed_s < math.inf else self.divider.of_median(self.median.value)

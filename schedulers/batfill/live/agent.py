@@ -225,10 +225,10 @@ class Agent:
                 if request.amounts.get(pool.reads) == math.inf:
                     return f"no number >= 0 of {pool.reads}", f"no number of {pool.reads}"
                 return f"{amount_text(amount, pool.base)} of {pool.name}", f"more {pool.name} than there is"
-        if calendar and not calendar.has_gap(spare, request.request_s, request.submit_s):
+        if calendar and not calendar.has_gap(spare, request.expected_s, request.submit_s):
             return f"{procs} of {size} machines, for which {calendar.name} has no gap", f"a gap in {calendar.name}"
         needs_walltime = self.cluster.plan is not None or self.live[UNLIMITED] == REJECT
-        if needs_walltime and request.request_s == math.inf:
+        if needs_walltime and request.expected_s == math.inf:
             return "no walltime", "no walltime"
         return None
 
@@ -239,18 +239,18 @@ class Agent:
         """What the scheduler expects of a job, and whether it is small: as predicted, or as its class says."""
         if self.knowledge is None:
             if self.chosen.small == NO_SMALL:
-                return Judgement(request.request_s, False)  # by place, which takes half the time
+                return Judgement(request.expected_s, False)  # by place, which takes half the time
             job_class = SMALL if request.job_class == "small" else LARGE
             small = self.chosen.calls_small(job_class, request.procs, self.cluster.size)
-            return Judgement(request.request_s, bool(small))
+            return Judgement(request.expected_s, bool(small))
         judgement = self.knowledge.judge(
             request.name,
             request.submit_s,
-            request.request_s,
+            request.expected_s,
             request.procs,
             user=request.user,
             killable=request.killable and request.procs <= self.cluster.widest_try,
-            user_request_s=request.user_request_s,
+            request_s=request.request_s,
         )
         if self.kills:
             self.cluster.queue.change_divider(self.knowledge.divider_s, bound=self.chosen.bound)

@@ -112,14 +112,14 @@ class Cluster:
         row = self.queue.submit(
             request.name,
             request.submit_s,
-            request.request_s,
+            request.expected_s,
             request.procs,
             user=request.user,
             small=small,
             killable=killable,
             expected_s=judgement.expected_s,
-            key_request_s=judgement.key_request_s,
-            outlives=request.request_s < request.walltime_s,
+            key_expected_s=judgement.key_expected_s,
+            outlives=request.expected_s < request.walltime_s,
             wants=[pool.amount(request.amounts, request.procs) for pool in pools] if pools else None,
         )
         self.rows[request.name] = row

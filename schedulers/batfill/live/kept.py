@@ -191,18 +191,18 @@ class KeptPlan:
 
     def submit(self, row: int, request: Request, key: float) -> None:
         """Queue a job with a request, which is to run for no longer."""
-        if request.request_s < request.walltime_s:
+        if request.expected_s < request.walltime_s:
             raise BatfillError(
-                f"option plan: job {request.name} may outlive its request of {request.request_s:g} s, which a kept "
+                f"option plan: job {request.name} may outlive its request of {request.expected_s:g} s, which a kept "
                 "plan relies on; convert the workload with --overrun keep or kill"
             )
-        job = Job(key, request.name, row, request.request_s + self.margin_s, request.procs)
+        job = Job(key, request.name, row, request.expected_s + self.margin_s, request.procs)
         insort(self.waiting, job)
         self.new.append(job)
 
     def wait_s(self, request: Request, now_s: float) -> float:
         """For how long a job would wait that were submitted after the decision at `now_s`; inf if it has no place."""
-        length_s, timeline = request.request_s + self.margin_s, self.timeline
+        length_s, timeline = request.expected_s + self.margin_s, self.timeline
         timeline.advance(now_s)
         found = timeline.earliest(length_s, request.procs, self.usable, self.usable & ~self.busy)
         return math.inf if found is None else found[0] - now_s

@@ -14,9 +14,9 @@ from batfill.workloads.batsim_json import (
     NO_WALLTIME,
     amounts_of,
     odd_fields,
+    request_of,
     usable,
     user_of,
-    user_request_of,
 )
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ class Request(NamedTuple):
 
     name: str
     submit_s: float  # r
-    request_s: float  # p~; inf if it has none
+    expected_s: float  # p~; inf if it has none
     walltime_s: float  # at which the simulator ends it, p~ or later; inf for never
     procs: int  # q
     profile: str  # the work it does, which only the simulator understands
     user: int = -1  # -1 if unknown
     job_class: str | None = None  # "small" or "large" if the workload states it
     killable: bool = True  # whether a try may be killed and the job requeued
-    user_request_s: float = math.nan  # which learners see; nan if unknown
+    request_s: float = math.nan  # which learners see; nan if unknown
     extra: Any = None  # further data, which only the simulator and the user understand; a later try keeps them
     first: str | None = None  # of a later try: the name of the first one
     kills: int = 0  # of the job's tries before this one
@@ -79,27 +79,27 @@ def job_request(name: str, fields: Mapping[str, Any], odd: set[str], extra: str 
         odd: fields of the user's that were unusable in a job; a warning names the first of each.
         extra: further data of Batsim 5's.
     """
-    user, amounts, user_request_s = -1, NOTHING, fields.get("walltime", NO_WALLTIME)
-    walltime_s = user_request_s if user_request_s > 0 else math.inf
+    user, amounts, request_s = -1, NOTHING, fields.get("walltime", NO_WALLTIME)
+    walltime_s = request_s if request_s > 0 else math.inf
     if not RESERVED.issuperset(fields):  # the user has added some
         for field, what in odd_fields(fields):
             if field not in odd:
                 odd.add(field)
                 log.warning("job %s: %s; further such jobs are not named", name, what)
         fields = usable(fields) if odd else fields
-        user, amounts, user_request_s = user_of(fields), amounts_of(fields), user_request_of(fields)
-    request_s = fields.get(EXPECTED_FIELD, NO_WALLTIME)
+        user, amounts, request_s = user_of(fields), amounts_of(fields), request_of(fields)
+    expected_s = fields.get(EXPECTED_FIELD, NO_WALLTIME)
     return Request(
         name,
         fields["subtime"],
-        request_s if 0 < request_s < walltime_s else walltime_s,
+        expected_s if 0 < expected_s < walltime_s else walltime_s,
         walltime_s,
         fields["res"],
         fields["profile"],
         user,
         fields.get("class"),
         fields.get("killable") is not False,
-        float(user_request_s) if user_request_s > 0 else math.nan,
+        float(request_s) if request_s > 0 else math.nan,
         extra,
         amounts=amounts,
     )

@@ -82,7 +82,6 @@ def since_first(stamps: NDArray[np.float64]) -> tuple[NDArray[np.float64], int |
 
 
 def numbers_in(source: str, name: str, given: Any, what: str = "a number") -> NDArray[np.float64]:
-    """A column of numbers as float64; None is nan."""
     values = array_of(given)
     if values.dtype.kind in "iufb":
         return values.astype(np.float64, copy=False)
@@ -97,7 +96,6 @@ def numbers_in(source: str, name: str, given: Any, what: str = "a number") -> ND
 
 
 def whole_in(source: str, name: str, given: Any) -> NDArray[np.int64]:
-    """A column of whole numbers as int64."""
     values = array_of(given)
     if values.dtype.kind in "iu":
         return values.astype(np.int64, copy=False)
@@ -118,7 +116,6 @@ def texts_in(given: Any) -> NDArray[Any]:
 
 
 def classes_in(source: str, given: Any) -> NDArray[np.int8]:
-    """A column of classes as numbers: small, large, or None or nan for unknown."""
     values = array_of(given)
     if values.dtype.kind in "iu":
         odd = (values < min(CLASS_NUMBERS.values())) | (values > max(CLASS_NUMBERS.values()))
@@ -136,5 +133,4 @@ def classes_in(source: str, given: Any) -> NDArray[np.int8]:
 
 
 def column_error(source: str, name: str, row: int, value: object, what: str) -> WorkloadError:
-    """The refusal of a value in a column."""
     return WorkloadError(f"{source}: column {name}, row {row}: {value!r:.60} is not {what}; convert the column first")

@@ -41,7 +41,6 @@ class Ledger:
         self.rows: dict[str, int] = {}  # of the running jobs
 
     def start(self, name: str, submit_s: float, procs: int, now_s: float) -> None:
-        """Enter the start of a job."""
         self.rows[name] = len(self.names)
         self.names.append(name)
         self.submit_s.append(submit_s)

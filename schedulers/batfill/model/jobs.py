@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, fields
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.errors import LARGEST, WorkloadError, whole_from
-from batfill.base.tables import JobRows, KeptRows, ReadOnly, is_settled, same_values
+from batfill.base.tables import JobRows, KeptRows, ReadOnly, is_settled, read_only, same_values
 from batfill.base.words import duration
 from batfill.model.given import classes_in, seconds_in, texts_in, whole_in
 
@@ -52,15 +52,19 @@ TAKES = "takes_"  # begins the names of columns of amounts
 LONGEST_S = 1e12
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JobTable(ReadOnly, KeptRows):
-    """One workload's jobs, ordered by (submit_s, ids as strings). Every column has shape (n_jobs,), and is read-only.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Jobs(ReadOnly, KeptRows):
+    """One workload: its jobs by column, ordered by (submit_s, ids as strings), and where they come from.
 
-    A row's index is the job's `seq`: the last tie-break of every order. Times are float64 that hold whole seconds for
-    archive logs (exact up to 2^53) and may be fractional for Batsim workloads.
+    Every column has shape (n_jobs,), and is read-only. A row's index is the job's `seq`: the last tie-break of every
+    order. Times are float64 that hold whole seconds for archive logs (exact up to 2^53) and may be fractional for
+    Batsim workloads.
 
-    Whoever makes a table has it checked: jobs that no engine can run, or that are out of order, are refused with a
-    `WorkloadError`. `job_table` makes one from columns of other types, in any order.
+    Jobs are checked once, when they are made: jobs that no engine can run, or that are out of order, are refused with a
+    `WorkloadError`. `job_table` makes them from columns of other types, in any order; `select` and
+    `stating` make some of them, or say more of them, without another check.
+
+    Two are equal if their jobs, machine, clock and choices are, whatever file they come from.
 
     Examples:
         >>> import numpy as np
@@ -76,19 +80,34 @@ class JobTable(ReadOnly, KeptRows):
     ids: NDArray[Any]  # str, unique: objects, or for logs numpy's StringDType, which takes 16 B each
     submit_s: NDArray[np.float64]  # r    seconds since the workload's origin, >= 0
     runtime_s: NDArray[np.float64]  # p    true duration: the engine and the metrics read it, a policy never does
-    walltime_s: NDArray[np.float64]  # limit, > 0, where the job is killed; inf for none
-    user_request_s: NDArray[np.float64]  # as the log has it, > 0, what learners may see; nan if unknown
+    walltime_s: NDArray[np.float64]  # limit, > 0, where the job is ended; inf for none
+    request_s: NDArray[np.float64]  # what the user asked, > 0, or what stands in for it; inf for nothing
+    asked: NDArray[np.bool_]  # whether the user did: learners see only such requests
     procs: NDArray[np.int64]  # q    processors, 1 to LARGEST; may exceed the machine (such jobs are rejected)
     user: NDArray[np.int64]  # the submitting user's number, -1 if unknown
     job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload states
-    own_end: bool = False  # a job with p = p~ ended by itself, as in logs; in Batsim, at its walltime
-    outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `request_s`
     killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
-    assumed_s: NDArray[np.float64] | None = None  # what stands in for an unknown request; nan or None: p~
     waited_s: NDArray[np.float64] | None = None  # the wait at the site; nan or None if unknown; no scheduler reads it
     amounts: NDArray[np.void] | None = None  # float64 fields by name: what jobs state that they take; nan for nothing
     computing: NDArray[np.bool_] | None = None  # whether hosts compute in the part that ends the job; None: in none
     fails: NDArray[np.bool_] | None = None  # whether the job returns another code than 0; None: no job does
+    row: NDArray[np.int64] | None = None  # its place in its log, if that has another order
+    log: Any = None  # the `SwfLog` behind them, if it is asked for: also the rows that are no jobs
+    system: str | None = None  # the batch system whose accounting it is
+    own_end: bool = False  # a job with p = p~ ended by itself, as in logs; in Batsim, at its walltime
+    outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `request_s`
+    name: str = ""  # the file's name, or its generator
+    size: int | None = None  # m    the machine's processors, where the source says it
+    digest: str = ""  # sha256 of the source's bytes as stored, hexadecimal; "" if there is no file
+    notes: tuple[str, ...] = ()  # what reading dropped or changed, with counts, one line each
+    clock: Clock | None = None  # the date of the jobs' second 0, where the source says it
+    overrun: Overrun = "keep"  # see `read_workload`, as the next
+    unrequested: Unrequested = "refuse"
+    file: Path | None = None  # the source; None if generated
+    timezone: str | None = None  # for accounting logs, see `read_workload`
+    cores_per_resource: int | None = None  # for OAR's accounting logs
+    speed: float | None = None  # of the hosts, in operations per second, by which jobs that compute were timed
+    doubts: tuple[str, ...] = ()  # what could not be read of the jobs' further fields, one line each
     source: InitVar[str] = "the job table"  # what error messages call the jobs
     entering: InitVar[bool] = False  # whether they come from outside, where every run time is finite
 
@@ -100,13 +119,12 @@ class JobTable(ReadOnly, KeptRows):
         Raises:
             WorkloadError: a column's shape or a value is invalid; the message names the first such job.
         """
-        super(JobTable, self).__post_init__()
+        super(Jobs, self).__post_init__()
         n = len(self)
-        for f in fields(self):
-            column = getattr(self, f.name)
-            if isinstance(column, np.ndarray) and column.shape != (n,):
+        for name, column in self.stored().items():
+            if column.shape != (n,):
                 raise WorkloadError(
-                    f"{source}: column {f.name} has shape {column.shape}, not ({n},); give one value per job"
+                    f"{source}: column {name} has shape {column.shape}, not ({n},); give one value per job"
                 )
         for name, what, is_valid, rule in CHECKS:
             values = getattr(self, name)
@@ -123,7 +141,7 @@ class JobTable(ReadOnly, KeptRows):
                 )
         after = in_order(self.submit_s, self.ids)
         if not after.all():
-            row = int(np.argmin(after)) + 1
+            row = int(np.argmax(~after)) + 1
             first, second = (f"job {self.ids[place]}" for place in (row - 1, row))
             raise WorkloadError(
                 f"{source}: rows are not in the order of (submit_s, ids): {second} at {self.submit_s[row]:g} follows "
@@ -133,38 +151,70 @@ class JobTable(ReadOnly, KeptRows):
     def __len__(self) -> int:
         return len(self.submit_s)
 
+    def stored(self) -> dict[str, NDArray[Any]]:
+        """The columns that there are, as stored."""
+        return {f.name: column for f in fields(self) if isinstance(column := getattr(self, f.name), np.ndarray)}
+
+    def stating(self, **about: Any) -> Jobs:
+        """The same jobs with another name, machine, clock, or other notes or choices (`ABOUT`); no column changes.
+
+        Raises:
+            WorkloadError: a name is none of these, or the size no number of processors.
+        """
+        if others := sorted(about.keys() - ABOUT):
+            raise WorkloadError(f"{others[0]} cannot be stated of jobs; the machine's processors are their size")
+        if about.get("size") is not None:
+            about["size"] = checked_size(about.get("name", self.where), about["size"])
+        return self._with(about)
+
+    def _with(self, changes: dict[str, Any]) -> Jobs:
+        """A copy with these fields, which are not checked again."""
+        other = object.__new__(Jobs)
+        for f in fields(self):
+            object.__setattr__(other, f.name, changes.get(f.name, getattr(self, f.name)))
+        return other
+
+    @property
+    def where(self) -> Path | str:
+        return self.file or self.name
+
+    @property
+    def jobs(self) -> Jobs:
+        """These, as a workload is its jobs."""
+        return self
+
+    @property
+    def expected_s(self) -> NDArray[np.float64]:
+        """p~, what a scheduler without predictions expects: the limit, or, with `outlives`, the request below it."""
+        return np.minimum(self.request_s, self.walltime_s) if self.outlives else self.walltime_s
+
+    @property
+    def asked_s(self) -> NDArray[np.float64]:
+        """The requests of users, what learners may see; nan if unknown."""
+        return np.where(self.asked, self.request_s, np.nan)
+
     @property
     def invented(self) -> NDArray[np.bool_]:
         """The jobs with a limit although their log has no request."""
-        return np.isnan(self.user_request_s) & np.isfinite(self.walltime_s)
+        return ~self.asked & np.isfinite(self.walltime_s)
 
     def n_missing(self, unrequested: Unrequested) -> int:
         """The number of jobs whose log should have a request; a workload may also state that a job has no limit."""
-        return int((self.invented if unrequested == "refuse" else np.isnan(self.user_request_s)).sum())
+        return int((self.invented if unrequested == "refuse" else ~self.asked).sum())
 
     @property
     def raised(self) -> NDArray[np.bool_]:
         """The jobs that ran longer than their request, or what stands in for it, and whose visible p~ was raised."""
-        return (self._unraised_s < np.minimum(self.walltime_s, self.runtime_s)) & (not self.outlives)
-
-    @property
-    def _unraised_s(self) -> NDArray[np.float64]:
-        """The request, or what stands in for an unknown one; nan for a job with neither."""
-        return unraised_of(self.user_request_s, self.assumed_s)
-
-    @property
-    def request_s(self) -> NDArray[np.float64]:
-        """p~, what a scheduler without predictions expects: the limit, or, with `outlives`, the request below it."""
-        return expected_of(self.walltime_s, self.user_request_s, self.assumed_s, outlives=self.outlives)
+        return (self.request_s < np.minimum(self.walltime_s, self.runtime_s)) & (not self.outlives)
 
     @property
     def nbytes(self) -> int:
         """The memory of the columns; ids that are Python objects count as the first one."""
-        n_bytes = sum(column.nbytes for f in fields(self) if isinstance(column := getattr(self, f.name), np.ndarray))
+        n_bytes = sum(column.nbytes for column in self.stored().values())
         return n_bytes + (len(self) * getsizeof(self.ids[0]) if len(self) and self.ids.dtype == object else 0)
 
-    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> JobTable:
-        """The table of these rows only.
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Jobs:
+        """These rows only.
 
         Args:
             rows: a mask of shape (n_jobs,), ascending row numbers, or a slice that goes forward.
@@ -172,20 +222,12 @@ class JobTable(ReadOnly, KeptRows):
         Raises:
             WorkloadError: the rows are in another order, which would give wrong starts, or repeat.
         """
-        if isinstance(rows, slice):
-            numbers = np.arange(len(self))[rows][:2]
-        else:
-            numbers = np.asarray(rows)
-            is_mask = numbers.dtype == bool
-            if (
-                numbers.ndim != 1
-                or not (is_mask or numbers.dtype.kind in "iu")
-                or (is_mask and len(numbers) != len(self))
-            ):
-                raise WorkloadError(f"rows {rows!r:.60} are neither a mask of {len(self):,} jobs nor row numbers")
-            numbers = np.flatnonzero(numbers) if is_mask else numbers
-            if len(numbers) and not (numbers[0] >= 0 and numbers.max() < len(self)):
-                raise WorkloadError(f"rows {rows!r:.60} are not rows of {len(self):,} jobs; they count from 0")
+        try:
+            numbers = np.arange(len(self))[rows][: 2 if isinstance(rows, slice) else None]
+        except (IndexError, ValueError, TypeError, OverflowError):
+            numbers = np.zeros((0, 0), np.intp)
+        if numbers.ndim != 1 or (not isinstance(rows, slice) and len(rows) and int(np.min(rows)) < 0):
+            raise WorkloadError(f"rows {rows!r:.60} are neither a mask of {len(self):,} jobs nor row numbers from 0")
         if not (numbers[1:] > numbers[:-1]).all():
             first = max(int(np.argmin(numbers[1:] > numbers[:-1])) - 1, 0)
             shown = ", ".join(str(number) for number in numbers[first : first + 4].tolist())
@@ -193,65 +235,108 @@ class JobTable(ReadOnly, KeptRows):
             raise WorkloadError(
                 f"rows [{more[0]}{shown}{more[1]}] are not in ascending order; sort them before you select"
             )
-        columns = [(f.name, getattr(self, f.name)) for f in fields(self)]
-        chosen: dict[str, Any] = {name: column[rows] for name, column in columns if isinstance(column, np.ndarray)}
-        return replace(self, **chosen)
+        return self._with({name: read_only(column[rows]) for name, column in self.stored().items()})
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The jobs as columns for tables; nan or None means unknown, or no limit."""
+        """The jobs as columns for tables, and the amounts that they take; nan or None means unknown, or no limit."""
         classes = np.array(["large", "small", None], object)[self.job_class]  # UNKNOWN is -1, the last
+        amounts = () if self.amounts is None else self.amounts.dtype.names or ()
         return {
             "job_id": self.ids.astype(object),
             "user": self.user,
             "submit_s": self.submit_s,
             "runtime_s": self.runtime_s,
             "walltime_s": np.where(np.isinf(self.walltime_s), np.nan, self.walltime_s),
-            "requested_s": self.user_request_s,
+            "requested_s": self.asked_s,
             "procs": self.procs,
             "class": classes,
+            **{f"{TAKES}{name}": self.amounts[name] for name in amounts},  # type: ignore[index]
         }
 
+    def about(self) -> dict[str, Any]:
+        """The provenance of the columns; `read_workload` makes an equal workload of a frame that has it."""
+        clock = self.clock.as_dict() if self.clock else None
+        known = {"own_end": self.own_end, "outlives": self.outlives, "clock": clock}
+        return {"workload": self.name, "sha256": self.digest, "procs": self.size, **known}
+
     def __eq__(self, other: object) -> bool:
-        """Whether the other table has equal jobs."""
-        if not isinstance(other, JobTable):
+        """Whether the other has equal jobs, machine, clock and choices."""
+        if not isinstance(other, Jobs):
             return NotImplemented
-        left_out = ("killable", "assumed_s", "waited_s", "amounts")  # None stands for two
-        plain = [f.name for f in fields(self) if f.name not in left_out]
-        return (
-            len(self) == len(other)
-            and all(same_values(getattr(self, name), getattr(other, name)) for name in (*plain, "_unraised_s"))
-            and same_values(
-                *(np.ones(len(self), bool) if one.killable is None else one.killable for one in (self, other))
-            )
-        )
+        may = (np.ones(len(one), bool) if one.killable is None else one.killable for one in (self, other))
+        return all(same_values(getattr(self, name), getattr(other, name)) for name in SAME) and same_values(*may)
 
     def __hash__(self) -> int:
-        return hash((len(self), float(self.submit_s.sum()), int(self.procs.sum())))
+        return hash((len(self), float(self.submit_s.sum()), int(self.procs.sum()), self.size))
+
+    def with_read(self, fields: set[str]) -> Jobs:
+        """The same without the doubts and notes that nothing reads these fields of the jobs."""
+        doubts = tuple(line for line in self.doubts if not any(unread(name) in line for name in fields))
+        asked = tuple(f" --pool {name.partition('-')[0]}=N" for name in fields)
+        notes = tuple(line for line in self.notes if not line.endswith(asked))
+        return self if (doubts, notes) == (self.doubts, self.notes) else self.stating(doubts=doubts, notes=notes)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to doubt figures of these jobs, one line each; every host and every result shows them."""
+        return (*request_warnings((self,), self.unrequested), *self.doubts, *self.size_warnings)
+
+    @property
+    def size_warnings(self) -> tuple[str, ...]:
+        """The lines of `warnings` on jobs wider than the machine, and on its load."""
+        if self.size is None:
+            return ()
+        runtime_s = np.minimum(self.runtime_s, self.walltime_s)
+        return size_warnings(self.submit_s, runtime_s, self.procs, self.size)
+
+    @property
+    def invented_warning(self) -> tuple[str, ...]:
+        """The line of `warnings` on jobs without a request, if there is one."""
+        return request_warning(self.n_missing(self.unrequested), len(self), stand_in(self.unrequested))
+
+    @property
+    def reading(self) -> str:
+        """How its jobs were read, in words."""
+        return f"overrun {self.overrun}, unrequested {self.unrequested}"
 
     def rows(self) -> list[tuple[str, str]]:
-        """The number of jobs and their span, as a row of (label, text)."""
+        """Summary, as rows of (label, text)."""
         span_s = float(self.submit_s[-1] - self.submit_s[0]) if len(self) else 0.0
-        return [("job table", f"{len(self):,} jobs submitted over {duration(span_s)}")]
+        users = len(np.unique(self.user[self.user >= 0]))
+        begun = []
+        if self.clock is not None and len(self):
+            date = self.clock.date(float(self.submit_s[0]))
+            begun.append(("first job", f"{date:%Y-%m-%d %H:%M} ({self.clock.zone_name})"))
+        return [
+            ("workload", self.name),
+            ("machine", "unknown" if self.size is None else f"{self.size:,} processors"),
+            ("jobs", f"{len(self):,} of {users or 'an unknown number of'} users"),
+            ("submitted", f"over {duration(span_s)}"),
+            *begun,
+            *(("warning", warning) for warning in self.warnings),
+            *(("note", note) for note in self.notes),
+        ]
 
-    def __repr__(self) -> str:
-        """The row in brackets."""
-        return f"<JobTable: {self.rows()[0][1]}>"
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the work submitted each day as the processors that it would keep busy, beside the machine's.
 
+        Returns matplotlib's axes. Needs matplotlib.
 
-def unraised_of(user_request_s: NDArray[np.float64], assumed_s: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """The requests, or what stands in for unknown ones; nan for a job with neither."""
-    return user_request_s if assumed_s is None else np.where(np.isnan(user_request_s), assumed_s, user_request_s)
+        Args:
+            axes: where to draw; by default a new figure's.
+        """
+        from batfill.base.axes import axes_of
 
-
-def expected_of(
-    walltime_s: NDArray[np.float64],
-    user_request_s: NDArray[np.float64],
-    assumed_s: NDArray[np.float64] | None,
-    *,
-    outlives: bool,
-) -> NDArray[np.float64]:
-    """p~ by the columns of a job table, see `JobTable.request_s`."""
-    return np.fmin(unraised_of(user_request_s, assumed_s), walltime_s) if outlives else walltime_s
+        axes = axes_of(axes)
+        ran_s = np.minimum(self.runtime_s, self.walltime_s)
+        days = np.zeros(0) if not len(self) else np.arange(self.submit_s[-1] // DAY_S + 1)
+        work = np.bincount((self.submit_s // DAY_S).astype(np.int64), weights=ran_s * self.procs, minlength=len(days))
+        axes.stairs(work / DAY_S, np.append(days, len(days)), fill=True, alpha=0.6, label="submitted")
+        if self.size is not None:
+            axes.axhline(self.size, color="0.3", linewidth=1, label="the machine")
+        axes.set(xlabel="days", ylabel="processors")
+        axes.legend(frameon=False)
+        return axes
 
 
 def in_order(submit_s: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.bool_]:
@@ -268,7 +353,6 @@ def in_time(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def is_limit(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of these durations may limit a job."""
     return in_time(values) & (values > 0)
 
 
@@ -282,6 +366,18 @@ def are_amounts(values: NDArray[np.void]) -> NDArray[np.bool_]:
     return found
 
 
+# What may be stated of jobs without another look at them.
+ABOUT = frozenset(
+    (
+        *("name", "size", "digest", "notes", "clock", "overrun", "unrequested", "file", "timezone", "speed", "doubts"),
+        *("cores_per_resource", "log", "system"),
+    )
+)
+# What equal jobs have in common, besides who may be killed.
+SAME = (
+    *("ids", "submit_s", "runtime_s", "walltime_s", "request_s", "asked", "procs", "user", "job_class", "computing"),
+    *("fails", "own_end", "outlives", "size", "clock", "overrun", "unrequested"),
+)
 UNREAD = "not modelled: the field"
 TIME, LIMIT = f"a number from 0 to {LONGEST_S:g}", f"a number > 0 and <= {LONGEST_S:g}"
 # The valid values of the columns of a job table that are not free: the name, what a value is, and the rule, for kernels
@@ -290,9 +386,11 @@ CHECKS: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[np.bool_]], str],
     ("submit_s", "a submission time", in_time, TIME),
     ("runtime_s", "a run time", lambda p: in_time(p) | np.isposinf(p), TIME),
     ("walltime_s", "a requested time", lambda limit: is_limit(limit) | np.isposinf(limit), LIMIT),
-    *(
-        (name, what, lambda limit: is_limit(limit) | np.isnan(limit), f"{LIMIT}, or nan for unknown")
-        for name, what in (("user_request_s", "a user's request"), ("assumed_s", "an assumed request"))
+    (
+        "request_s",
+        "a user's request",
+        lambda limit: is_limit(limit) | np.isposinf(limit),
+        f"{LIMIT}, or nan for unknown",
     ),
     ("procs", "a number of processors", lambda q: (q >= 1) & (q <= LARGEST) & (q == np.floor(q)), whole_from(1)),
     ("waited_s", "a wait", lambda wait: in_time(wait) | np.isnan(wait), f"{TIME}, or nan"),
@@ -364,142 +462,6 @@ class Clock:
         return self.second(datetime.fromisoformat(" ".join(text.split())).replace(tzinfo=self.zone))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Workload(JobRows):
-    """A job table and its origin.
-
-    Two are equal if their jobs, machine, clock and choices are, whatever file they come from.
-
-    Examples:
-        >>> from batfill.workloads import generate_workload
-        >>> log = generate_workload(jobs=50, procs=16, seed=1)
-        >>> log == generate_workload(jobs=50, procs=16, seed=1), len(log), log[0]["procs"], log["procs"][:3].tolist()
-        (True, 50, 2, [2, 1, 2])
-    """
-
-    name: str  # the file's name, or its generator
-    jobs: JobTable
-    procs: int | None  # m    the machine's size, where the source says it
-    digest: str = ""  # sha256 of the source's bytes as stored, hexadecimal; "" if there is no file
-    notes: tuple[str, ...] = field(default=())  # what reading dropped or changed, with counts, one line each
-    clock: Clock | None = None  # the date of the jobs' second 0, where the source says it
-    overrun: Overrun = "keep"  # see `read_workload`, as the next
-    unrequested: Unrequested = "refuse"
-    file: Path | None = None  # the source; None if generated
-    timezone: str | None = None  # for accounting logs, see `read_workload`
-    cores_per_resource: int | None = None  # for OAR's accounting logs
-    speed: float | None = None  # of the hosts, in operations per second, by which jobs that compute were timed
-    doubts: tuple[str, ...] = ()  # what could not be read of the jobs' further fields, one line each
-
-    def with_read(self, fields: set[str]) -> Workload:
-        """The same without the doubts and notes that nothing reads these fields of the jobs."""
-        doubts = tuple(line for line in self.doubts if not any(unread(name) in line for name in fields))
-        asked = tuple(f" --pool {name.partition('-')[0]}=N" for name in fields)
-        notes = tuple(line for line in self.notes if not line.endswith(asked))
-        return self if (doubts, notes) == (self.doubts, self.notes) else replace(self, doubts=doubts, notes=notes)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Reasons to doubt figures of these jobs, one line each; every host and every result shows them."""
-        return (*request_warnings((self.jobs,), self.unrequested), *self.doubts, *self.size_warnings)
-
-    @property
-    def size_warnings(self) -> tuple[str, ...]:
-        """The lines of `warnings` on jobs wider than the machine, and on its load."""
-        if self.procs is None:
-            return ()
-        runtime_s = np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
-        return size_warnings(self.jobs.submit_s, runtime_s, self.jobs.procs, self.procs)
-
-    @property
-    def invented_warning(self) -> tuple[str, ...]:
-        """The line of `warnings` on jobs without a request, if there is one."""
-        return request_warning(self.jobs.n_missing(self.unrequested), len(self.jobs), stand_in(self.unrequested))
-
-    @property
-    def reading(self) -> str:
-        """How its jobs were read, in words."""
-        return f"overrun {self.overrun}, unrequested {self.unrequested}"
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Summary of the workload, as rows of (label, text)."""
-        jobs, procs = self.jobs, "unknown" if self.procs is None else f"{self.procs:,} processors"
-        span_s = float(jobs.submit_s[-1] - jobs.submit_s[0]) if len(jobs) else 0.0
-        users = len(np.unique(jobs.user[jobs.user >= 0]))
-        begun = []
-        if self.clock is not None and len(jobs):
-            date = self.clock.date(float(jobs.submit_s[0]))
-            begun.append(("first job", f"{date:%Y-%m-%d %H:%M} ({self.clock.zone_name})"))
-        return [
-            ("workload", self.name),
-            ("machine", procs),
-            ("jobs", f"{len(jobs):,} of {users or 'an unknown number of'} users"),
-            ("submitted", f"over {duration(span_s)}"),
-            *begun,
-            *(("warning", warning) for warning in self.warnings),
-            *(("note", note) for note in self.notes),
-        ]
-
-    def __len__(self) -> int:
-        return len(self.jobs)
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """As `JobTable.columns`, and the amounts that jobs take, if they state any, as takes_NAME."""
-        return {**self.jobs.columns(), **self.taken}
-
-    @property
-    def kept(self) -> Mapping[str, NDArray[Any]]:
-        """The same, read-only."""
-        return {**self.jobs.kept, **self.taken}
-
-    @property
-    def taken(self) -> dict[str, NDArray[np.float64]]:
-        """The columns of amounts."""
-        amounts = self.jobs.amounts
-        return {} if amounts is None else {f"{TAKES}{name}": amounts[name] for name in amounts.dtype.names or ()}
-
-    def about(self) -> dict[str, Any]:
-        """The provenance of the columns; `read_workload` makes an equal workload of a frame that has it."""
-        clock = self.clock.as_dict() if self.clock else None
-        known = {"own_end": self.jobs.own_end, "outlives": self.jobs.outlives, "clock": clock}
-        return {"workload": self.name, "sha256": self.digest, "procs": self.procs, **known}
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other workload has equal jobs, machine, clock and choices."""
-        if not isinstance(other, Workload):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.compared)
-
-    def __hash__(self) -> int:
-        return hash((self.jobs, self.procs))
-
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """The fields in which equal workloads agree."""
-        return "procs", "overrun", "unrequested", "clock", "jobs"
-
-    def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the work submitted each day as the processors that it would keep busy, beside the machine's.
-
-        Returns matplotlib's axes. Needs matplotlib.
-
-        Args:
-            axes: where to draw; by default a new figure's.
-        """
-        from batfill.base.axes import axes_of
-
-        axes, jobs = axes_of(axes), self.jobs
-        ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-        days = np.zeros(0) if not len(jobs) else np.arange(jobs.submit_s[-1] // DAY_S + 1)
-        work = np.bincount((jobs.submit_s // DAY_S).astype(np.int64), weights=ran_s * jobs.procs, minlength=len(days))
-        axes.stairs(work / DAY_S, np.append(days, len(days)), fill=True, alpha=0.6, label="submitted")
-        if self.procs is not None:
-            axes.axhline(self.procs, color="0.3", linewidth=1, label="the machine")
-        axes.set(xlabel="days", ylabel="processors")
-        axes.legend(frameon=False)
-        return axes
-
-
 def unread(field: str) -> str:
     """How a line begins that says that nothing reads a field of jobs."""
     return f"{UNREAD} {field} of "
@@ -534,7 +496,7 @@ def size_warnings(submit_s: NDArray[Any], runtime_s: NDArray[Any], procs: NDArra
     return tuple(found)
 
 
-def request_warnings(tables: Sequence[JobTable], unrequested: Unrequested) -> tuple[str, ...]:
+def request_warnings(tables: Sequence[Jobs], unrequested: Unrequested) -> tuple[str, ...]:
     """A line if more than `FEW` of all these jobs have no request of their own, and one if as many had it raised."""
     n_jobs = sum(len(jobs) for jobs in tables)
     missing = sum(jobs.n_missing(unrequested) for jobs in tables)
@@ -609,19 +571,20 @@ def job_table(
     runtime_s: ArrayLike,
     walltime_s: ArrayLike,
     procs: ArrayLike,
+    size: int | None = None,
     ids: ArrayLike | None = None,
-    user_request_s: ArrayLike | None = None,
+    request_s: ArrayLike | None = None,
+    asked: ArrayLike | None = None,
     user: ArrayLike | None = None,
     job_class: ArrayLike | None = None,
     own_end: bool = False,
     outlives: bool = False,
     killable: ArrayLike | None = None,
-    assumed_s: ArrayLike | None = None,
     waited_s: ArrayLike | None = None,
     amounts: Mapping[str, ArrayLike] | NDArray[np.void] | None = None,
     computing: ArrayLike | None = None,
     fails: ArrayLike | None = None,
-) -> JobTable:
+) -> Jobs:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
     A column is an array, a list, or a Series; an array that could still be changed is copied. Durations may be
@@ -634,16 +597,17 @@ def job_table(
         runtime_s: seconds, from 0 to LONGEST_S.
         walltime_s: seconds, > 0 and <= LONGEST_S; inf for a job without a limit.
         procs: from 1 to LARGEST.
+        size: the machine's processors; a replay needs them, here or as its `procs`.
         ids: unique; they break ties in submission time, as strings, like Batsim. By default 1, 2, ...
-        user_request_s: the user's request as the log has it, > 0 and <= LONGEST_S; nan if unknown. By default the
+        request_s: the user's request, or what stands in for it, > 0 and <= LONGEST_S; nan if unknown. By default the
             walltime, and unknown for a job without one.
+        asked: whether the user made it; by default where it is known.
         user: the user's number; -1 (the default) if unknown.
         job_class: "small", "large" or None (the default), or SMALL, LARGE and UNKNOWN.
         own_end: whether a job with p = p~ ended by itself.
         outlives: whether the scheduler reads the request in place of the walltime, which a job may outlive
             (`overrun="extend"`).
         killable: whether a job may be killed and restarted; None: all may.
-        assumed_s: what stands in for an unknown request, before p~ was raised; nan or None for p~.
         waited_s: the wait at the site, >= 0; nan if unknown.
         amounts: by name, what the jobs take beside processors, >= 0; watts, GB or pieces; nan for nothing.
         computing: whether hosts compute in the part that ends a job, which then ends by itself at p = p~; None: none.
@@ -678,22 +642,26 @@ def job_table(
     n = submit_s.size
     ids = np.array([str(number) for number in range(1, n + 1)], object) if ids is None else own(texts_in(ids), ids)
     walltime_s = seconds("walltime_s", walltime_s)
-    if user_request_s is None:
-        user_request_s = np.where(np.isfinite(walltime_s), walltime_s, np.nan)
+    request_s = (
+        np.where(np.isfinite(walltime_s), walltime_s, np.nan) if request_s is None else seconds("request_s", request_s)
+    )
     return table_in_order(
         source,
+        name=source,
+        size=None if size is None else checked_size(source, size),
         ids=ids,
         submit_s=submit_s,
         runtime_s=seconds("runtime_s", runtime_s),
         walltime_s=walltime_s,
-        user_request_s=seconds("user_request_s", user_request_s),
+        request_s=np.where(np.isnan(request_s), walltime_s, request_s),
+        asked=np.isfinite(request_s) if asked is None else np.array(asked, bool),
         procs=whole("procs", procs),
         user=np.full(n, -1, np.int64) if user is None else whole("user", user),
         job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else own(classes_in(source, job_class), job_class),
         own_end=own_end,
         outlives=outlives,
+        overrun="extend" if outlives else "keep",
         killable=None if killable is None else np.array(killable, bool),
-        assumed_s=None if assumed_s is None else seconds("assumed_s", assumed_s),
         waited_s=None if waited_s is None else seconds("waited_s", waited_s),
         amounts=None if amounts is None else records_of(source, n, amounts),
         computing=None if computing is None else np.array(computing, bool),
@@ -702,7 +670,6 @@ def job_table(
 
 
 def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike] | NDArray[np.void]) -> NDArray[np.void]:
-    """Columns of amounts by name, or records of them, as records (n,) of their own."""
     names = (amounts.dtype.names or ()) if isinstance(amounts, np.ndarray) else tuple(amounts)
     records = np.zeros(n, [(str(name), "f8") for name in names])
     for name in names:
@@ -713,8 +680,8 @@ def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike] | NDArray[n
     return records
 
 
-def table_in_order(source: str, **columns: Any) -> JobTable:
-    """The table of columns that have its types, in any order; the arguments are the fields of `JobTable`."""
+def table_in_order(source: str, **columns: Any) -> Jobs:
+    """The table of columns that have its types, in any order; the arguments are the fields of `Jobs`."""
     ids, submit_s = columns["ids"], columns["submit_s"]
     if not (ids[1:] > ids[:-1]).all() and _any_twice(ids):
         seen: set[str] = set()
@@ -726,7 +693,7 @@ def table_in_order(source: str, **columns: Any) -> JobTable:
         for name, column in columns.items():
             if isinstance(column, np.ndarray) and len(column) == len(order):
                 columns[name] = column[order]
-    return JobTable(**columns, source=source, entering=True)
+    return Jobs(**columns, source=source, entering=True)
 
 
 def is_frame(given: object) -> bool:
@@ -736,8 +703,8 @@ def is_frame(given: object) -> bool:
 
 def workload_of_frame(
     frame: Any, procs: int | None = None, unrequested: Unrequested | None = None, name: str = "the data frame"
-) -> Workload:
-    """The workload in the columns of a frame, named as those of `Workload.to_pandas` or the arguments of `job_table`.
+) -> Jobs:
+    """The workload in the columns of a frame, named as those of `Jobs.to_pandas` or the arguments of `job_table`.
 
     Args:
         frame: of pandas or polars, an Arrow table, or a dict. Columns takes_NAME are amounts. Other columns are left
@@ -748,7 +715,7 @@ def workload_of_frame(
     """
     names = [str(column) for column in getattr(frame, "column_names", None) or list(frame)]
     timed = {"submit", "runtime", "walltime", "requested"}  # `submit` also means `submit_s`
-    argument_of = {"job_id": "ids", "class": "job_class", "requested_s": "user_request_s"}
+    argument_of = {"job_id": "ids", "class": "job_class", "requested_s": "request_s"}
     given = {column: f"{column}_s" if column in timed else column for column in names}
     columns = {argument_of.get(argument, argument): frame[column] for column, argument in given.items()}
     about = dict(getattr(frame, "attrs", {}))
@@ -760,7 +727,7 @@ def workload_of_frame(
         )
     dated = seconds_in(name, "submit_s", columns["submit_s"])[1]
     walltime_s = seconds_in(name, "walltime_s", columns["walltime_s"])[0]
-    taken = {"ids", "user_request_s", "user", "job_class", *needed} & columns.keys()
+    taken = {"ids", "request_s", "user", "job_class", *needed} & columns.keys()
     amounts = {column.removeprefix(TAKES): columns[column] for column in columns if column.startswith(TAKES)}
     chosen = {column: columns[column] for column in taken} | {
         "amounts": amounts or None,
@@ -771,13 +738,11 @@ def workload_of_frame(
     clock = Clock.of(about["clock"]) if about.get("clock") else None
     left_out = [column for column in columns if column not in taken and not column.startswith(TAKES)]
     size = about.get("procs") if procs is None else procs
-    return Workload(
-        name,
-        jobs,
-        None if size is None else checked_size(name, size),
+    return jobs.stating(
+        name=name,
+        size=None if size is None else checked_size(name, size),
         notes=(f"columns left out: {', '.join(left_out)}",) if left_out else (),
         clock=clock if dated is None else Clock(dated, UTC),
-        overrun="extend" if jobs.outlives else "keep",
         unrequested="refuse" if unrequested is None else unrequested,
     )
 

@@ -34,7 +34,6 @@ class Bin(NamedTuple):
     high: float
 
     def holds(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which values are in it."""
         held: NDArray[np.bool_] = (values > self.low) & (values <= self.high)
         return held
 

@@ -39,7 +39,7 @@ from batfill.model.values import count_of, machines_of, of_numpy, seconds_of, se
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from batfill.model.jobs import Clock, JobTable, Workload
+    from batfill.model.jobs import Clock, Jobs
     from batfill.model.limits.calendar import Calendar
     from batfill.model.limits.energy import Budget
     from batfill.model.limits.gate import Gate
@@ -254,14 +254,14 @@ class Options(Limits):
 
         return digests([self.policy, self.backfill]) | self.file_digests
 
-    def on(self, workload: Workload, jobs: JobTable) -> Options:
+    def on(self, workload: Jobs, jobs: Jobs) -> Options:
         """The same with all dates in seconds of these jobs, which must be able to run beside a calendar."""
-        made = self.in_seconds(workload.clock).sized(workload.procs or 0)
+        made = self.in_seconds(workload.clock).sized(workload.size or 0)
         made.require_taken(jobs, workload.name)
         if made.calendar is not None:
-            assert workload.procs is not None
-            made.calendar.require_machine(workload.procs, made.pools)
-            made.calendar.require_possible(jobs, workload.procs, workload.name, made.pools)
+            assert workload.size is not None
+            made.calendar.require_machine(workload.size, made.pools)
+            made.calendar.require_possible(jobs, workload.size, workload.name, made.pools)
         return made
 
     def in_seconds(self, clock: Clock | None) -> Options:
@@ -358,7 +358,7 @@ class Options(Limits):
         if self.small == FOREST:
             require("learn", "sklearn")
 
-    def require_classes(self, jobs: JobTable, source: str) -> None:
+    def require_classes(self, jobs: Jobs, source: str) -> None:
         """Refuse classes of the workload if no job states its own."""
         from batfill.model.jobs import UNKNOWN
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from batfill.base.tables import AsDict, ReadOnly, same_values
 from batfill.base.words import duration, things
 from batfill.model.invariants import require_at_most, require_once
-from batfill.model.jobs import JobTable
+from batfill.model.jobs import Jobs
 from batfill.model.limits.calendar import NO_WINDOWS, Calendar
 from batfill.model.limits.dates import unreached
 from batfill.model.limits.energy import Budget
@@ -58,7 +58,6 @@ class Away(AsDict):
         return self.away_proc_s - self.overrun_proc_s
 
     def as_text(self) -> str:
-        """One line."""
         away_h, overrun_h, lost_h = (
             value / HOUR_S for value in (self.away_proc_s, self.overrun_proc_s, self.lost_proc_s)
         )
@@ -82,7 +81,6 @@ class Use(AsDict):
     first_refused: str  # and the id of the first; empty if there is none
 
     def as_text(self) -> str:
-        """One line."""
         capacity, most = (rounded_text(n, self.unit, beside=self.capacity) for n in (self.capacity, self.most))
         want = f"want{'s' * (self.refused == 1)} more"
         too_much = f"; {things(self.refused, 'job')} {want} (first: {self.first_refused})" if self.refused else ""
@@ -105,7 +103,6 @@ class Drawn(AsDict):
         return {**AsDict.as_dict(self), "share": self.drawn_j / self.budget_j}
 
     def as_text(self) -> str:
-        """One line."""
         above = f"; {duration(self.above_s)} more than had become available" if self.above_s else ""
         return f"{rounded_text(self.drawn_j, 'J')}, {self.drawn_j / self.budget_j:.2%} of the budget{above}"
 
@@ -118,7 +115,6 @@ class Open(AsDict):
     span_s: float  # from the first submission to the last end
 
     def as_text(self) -> str:
-        """One line."""
         return f"open for {self.open_s / self.span_s if self.span_s else 0:.2%} of {duration(self.span_s)}"
 
 
@@ -126,7 +122,7 @@ class Open(AsDict):
 class Schedule(ReadOnly):
     """When and how every job of a workload ran; columns of shape (n_jobs,) in the job table's order, read-only."""
 
-    jobs: JobTable
+    jobs: Jobs
     size: int  # m
     start_s: NDArray[np.float64]  # of the final try; nan for a rejected job, or before that start
     backfilled: NDArray[np.bool_]  # whether that try was started by backfilling
@@ -150,7 +146,6 @@ class Schedule(ReadOnly):
 
     @property
     def submit_s(self) -> NDArray[np.float64]:
-        """When each job is submitted."""
         return self.jobs.submit_s
 
     @property
@@ -169,7 +164,6 @@ class Schedule(ReadOnly):
         return [(name, one) for name, one in found if one is not None]
 
     def unreached(self) -> list[str]:
-        """As `dates.unreached`, of this run."""
         dated = {"calendar": self.calendar, "backfill-while": self.gate, "energy-budget": self.budget}
         return unreached(dated, self.span()[1])
 
@@ -254,7 +248,6 @@ class Schedule(ReadOnly):
 
     @property
     def requeued(self) -> NDArray[np.bool_]:
-        """The jobs with a try killed at a divider."""
         again = np.zeros(len(self.jobs), bool)
         again[self.kills["row"]] = True
         return again

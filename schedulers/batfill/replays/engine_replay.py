@@ -4,7 +4,7 @@
 >>> from batfill.model.options import Options
 >>> from batfill.workloads import read_workload
 >>> workload = read_workload(Path("workloads/sample.json"))
->>> replay_jobs(workload.jobs, workload.procs, Options.of({"policy": "saf"}).rules).summary().jobs
+>>> replay_jobs(workload.jobs, workload.size, Options.of({"policy": "saf"}).rules).summary().jobs
 800
 """
 
@@ -24,7 +24,7 @@ from batfill.engine.loop import CLOCK, KILL, Events, Given
 from batfill.engine.records import LINE, STARTED, STEP, as_records, new_records
 from batfill.engine.violations import Marks, marks_for
 from batfill.model.invariants import require_sound
-from batfill.model.jobs import SMALL, JobTable, checked_size
+from batfill.model.jobs import SMALL, Jobs, checked_size
 from batfill.model.limits.calendar import NO_WINDOWS, never_runs
 from batfill.model.limits.pools import RUNNING, may_run_short, rejected, wanted
 from batfill.model.rules import Rules
@@ -49,7 +49,7 @@ class EngineReplay:
 
     def __init__(
         self,
-        jobs: JobTable,
+        jobs: Jobs,
         size: int,
         rules: Rules,
         *,
@@ -63,13 +63,13 @@ class EngineReplay:
             jobs: the workload; where jobs may outlive their requests, what is expected of them is always raised.
             size: the machine's processors; wider jobs are rejected at submission.
             rules: those of the queue.
-            expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.request_s`.
+            expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.expected_s`.
             learns: whether `Queue.classify` sets the jobs' classes during the replay, instead of the workload.
             small: whether each job goes before the others, with a divider, shape (n_jobs,); by default class SMALL.
         """
         checked_size("size", size + bool(rules.pools))  # one more for jobs that want more of a pool than there is
         n_jobs = len(jobs)
-        expected_s = np.asarray(jobs.request_s if expected_s is None else expected_s, np.float64)
+        expected_s = np.asarray(jobs.expected_s if expected_s is None else expected_s, np.float64)
         if expected_s.shape != (n_jobs,) or not (expected_s >= 0).all():
             raise BatfillError(f"expected_s: not {n_jobs} numbers of seconds >= 0, one per job; correct it")
         self.table, self.size, self.learns = jobs, size, learns
@@ -92,7 +92,7 @@ class EngineReplay:
         self.queue = Queue(size, rules, capacity=n_jobs, tries=n_small > 0 or rules.outlived)
         procs = np.where(self.rejected, size + 1, jobs.procs)
         wants = wanted(rules.all_pools, jobs) if rules.all_pools else None
-        self.queue.know(jobs.submit_s, jobs.request_s, procs, jobs.user, outlives=jobs.outlives, wants=wants)
+        self.queue.know(jobs.submit_s, jobs.expected_s, procs, jobs.user, outlives=jobs.outlives, wants=wants)
         self.events = Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=ends.new_ends(at_once),
@@ -240,7 +240,6 @@ class EngineReplay:
             require_sound(found, lambda row: self.table.ids[row])
 
     def scratch(self) -> Marks:
-        """Memory for `check`."""
         return marks_for(len(self.table), len(self.events.kills), len(self.events.over))
 
     def schedule(self) -> Schedule:
@@ -270,7 +269,7 @@ class EngineReplay:
 
 
 def replay_jobs(
-    jobs: JobTable,
+    jobs: Jobs,
     size: int,
     rules: Rules,
     *,
@@ -290,7 +289,7 @@ def replay_jobs(
     return run.schedule()
 
 
-def bytes_a_job(jobs: JobTable, rules: Rules, *, learns: bool = False) -> tuple[int, int]:
+def bytes_a_job(jobs: Jobs, rules: Rules, *, learns: bool = False) -> tuple[int, int]:
     """The memory of a replay and its schedule, in bytes a job: of the job table, and of all else.
 
     The latter does not count the blocks of waiting jobs, whose memory is used as the queue grows, nor what a learner
@@ -308,7 +307,7 @@ def available(size: int, calendar: Calendar, pool: str = "") -> NDArray[np.void]
     return steps
 
 
-def engine_bytes(jobs: JobTable, rules: Rules, learns: bool) -> int:
+def engine_bytes(jobs: Jobs, rules: Rules, learns: bool) -> int:
     """The bytes of all arrays of a replay of these jobs but its blocks, and of its schedule at its end."""
     small = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8)) if (jobs.job_class == SMALL).any() else jobs
     run = EngineReplay(small, 1, replace(rules, calendar=None, backfill_while=None, energy_budget=None), learns=learns)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from batfill.model.jobs import JobTable, Overrun, Unrequested, Workload
-    from batfill.workloads.formats import Source
+    from batfill.model.jobs import Jobs, Overrun, Unrequested
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +36,6 @@ class ReadingOptions:
 
     @classmethod
     def of(cls, **arguments: Any) -> Self:
-        """From keyword arguments."""
         known = [each.name for each in fields(cls)]
         if unknown := [name for name in arguments if name not in known]:
             suggested = nearest(unknown[0], known) or f"; known are {', '.join(known)}"
@@ -51,20 +49,18 @@ class ReadingOptions:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """These as keyword arguments."""
         return {each.name: getattr(self, each.name) for each in fields(ReadingOptions)}
 
-    def source(self, log: Workload | str | Path) -> Source:
+    def source(self, log: Jobs | str | Path) -> Jobs:
         """The log, to be cut or resampled; see `replayable`."""
         return replayable(log, **self.reading)
 
-    def jobs(self, log: Workload | Source | str | Path) -> tuple[Workload, JobTable, int]:
+    def jobs(self, log: Jobs | str | Path) -> tuple[Jobs, Jobs, int]:
         """The log, those of its jobs that fit the machine, and the machine's size."""
         workload, size = opened(log, **self.reading)
         jobs = workload.jobs.select(workload.jobs.procs <= size)
         if not len(jobs):
-            where = workload.file or workload.name
-            raise WorkloadError(f"{where}: no job fits {size} processors; give a larger --procs")
+            raise WorkloadError(f"{workload.where}: no job fits {size} processors; give a larger --procs")
         return workload, jobs, size
 
 
@@ -116,7 +112,6 @@ def as_json(content: Mapping[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value in JSON's types."""
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):

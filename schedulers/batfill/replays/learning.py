@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.learn import Judgement, Knowledge
-    from batfill.model.jobs import Clock, JobTable
+    from batfill.model.jobs import Clock, Jobs
     from batfill.model.options import Options
     from batfill.model.schedule import Schedule
 
@@ -64,7 +64,7 @@ class LearningReplay:
         may_be = np.ones(n_jobs, bool) if killable is None else killable
         self.widest_try = run.size if widest_try is None else widest_try
         may_be = may_be & (table.procs <= self.widest_try)
-        columns = (table.submit_s, table.request_s, table.procs, table.user, may_be, table.user_request_s)
+        columns = (table.submit_s, table.expected_s, table.procs, table.user, may_be, table.asked_s)
         self.jobs = [
             SubmittedJob(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))
         ]
@@ -91,7 +91,6 @@ class LearningReplay:
         return Learned(self.knowledge, self.run.schedule(), self.small, self.probability, self.divider_s)
 
     def go_before(self, until_s: float) -> None:
-        """Process all instants before this one."""
         self.run.advance(np.nextafter(until_s, -math.inf))
 
     def learn(self, now_s: float) -> None:
@@ -147,8 +146,8 @@ class LearningReplay:
             if self.run.rejected[row]:
                 continue
             verdict = self.knowledge.judge(job)
-            expected_s = verdict.expected_s if verdict.key_request_s is None else verdict.key_request_s
-            if self.own and not 0 < expected_s <= job.request_s:
+            expected_s = verdict.expected_s if verdict.key_expected_s is None else verdict.key_expected_s
+            if self.own and not 0 < expected_s <= job.expected_s:
                 raise BatfillError(
                     f"option predict: {self.knowledge.name} expects {expected_s:g} s of job {self.run.table.ids[row]}; "
                     "give more than 0 s, and at most its limit"
@@ -162,7 +161,7 @@ class LearningReplay:
         small = verdict.small and job.procs <= self.widest_try
         killable = self.kill and job.killable
         self.run.queue.classify(
-            job.row, small, killable=killable, expected_s=verdict.expected_s, key_request_s=verdict.key_request_s
+            job.row, small, killable=killable, expected_s=verdict.expected_s, key_expected_s=verdict.key_expected_s
         )
 
 
@@ -202,7 +201,6 @@ class Confusion:
 
     @property
     def jobs(self) -> int:
-        """The number of jobs."""
         return self.true_small + self.false_small + self.true_large + self.false_large
 
     def rates(self) -> dict[str, float | None]:
@@ -220,7 +218,6 @@ class Confusion:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Counts and rates."""
         return {"jobs": self.jobs, **asdict(self), **self.rates()}
 
 
@@ -244,7 +241,6 @@ def auc_of(probability: NDArray[np.float64], small: NDArray[np.bool_]) -> float 
 
 
 def share_of(part: int, whole: int) -> float | None:
-    """The ratio part / whole; None if the whole is zero."""
     return part / whole if whole else None
 
 
@@ -302,7 +298,6 @@ class Learned(ReadOnly):
         return Confusion.of(self.small[judged], small[judged], self.probability[judged])
 
     def as_dict(self) -> dict[str, Any]:
-        """The predictor under `learned`, and the kills under `kills_by_...`."""
         learned: dict[str, Any] = {"knowledge": self.knowledge.name}
         if isinstance(self.knowledge, Classifier):
             settings = self.knowledge.settings
@@ -318,7 +313,6 @@ class Learned(ReadOnly):
         return {"learned": learned, **killed}
 
     def as_text(self) -> str:
-        """One line."""
         text = self.knowledge.name
         if isinstance(self.knowledge, Classifier):
             settings = self.knowledge.settings
@@ -334,7 +328,7 @@ class Learned(ReadOnly):
 
 
 def replay_learning(
-    jobs: JobTable, size: int, options: Options, clock: Clock | None, advance: Callable[[int], None]
+    jobs: Jobs, size: int, options: Options, clock: Clock | None, advance: Callable[[int], None]
 ) -> Learned:
     """Replay the workload with the predictor of the options; `advance` gets the number of jobs judged."""
     knowledge = make(options, jobs, clock)

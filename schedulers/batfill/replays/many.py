@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from batfill.base.host import cpu_count, thread_pool
 from batfill.base.sums import mean_of
-from batfill.model.jobs import JobTable
+from batfill.model.jobs import Jobs
 from batfill.model.metrics import TAU_S, bounded_slowdown
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
@@ -26,7 +26,7 @@ Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 BLOCK = 1 << 15  # jobs that `measure_policies` replays together, so that their keys and starts stay in the cache
 
 
-def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
+def mean_bsld(jobs: Jobs, size: int, tau_s: float = TAU_S) -> Measure:
     """A measure for `measure_policies`: the mean bounded slowdown of the jobs that ran; 0 if none did."""
     ran = jobs.procs <= size
     submit_s, runtime_s = jobs.submit_s[ran], np.minimum(jobs.runtime_s, jobs.walltime_s)[ran]
@@ -59,7 +59,7 @@ def in_threads(
 
 
 def measure_policies(
-    jobs: JobTable,
+    jobs: Jobs,
     size: int,
     policies: Sequence[Policy],
     *,

@@ -12,7 +12,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.host import cpu_count
 from batfill.base.progress import patient_progress
 from batfill.base.tables import data_frame
-from batfill.model.jobs import Workload
+from batfill.model.jobs import Jobs
 from batfill.model.metrics import TAU_S
 from batfill.model.options import Options, of_arguments
 from batfill.model.policy import Policy, digests
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from batfill.model.arguments import Arguments
-    from batfill.model.jobs import JobTable, Overrun, Unrequested
+    from batfill.model.jobs import Jobs, Overrun, Unrequested
     from batfill.model.schedule import Schedule
     from batfill.replays.learning import Learned
 
@@ -42,23 +42,22 @@ def nothing(_: float) -> None:
 
 
 def simulate(
-    jobs: JobTable, workload: Workload, options: Options, advance: Callable[[int], None] | None = None
+    jobs: Jobs, workload: Jobs, options: Options, advance: Callable[[int], None] | None = None
 ) -> tuple[Schedule, Learned | None]:
     """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
-    assert workload.procs is not None
+    assert workload.size is not None
     options = options.on(workload, jobs)
     if options.learns:
         from batfill.replays.learning import replay_learning
 
-        learned = replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
+        learned = replay_learning(jobs, workload.size, options, workload.clock, advance or nothing)
         return learned.schedule, learned
-    small = options.calls_small(jobs.job_class, jobs.procs, workload.procs)
-    schedule = engine_replay.replay_jobs(jobs, workload.procs, options.rules, small=small, advance=advance)
+    small = options.calls_small(jobs.job_class, jobs.procs, workload.size)
+    schedule = engine_replay.replay_jobs(jobs, workload.size, options.rules, small=small, advance=advance)
     return schedule, None
 
 
-def memory_line(workload: Workload, options: Options) -> str:
-    """What the workload and a replay of it take, in bytes a job and in all."""
+def memory_line(workload: Jobs, options: Options) -> str:
     learns, n_jobs = options.learns, len(workload.jobs)
     table, besides = engine_replay.bytes_a_job(workload.jobs, options.rules, learns=learns)
     more = f"waiting and running jobs{', and the learner,' if learns else ''} take more"
@@ -74,7 +73,7 @@ def options_of(policy: Policy | str | None, arguments: Mapping[str, Any]) -> Opt
 
 
 def replay(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     policy: Policy | str | None = None,
     *,
     procs: int | None = None,
@@ -119,7 +118,7 @@ def replay(
     chosen, tau_s = options_of(policy, options), tau_of(tau_s)
     began = time.perf_counter()
     workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested, speed=speed)
-    read_s = None if isinstance(log, Workload) else time.perf_counter() - began
+    read_s = None if isinstance(log, Jobs) else time.perf_counter() - began
     chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
     workload = workload.with_read(chosen.fields)
     if say is not None and len(workload.jobs) >= LONG:
@@ -133,7 +132,7 @@ def replay(
 
 
 def replay_many(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     policies: Policy | str | Iterable[Policy | str] | Mapping[str, Policy | str],
     *,
     procs: int | None = None,

@@ -16,7 +16,7 @@ from batfill.base.tables import KeptRows, ReadOnly, arrow_table
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import instant, took
 from batfill.model.given import numbers_in
-from batfill.model.jobs import Workload
+from batfill.model.jobs import TAKES, Jobs
 from batfill.model.metrics import Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.model.options import Options
 from batfill.model.policy import Policy, digests
@@ -65,7 +65,7 @@ class Result(ReadOnly, KeptRows):
         True
     """
 
-    workload: Workload
+    workload: Jobs
     options: Options
     schedule: Schedule
     tau_s: float  # the bound of the bounded slowdown
@@ -274,7 +274,7 @@ class Result(ReadOnly, KeptRows):
         """
         schedule, judged = self.schedule, self.judged()
         jobs, n_jobs, none = schedule.jobs, len(schedule.jobs), np.full(len(schedule.jobs), np.nan)
-        columns = {**jobs.columns(), "submit_s": schedule.submit_s}
+        columns = {name: column for name, column in jobs.columns().items() if not name.startswith(TAKES)}
         if judged is not None and judged.small is not None:
             small = np.where(judged.small, "small", "large").astype(object)
             small[schedule.rejected] = None

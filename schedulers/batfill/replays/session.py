@@ -26,7 +26,7 @@ from batfill.base.files import loaded_json, place_of, readable, whole_file
 from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows
 from batfill.base.words import instant
-from batfill.model.jobs import Clock, JobTable, Overrun, Workload, checked_size
+from batfill.model.jobs import Clock, Jobs, Overrun, checked_size
 from batfill.model.limits.calendar import Calendar
 from batfill.model.limits.gate import Gate
 from batfill.model.metrics import TAU_S, Summary
@@ -49,20 +49,20 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Unrequested
     from batfill.replays.plots import Plot
 
-SAVED_FORMAT = "batfill replay 25"
+SAVED_FORMAT = "batfill replay 26"
 FILES = {"calendar": Calendar.of, "backfill_while": Gate.of}  # arguments whose rows are saved, and what reads them
 # The columns of a job table in a file, with their types. A value for each job; those that may be None may be missing.
 OF_JOBS = {
     "ids": "U",
-    **dict.fromkeys(("submit_s", "runtime_s", "walltime_s", "user_request_s"), "f8"),
+    **dict.fromkeys(("submit_s", "runtime_s", "walltime_s", "request_s"), "f8"),
     **dict.fromkeys(("procs", "user"), "i8"),
     "job_class": "i1",
-    **dict.fromkeys(("killable", "computing", "fails"), "b1"),
-    **dict.fromkeys(("assumed_s", "waited_s"), "f8"),
+    **dict.fromkeys(("asked", "killable", "computing", "fails"), "b1"),
+    "waited_s": "f8",
     "amounts": "V",
 }
 FLAGS = ("own_end", "outlives")
-OPTIONAL = {f.name for f in fields(JobTable) if f.default is None}
+OPTIONAL = {f.name for f in fields(Jobs) if f.default is None}
 ORDERS = ("policy", "backfill")  # the options that are policies
 CHANGEABLE = (*ORDERS, "threshold_s")  # the fields of options that may change in a run
 
@@ -83,7 +83,7 @@ class Replay(JobRows):
 
     def __init__(
         self,
-        log: Workload | str | Path,
+        log: Jobs | str | Path,
         policy: Policy | str | None = None,
         *,
         procs: int | None = None,
@@ -188,12 +188,12 @@ class Replay(JobRows):
         return self.next_s == math.inf
 
     @property
-    def waiting(self) -> JobTable:
+    def waiting(self) -> Jobs:
         """The waiting jobs, oldest first."""
         return self.workload.jobs.select(np.sort(self.engine.queue.waiting_rows))
 
     @property
-    def running(self) -> JobTable:
+    def running(self) -> Jobs:
         """The running jobs, in order of submission; `result().to_pandas()` has their starts."""
         return self.workload.jobs.select(np.sort(self.engine.queue.running_rows))
 
@@ -268,7 +268,7 @@ class Replay(JobRows):
             "overrun": workload.overrun,
             "unrequested": workload.unrequested,
             "speed": workload.speed,
-            "procs": workload.procs,
+            "procs": workload.size,
             "tau_s": self.tau_s,
             "simulate_s": self.simulate_s,
             "forked_s": self.forked_s,
@@ -302,13 +302,12 @@ class Replay(JobRows):
                 (end_of(until_s), {**stated, **{name: own.get(stated[name], stated[name]) for name in ORDERS}})
                 for until_s, stated in about["steps"]
             )
-            workload = Workload(
-                str(about["name"]),
-                jobs,
-                checked_size(path, about["procs"]),
-                str(about["digest"]),
-                tuple(map(str, about["notes"])),
-                Clock.of(about["clock"]) if about["clock"] else None,
+            workload = jobs.stating(
+                name=str(about["name"]),
+                size=checked_size(path, about["procs"]),
+                digest=str(about["digest"]),
+                notes=tuple(map(str, about["notes"])),
+                clock=Clock.of(about["clock"]) if about["clock"] else None,
                 overrun=cast("Overrun", one_of("overrun", about["overrun"], get_args(Overrun))),
                 unrequested=cast("Unrequested", unrequested_of("unrequested", about["unrequested"])),
                 speed=None if about["speed"] is None else speed_given("speed", about["speed"]),
@@ -351,7 +350,7 @@ def end_of(until_s: Any) -> float:
     return float(until_s)
 
 
-def write_run(path: Path, jobs: JobTable, about: Mapping[str, Any]) -> None:
+def write_run(path: Path, jobs: Jobs, about: Mapping[str, Any]) -> None:
     """Write jobs and what is JSON about their replay to one file (NumPy's .npz; contains no code)."""
     columns = {name: getattr(jobs, name) for name in OF_JOBS}
     columns["ids"] = np.array(jobs.ids.tolist(), np.str_)
@@ -361,7 +360,7 @@ def write_run(path: Path, jobs: JobTable, about: Mapping[str, Any]) -> None:
         np.savez(stream, format=SAVED_FORMAT, about=stated, **given)
 
 
-def read_run(path: Path) -> tuple[JobTable, dict[str, Any]]:
+def read_run(path: Path) -> tuple[Jobs, dict[str, Any]]:
     """The jobs in the file that `write_run` wrote, and what is about their replay, which is not checked."""
     try:
         with readable(path) as stream, np.load(stream, allow_pickle=False) as stored:
@@ -390,7 +389,7 @@ def read_run(path: Path) -> tuple[JobTable, dict[str, Any]]:
     except (KeyError, ValueError, TypeError) as error:
         raise wrong(path, str(error)) from None
     columns: dict[str, Any] = {name: arrays.get(name) for name in OF_JOBS}
-    return JobTable(**{**columns, "ids": columns["ids"].astype(object), **flags}, source=str(path)), about
+    return Jobs(**{**columns, "ids": columns["ids"].astype(object), **flags}, source=str(path)), about
 
 
 def wrong(path: Path, what: str) -> BatfillError:

@@ -90,7 +90,7 @@ class SimulationOutcome(NamedTuple):
     notes: tuple[str, ...]  # further information for the user
     jobs_csv: Path | None = None  # the jobs' file, if it succeeded
     results: Results | None = None  # what it holds
-    warnings: tuple[str, ...] = ()  # reasons to doubt the figures, see `Workload.warnings`
+    warnings: tuple[str, ...] = ()  # reasons to doubt the figures, see `Jobs.warnings`
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class Expected:
     """What a run's workloads say."""
 
     jobs: list[tuple[str, str]] = field(default_factory=list)  # that must end: the workload's name and the id there
-    warnings: list[str] = field(default_factory=list)  # see `Workload.warnings`
+    warnings: list[str] = field(default_factory=list)  # see `Jobs.warnings`
     profile_types: set[str] = field(default_factory=set)
     # By workload: `overrun` (None if unknown) and `unrequested`.
     made_with: dict[str, dict[str, Any]] = field(default_factory=dict)

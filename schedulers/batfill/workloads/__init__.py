@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.model.jobs import Overrun, Unrequested, Workload
-    from batfill.workloads.formats import Source
+    from batfill.model.jobs import Jobs, Overrun, Unrequested
     from batfill.workloads.generate import Kind, Requests
 
 
@@ -21,11 +20,11 @@ def read_workload(
     timezone: str | None = None,
     cores_per_resource: int | None = None,
     speed: float | str | None = None,
-) -> Workload:
+) -> Jobs:
     """Read a workload: SWF, Batsim JSON, a table of `to_csv`, or accounting of Slurm, OAR or PBS.
 
     The content decides the format; all may be compressed (.gz, .xz, .bz2). A data frame also works if it
-    has columns as those of `Workload.to_pandas`: submit_s (or dates), runtime_s, walltime_s and procs at least.
+    has columns as those of `Jobs.to_pandas`: submit_s (or dates), runtime_s, walltime_s and procs at least.
 
     Args:
         path: the file, or the frame.
@@ -56,7 +55,6 @@ def read_workload(
         jobs         800 of 12 users
         submitted    over 4 d 1 h
     """
-    from dataclasses import replace
     from pathlib import Path
 
     from batfill.base.errors import WorkloadError
@@ -85,32 +83,27 @@ def read_workload(
         timezone=timezone,
         cores_per_resource=cores_per_resource,
         speed=speed,
-    )[0]
+    )
     if speed is not None and workload.speed is None:
-        return replace(workload, notes=(*workload.notes, "no job computes, so the hosts' speed does nothing"))
+        return workload.stating(notes=(*workload.notes, "no job computes, so the hosts' speed does nothing"))
     return workload
 
 
 def opened(
-    log: Workload | Source | str | Path,
+    log: Jobs | str | Path,
     *,
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
     speed: float | str | None = None,
-) -> tuple[Workload, int]:
+) -> tuple[Jobs, int]:
     """The workload to replay, with its machine's size, read if `log` is a file, and not yet by `read_once`."""
-    from dataclasses import replace
-
     from batfill.base.errors import WorkloadError
-    from batfill.model.jobs import Workload, checked_size, refuse_unrequested
+    from batfill.model.jobs import Jobs, checked_size, refuse_unrequested
     from batfill.model.values import speed_given, unrequested_of
-    from batfill.workloads.formats import Source
 
-    if isinstance(log, Source):
-        log = log.workload(log.log) if log.whole is None else log.whole
-    if isinstance(log, Workload):
-        workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
+    if isinstance(log, Jobs):
+        workload = log.stating(log=None, size=log.size if procs is None else checked_size(log.name, procs))
         chosen = None if unrequested is None else unrequested_of("unrequested", unrequested)
         for name, given, was in (
             ("overrun", overrun, log.overrun),
@@ -122,12 +115,10 @@ def opened(
     else:
         workload = read_workload(log, procs=procs, overrun=overrun, unrequested=unrequested, speed=speed)
     jobs = workload.jobs
-    refuse_unrequested(workload.file or workload.name, int(jobs.invented.sum()), len(jobs), workload.unrequested)
-    if workload.procs is None:
-        raise WorkloadError(
-            f"{workload.file or workload.name}: does not say how many processors the machine has; give --procs N"
-        )
-    return workload, workload.procs
+    refuse_unrequested(workload.where, int(jobs.invented.sum()), len(jobs), workload.unrequested)
+    if workload.size is None:
+        raise WorkloadError(f"{workload.where}: does not say how many processors the machine has; give --procs N")
+    return workload, workload.size
 
 
 def generate_workload(
@@ -141,7 +132,7 @@ def generate_workload(
     longest_request_s: float | None = None,
     interarrival: float = 1.0,
     load: float | None = None,
-) -> Workload:
+) -> Jobs:
     """Generate a workload by the Lublin-Feitelson model; equal arguments give equal workloads.
 
     Args:
@@ -159,8 +150,8 @@ def generate_workload(
         WorkloadError: a number is out of range.
 
     Examples:
-        >>> generate_workload(jobs=100, procs=64, seed=1).jobs
-        <JobTable: 100 jobs submitted over 14 h 19 min>
+        >>> len(generate_workload(jobs=100, procs=64, seed=1))
+        100
     """
     from typing import get_args
 

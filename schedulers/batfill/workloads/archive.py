@@ -13,7 +13,7 @@ from batfill.base.errors import RunFailed, WorkloadError
 from batfill.base.files import CHUNK_BYTES, decompressed, digest, make_folder, raw_file, readable, whole_file
 from batfill.base.version import __version__
 from batfill.workloads.formats import stem_of
-from batfill.workloads.swf_log import ArchiveLog, batches_of, manifest
+from batfill.workloads.swf_log import ArchiveLog, manifest, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ def verified(log: ArchiveLog, path: Path) -> str:
             if text.hexdigest() != log.text_sha256:
                 raise ValueError(f"the file has another text: sha256 {text.hexdigest()}, not {log.text_sha256}")
             return "compressed differently, the text's sha256 as expected"
-        rows = sum(len(batch) for batch in batches_of(path))
+        rows = len(read_log(path))
     except WorkloadError as error:
         raise ValueError(f"the file is not an SWF log: {error.on_command_line}") from None
     expected = "as expected" if rows == log.jobs else f"instead of {log.jobs}"

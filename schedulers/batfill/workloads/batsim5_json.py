@@ -168,7 +168,6 @@ def extra_of(where: str, job: Mapping[str, Any]) -> Any:
 
 
 def profile_for_version_5(where: str, name: str, profile: Any, workload: str) -> dict[str, Any]:
-    """Version 4's profile with version 5's name of its type."""
     refuse_name(where, name, workload)
     kind = profile.get("type") if isinstance(profile, dict) else None
     if kind not in NEW_TYPES:
@@ -203,7 +202,6 @@ def refuse_name(where: str, name: Any, workload: str | None = None) -> None:
 
 
 def refuse_no_delay(where: str, profile: Mapping[str, Any]) -> None:
-    """Refuse a delay of 0."""
     delay = profile.get("delay")
     if type(delay) in (int, float) and delay == 0:
         raise WorkloadError(

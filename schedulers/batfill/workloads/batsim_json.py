@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
@@ -29,10 +30,9 @@ from batfill.model.jobs import (
     LONGEST_S,
     SMALL,
     UNKNOWN,
+    Jobs,
     Overrun,
     Unrequested,
-    Workload,
-    expected_of,
     refuse_unrequested,
     table_in_order,
     unread,
@@ -51,7 +51,7 @@ from batfill.workloads.batsim5_json import (
 from batfill.workloads.swf_log import MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -204,7 +204,6 @@ class BatsimDocument:
     notes: tuple[str, ...] = ()  # what Batsim does not read, one line each
 
     def tasks(self) -> dict[str, ProfileTask]:
-        """The work of each profile, by name."""
         return tasks_of(f"{self.path}: profiles", self.profiles)
 
     def timeless(self) -> str | None:
@@ -319,7 +318,7 @@ def require_requests(path: Path, jobs: Sequence[Mapping[str, Any]], description:
     refuse_unrequested(path, missing, len(jobs), unrequested_in(description), "convert it again with")
 
 
-def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
+def read_batsim_json(path: Path, speed: float | str | None = None) -> Jobs:
     """The workload in this file as the engine's jobs: run time = that of the profile, no walltime = infinity.
 
     `speed` is that of the hosts in operations per second, which jobs that compute need.
@@ -339,16 +338,20 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
     classes = (job.get("class") for job in jobs)
     outlives = any(EXPECTED_FIELD in job for job in jobs)
-    user_request_s = np.array([user_request_of(job) for job in jobs], dtype=np.float64)
+    asked_s = np.array([request_of(job) for job in jobs], dtype=np.float64)
+    assumed_s, asked = np.array([assumed_of(job) for job in jobs], np.float64), ~np.isnan(asked_s)
+    walltime_s = np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64)
     if outlives:
         refuse_mixed(path, jobs)
+    computing = np.array([task.ends_computing for task in of_job]) if any(t.computes for t in of_job) else None
     table = table_in_order(
         str(path),
         ids=np.array([str(job["id"]) for job in jobs], dtype=np.object_),
         submit_s=np.array([job["subtime"] for job in jobs], dtype=np.float64),
         runtime_s=np.array(runtime_s, dtype=np.float64),
-        walltime_s=np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64),
-        user_request_s=user_request_s,
+        walltime_s=walltime_s,
+        request_s=np.where(asked, asked_s, np.where(np.isnan(assumed_s), walltime_s, assumed_s)),
+        asked=asked,
         procs=np.array([job["res"] for job in jobs], dtype=np.int64),
         user=np.array([user_of(job) for job in jobs], dtype=np.int64),
         job_class=np.array(
@@ -356,28 +359,24 @@ def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
         ),
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
         outlives=outlives,
-        assumed_s=np.array([assumed_of(job) for job in jobs], np.float64) if np.isnan(user_request_s).any() else None,
         amounts=amounts_in(jobs),
-        computing=np.array([task.ends_computing for task in of_job]) if any(t.computes for t in of_job) else None,
+        computing=computing,
         fails=np.array([task.ret != 0 for task in of_job]) if any(task.ret for task in of_job) else None,
+        name=path.name,
+        size=document.nb_res,
+        digest=document.digest,
+        unrequested=unrequested_in(document.description),
+        file=path,
+        notes=document.notes,
+        doubts=field_warnings(jobs),
+        speed=None if computing is None else of_hosts,
     )
     stated: Overrun = "kill" if (table.runtime_s >= table.walltime_s).any() else "keep"
     if outlives:
         stated = "extend"
     elif document.description.get("overrun") in get_args(Overrun):
         stated = document.description["overrun"]
-    return Workload(
-        name=path.name,
-        jobs=table,
-        procs=document.nb_res,
-        digest=document.digest,
-        overrun=stated,
-        unrequested=unrequested_in(document.description),
-        file=path,
-        notes=document.notes,
-        doubts=field_warnings(jobs),
-        speed=None if table.computing is None else of_hosts,
-    )
+    return table.stating(overrun=stated)
 
 
 def run_times(
@@ -393,7 +392,7 @@ def run_times(
     return [min(known[job["profile"], job["res"]].run_s, LONGEST_S) for job in jobs]
 
 
-def user_request_of(job: Mapping[str, Any]) -> float:
+def request_of(job: Mapping[str, Any]) -> float:
     """The user's request of a checked job; nan if it is unknown, or the job has no walltime."""
     walltime = job.get("walltime", NO_WALLTIME)
     requested = job.get(REQUEST_FIELD, job.get(EXPECTED_FIELD, walltime))
@@ -406,15 +405,14 @@ def invented(job: Mapping[str, Any]) -> bool:
 
 
 def n_missing(jobs: Iterable[Mapping[str, Any]], unrequested: Unrequested) -> int:
-    """As `JobTable.n_missing`."""
-    return sum(invented(job) if unrequested == "refuse" else isnan(user_request_of(job)) for job in jobs)
+    return sum(invented(job) if unrequested == "refuse" else isnan(request_of(job)) for job in jobs)
 
 
 def raised_by_overrun(job: Mapping[str, Any]) -> bool:
     """Whether the scheduler sees a walltime above the job's request, by more than the second that Batsim needs."""
-    user_request_s = user_request_of(job)
-    before_s = assumed_of(job) if isnan(user_request_s) else user_request_s
-    return before_s + BATSIM_MARGIN_S < request_of(job) < inf
+    request_s = request_of(job)
+    before_s = assumed_of(job) if isnan(request_s) else request_s
+    return before_s + BATSIM_MARGIN_S < expected_of(job) < inf
 
 
 def assumed_of(job: Mapping[str, Any]) -> float:
@@ -422,7 +420,7 @@ def assumed_of(job: Mapping[str, Any]) -> float:
     return float(job.get(ASSUMED_FIELD, job.get(EXPECTED_FIELD, nan)))
 
 
-def request_of(job: Mapping[str, Any]) -> float:
+def expected_of(job: Mapping[str, Any]) -> float:
     """The run time that a scheduler without predictions expects of a checked job; inf for one without a limit."""
     expected = job.get(EXPECTED_FIELD, job.get("walltime", NO_WALLTIME))
     return inf if expected == NO_WALLTIME else float(expected)
@@ -432,7 +430,7 @@ def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
     """Refuse a workload in which some jobs may outlive their request, and the scheduler expects another of others."""
     for place, job in enumerate(jobs):
         walltime = job.get("walltime", NO_WALLTIME)
-        requested, expected = user_request_of(job), request_of(job)
+        requested, expected = request_of(job), expected_of(job)
         if not isnan(requested) and expected != min(requested, inf if walltime == NO_WALLTIME else walltime):
             raise WorkloadError(
                 f"{path}: jobs[{place}].{EXPECTED_FIELD}: {_shown(job.get(EXPECTED_FIELD))} is not the request of "
@@ -440,28 +438,28 @@ def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
             )
 
 
+# Fields of a job that are checked: what each is if it is left out, whether a value is one, and the rule for people.
+ID = "a string or an integer; give the job a name"
+NEEDED: tuple[tuple[str, Any, Callable[[Any], bool], str], ...] = (
+    ("id", None, lambda name: type(name) is int or (type(name) is str and name != ""), ID),
+    ("res", None, lambda q: type(q) is int and 1 <= q <= LARGEST, f"{whole_from(1)}; give the processors it requests"),
+    ("subtime", None, lambda at: is_time(at), "a number >= 0; give its submission time in seconds"),
+    ("walltime", NO_WALLTIME, _limits, "a number > 0; leave it out (or give -1) for a job without one"),
+    (REQUEST_FIELD, NO_WALLTIME, _limits, "a number > 0; give the user's request in seconds, -1 if it is unknown"),
+)
+
+
 def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
     """Refuse a job that Batsim could not run; `where` begins the message."""
     if not isinstance(job, dict):
         raise WorkloadError(f"{where}: {_shown(job)} is not an object; a job has id, subtime, res and profile")
-    identifier, res, profile = job.get("id"), job.get("res"), job.get("profile")
-    if not (isinstance(identifier, str) and identifier) and type(identifier) is not int:
-        raise WorkloadError(f"{where}.id: {_shown(identifier)} is not a string or an integer; give the job a name")
-    if type(res) is not int or not 1 <= res <= LARGEST:
-        raise WorkloadError(f"{where}.res: {_shown(res)} is not {whole_from(1)}; give the processors it requests")
-    if not is_time(job.get("subtime")):
-        raise WorkloadError(
-            f"{where}.subtime: {_shown(job.get('subtime'))} is not a number >= 0; give its submission time in seconds"
-        )
-    refuse_late(f"{where}.subtime", job["subtime"])
-    for name, remedy in (
-        ("walltime", "leave it out (or give -1) for a job without one"),
-        (REQUEST_FIELD, "give the user's request in seconds, -1 if it is unknown"),
-    ):
-        limit = job.get(name, NO_WALLTIME)
-        if limit != NO_WALLTIME and not (is_time(limit) and limit > 0):
-            raise WorkloadError(f"{where}.{name}: {_shown(limit)} is not a number > 0; {remedy}")
-        refuse_late(f"{where}.{name}", limit)
+    for name, default, fits, rule in NEEDED:
+        value = job.get(name, default)
+        if not fits(value):
+            raise WorkloadError(f"{where}.{name}: {_shown(value)} is not {rule}")
+        if name not in ("id", "res"):
+            refuse_late(f"{where}.{name}", value)
+    identifier, profile = job["id"], job.get("profile")
     walltime = job.get("walltime", NO_WALLTIME)
     for name in (EXPECTED_FIELD, ASSUMED_FIELD):
         below = job.get(name, walltime)
@@ -612,7 +610,6 @@ def refuse_late(where: str, seconds: float) -> None:
 
 
 def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
-    """The document's member of this name and type."""
     value = document.get(key)
     if type(value) is not kind:
         kinds = {int: "an integer", list: "an array", dict: "an object"}
@@ -684,7 +681,6 @@ def amounts_in(jobs: Iterable[Mapping[str, Any]]) -> NDArray[np.void] | None:
 
 
 def user_of(job: Mapping[str, Any]) -> int:
-    """The job's user; -1 if it has none that is a number."""
     for key in ("user_id", "user"):
         user = job.get(key)
         if type(user) is int and abs(user) <= LARGEST:
@@ -699,48 +695,47 @@ def _shown(value: Any) -> str:
 
 
 def write_batsim_json(
-    out: Path,
-    batches: Iterable[Mapping[str, Any]],
-    *,
-    procs: int,
-    description: Mapping[str, object] | None = None,
-    version: BatsimVersion = 4,
+    out: Path, jobs: Jobs, *, description: Mapping[str, object] | None = None, version: BatsimVersion = 4
 ) -> int:
     """Write a workload that Batsim reads; returns its number of jobs.
 
     Args:
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
-        batches: the jobs in pieces, as columns of a `JobTable` in any order. A job's `user`, if known, becomes its
+        jobs: written in the order of their log, on a machine of a known size. A job's `user`, if known, becomes its
             `user_id`, an infinite walltime is omitted; the request is the `requested_time` if it is not the walltime,
             what the scheduler expects the `expected_time`, and amounts are `resources`.
-        procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
         version: the Batsim whose form the file gets.
     """
     profiles: dict[str, dict[str, Any]] = {}
-    jobs = (job for batch in batches for job in job_objects(batch, profiles))
 
     def in_order() -> dict[str, dict[str, Any]]:
         return dict(sorted(profiles.items(), key=lambda item: float(item[1]["delay"])))
 
-    return write_members(out, procs, jobs, in_order, description or {}, version=version)
+    assert jobs.size is not None
+    return write_members(out, jobs.size, job_objects(jobs, profiles), in_order, description or {}, version=version)
 
 
-def job_objects(columns: Mapping[str, Any], profiles: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Each job of these columns in version 4's form; `profiles` collects the delays."""
-    limit_s, user_request_s, assumed_s = (columns[name] for name in ("walltime_s", "user_request_s", "assumed_s"))
-    invented = np.isnan(user_request_s) & np.isfinite(limit_s)
-    amounts = columns.get("amounts")
-    named = () if amounts is None else amounts.dtype.names
-    numbers = zip(
-        *(columns[name].tolist() for name in ("ids", "submit_s", "walltime_s", "procs", "runtime_s", "user")),
-        np.where(invented, NO_WALLTIME, user_request_s).tolist(),
-        expected_of(limit_s, user_request_s, assumed_s, outlives=columns["outlives"]).tolist(),
-        np.where(invented, np.nan if assumed_s is None else assumed_s, np.nan).tolist(),
-        [()] * len(limit_s) if amounts is None else amounts.tolist(),
-        strict=True,
+def job_objects(jobs: Jobs, profiles: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Each job in version 4's form, in the order of the log; `profiles` collects the delays."""
+    if len(jobs) > JOBS_AT_ONCE and jobs.row is None:  # lists of numbers take much memory
+        for first in range(0, len(jobs), JOBS_AT_ONCE):
+            yield from job_objects(jobs.select(slice(first, first + JOBS_AT_ONCE)), profiles)
+        return
+    in_file = slice(None) if jobs.row is None else np.argsort(jobs.row)
+    ends = jobs.own_end & (jobs.walltime_s <= jobs.runtime_s)  # Batsim would end them as overrun
+    walltime_s = np.where(ends, jobs.runtime_s + BATSIM_MARGIN_S, jobs.walltime_s)
+    expected_s = np.minimum(jobs.request_s, walltime_s) if jobs.outlives else walltime_s
+    named = () if jobs.amounts is None else jobs.amounts.dtype.names or ()
+    columns = (
+        *(jobs.ids, jobs.submit_s, walltime_s, jobs.procs, jobs.runtime_s, jobs.user),
+        np.where(jobs.invented, NO_WALLTIME, jobs.asked_s),
+        expected_s,
+        np.where(jobs.invented & (jobs.unrequested not in ("refuse", "runtime")), jobs.request_s, np.nan),
     )
-    for name, submit_s, walltime_s, procs, runtime_s, user, user_request_s, request_s, assumed_s, taken in numbers:
+    taken_by = [()] * len(jobs) if jobs.amounts is None else jobs.amounts[in_file].tolist()
+    numbers = zip(*(column[in_file].tolist() for column in columns), taken_by, strict=True)
+    for name, submit_s, walltime_s, procs, runtime_s, user, request_s, expected_s, assumed_s, taken in numbers:
         profile = f"delay{number_text(runtime_s)}"
         if profile not in profiles:
             profiles[profile] = {"type": "delay", "delay": short_number(runtime_s)}
@@ -750,11 +745,11 @@ def job_objects(columns: Mapping[str, Any], profiles: dict[str, dict[str, Any]])
         job |= {"res": procs, "profile": profile}
         if user >= 0:
             job["user_id"] = user
-        if user_request_s == user_request_s and user_request_s != walltime_s:  # nan: neither a request nor a limit
-            job[REQUEST_FIELD] = short_number(user_request_s)
-        if request_s < walltime_s:
-            job[EXPECTED_FIELD] = short_number(request_s)
-        if assumed_s < request_s:
+        if request_s == request_s and request_s != walltime_s:  # nan: neither a request nor a limit
+            job[REQUEST_FIELD] = short_number(request_s)
+        if expected_s < walltime_s:
+            job[EXPECTED_FIELD] = short_number(expected_s)
+        if assumed_s < expected_s:
             job[ASSUMED_FIELD] = short_number(assumed_s)
         if taken and (known := {of: amount_shown(x) for of, x in zip(named, taken, strict=True) if x == x}):
             job[RESOURCES] = known
@@ -811,5 +806,4 @@ def amount_shown(amount: float) -> float | str:
 
 
 def short_number(seconds: float) -> float:
-    """The number, an integer if it is whole."""
     return int(seconds) if seconds == int(seconds) else seconds

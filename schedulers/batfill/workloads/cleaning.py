@@ -17,6 +17,7 @@ time zone; times are in seconds unless another unit follows (`runtime>=18 hours`
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -53,19 +54,15 @@ ORDERS: dict[str, Callable[[NDArray[np.float64], float], Any]] = {
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 FILTER_UNITS_S = {"s": 1, "second": 1, "min": 60, "minute": 60, "h": HOUR_S, "hour": HOUR_S, "day": DAY_S}
 QUARTER_S = 900  # time zones differ by whole quarters of an hour
-TOKEN = re.compile(
-    r"""\s*(?:
-    (?P<date>\d{4}-\d\d-\d\d(?:[ T]+\d\d:\d\d(?::\d\d)?)?)
-    | (?P<range>\d+(?:\.\d+)?\s*(?:-|\.\.)\s*\d+(?:\.\d+)?)
-    | (?P<number>-?\d+(?:\.\d+)?)
-    | (?P<operator><=|>=|==|!=|<>|[=<>])
-    | (?P<word>[a-z][a-z_]*)
-    | (?P<mark>&&|\|\||[(),])
-    )""",
+UNITS = "|".join(FILTER_UNITS_S)
+NUMBER = r"\d+(?:\.\d+)?"
+DATE = r"\d{4}-\d\d-\d\d(?:[ t]+\d\d:\d\d(?::\d\d)?)?"
+VALUE = rf"(?:{DATE}|{NUMBER}\s*(?:-|\.\.)\s*{NUMBER}|-?{NUMBER}(?:\s*(?:{UNITS})s?\b)?)"
+WORD = re.compile(
+    rf"""(?:(?P<left>{VALUE})\s*(?P<turned><=|>=|<|>)\s*)? (?P<field>[a-z][a-z_]*)
+    (?:\s*(?P<operator><=|>=|==|!=|<>|[=<>])\s*(?P<values>{VALUE}(?:\s*,\s*{VALUE})*))?""",
     re.VERBOSE,
 )
-WORDS = {"&&": "and", "||": "or"}
-DEEPEST = 50  # nested parentheses; a header is untrusted input
 NAMED = re.compile(r"^(?:note:)?\s*(.*?)\s*\(([\d,]+) (?:jobs?|rows?|records?)(?: removed)?\)$", re.IGNORECASE)
 
 
@@ -212,143 +209,68 @@ def matching(log: SwfLog, text: str) -> Rows:
     Raises:
         WorkloadError: the text is not such a filter, or uses dates or hours of a log whose header has no UnixStartTime.
     """
-    parser = _FilterParser(log, text)
-    rows = parser.any_of(0)
-    if parser.at < len(parser.tokens):
-        raise parser.mistake("and, or, or the end")
-    return rows
+    compared: dict[str, Rows] = {}
 
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    start: int
-
-
-class _FilterParser:
-    """Parses the filter from left to right; the methods for grammar rules return the rows that match."""
-
-    def __init__(self, log: SwfLog, text: str) -> None:
-        self.log, self.text = log, text
-        self.tokens: list[_Token] = []
-        self.at = 0
-        lower, start = text.lower().rstrip(), 0
-        while start < len(lower):
-            match = TOKEN.match(lower, start)
-            if not match or not match.lastgroup:
-                raise self.mistake("a field, a number or a date", start)
-            text = match[match.lastgroup]
-            kind = "word" if text in WORDS else match.lastgroup
-            self.tokens.append(_Token(kind, WORDS.get(text, text), match.start(match.lastgroup)))
-            start = match.end()
-
-    def mistake(self, wanted: str, start: int | None = None) -> WorkloadError:
-        """The error for a token other than `wanted`, at `start` or the current position."""
-        if start is None:
-            start = self.tokens[self.at].start if self.at < len(self.tokens) else len(self.text)
-        found = repr(self.text[start:].strip()[:40]) if self.text[start:].strip() else "the end"
+    def mistake(what: str) -> WorkloadError:
         return WorkloadError(
-            f"filter {self.text!r}: {found} stands where {wanted} should; a filter compares fields with numbers or "
-            f"dates, joined by and, or, not and parentheses; fields are {', '.join(FILTER_FIELDS)}"
+            f"filter {text!r}: {what[:60]!r} is not understood; a filter compares fields with numbers or dates, joined "
+            f"by and, or, not and parentheses; fields are {', '.join(FILTER_FIELDS)}"
         )
 
-    def take(self, kind: str, *texts: str) -> str | None:
-        """Consume and return the next token's text if it is of this kind and, if given, one of these texts."""
-        if self.at < len(self.tokens):
-            token = self.tokens[self.at]
-            if token.kind == kind and (not texts or token.text in texts):
-                self.at += 1
-                return token.text
-        return None
+    def named(found: re.Match[str]) -> str:
+        if found["field"] in ("and", "or", "not") and found[0] == found["field"]:
+            return found[0]
+        name = f"_{len(compared)}"
+        try:
+            compared[name] = compared_rows(log, text, found)
+        except (KeyError, ValueError, AttributeError):
+            raise mistake(found[0]) from None
+        return f" {name} "
 
-    def any_of(self, depth: int) -> Rows:
-        rows = self.all_of(depth)
-        while self.take("word", "or"):
-            rows = rows | self.all_of(depth)
-        return rows
+    def rows_of(node: ast.expr) -> Rows:
+        if isinstance(node, ast.BoolOp):
+            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+            return np.asarray(join.reduce([rows_of(part) for part in node.values]), bool)
+        if isinstance(node, ast.UnaryOp):
+            return ~rows_of(node.operand)
+        if not isinstance(node, ast.Name):
+            raise SyntaxError
+        return compared[node.id]
 
-    def all_of(self, depth: int) -> Rows:
-        rows = self.factor(depth)
-        while self.take("word", "and"):
-            rows = rows & self.factor(depth)
-        return rows
+    joined = text.lower().replace("&&", " and ").replace("||", " or ")
+    if rest := re.sub(r"[\s()]", "", WORD.sub("", joined)):
+        raise mistake(rest)
+    try:
+        return rows_of(ast.parse(" ".join(WORD.sub(named, joined).split()), mode="eval").body)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise mistake(text) from None
 
-    def factor(self, depth: int) -> Rows:
-        if depth > DEEPEST:
-            raise self.mistake("a comparison, not one more parenthesis or not,")
-        if self.take("word", "not"):
-            return ~self.factor(depth + 1)
-        if self.take("mark", "("):
-            rows = self.any_of(depth + 1)
-            if not self.take("mark", ")"):
-                raise self.mistake("a closing parenthesis")
-            return rows
-        return self.comparison()
 
-    def comparison(self) -> Rows:
-        if self.at < len(self.tokens) and self.tokens[self.at].kind in ("number", "date"):
-            return self.between()
-        name = self.field()
-        operator = self.operator()
-        values = [self.value(name, ranges=operator not in ORDERS)]
-        while operator not in ORDERS and self.take("mark", ","):
-            values.append(self.value(name, ranges=True))
-        column = column_of(self.log, self.text, name)
-        if operator in ORDERS:
-            return np.asarray(ORDERS[operator](column, values[0][0]), bool)
-        among = np.logical_or.reduce([(column >= low) & (column <= high) for low, high in values])
-        return np.asarray(among if operator in ("=", "==") else ~among & ~np.isnan(column), bool)
+def compared_rows(log: SwfLog, text: str, found: re.Match[str]) -> Rows:
+    """The rows that a comparison matches; KeyError, ValueError or AttributeError if it is none."""
+    name, operator = FILTER_FIELDS[found["field"]], found["operator"]
+    column = column_of(log, text, name)
+    if operator in ORDERS or found["left"]:
+        sides = [(TURNED.get(found["turned"]), found["left"]), (operator, found["values"])]
+        given = [(ORDERS[order or ""], value_in(log, text, name, value)) for order, value in sides if value]
+        both: Rows = np.logical_and.reduce([order(column, value) for order, value in given])
+        return both
+    spans = [re.fullmatch(rf"({NUMBER})\s*(?:-|\.\.)\s*({NUMBER})", one.strip()) for one in found["values"].split(",")]
+    ends = [
+        (float(span[1]), float(span[2])) if span else (value_in(log, text, name, one),) * 2
+        for span, one in zip(spans, found["values"].split(","), strict=True)
+    ]
+    among: Rows = np.logical_or.reduce([(column >= low) & (column <= high) for low, high in ends])
+    return among if operator in ("=", "==") else ~among & ~np.isnan(column)
 
-    def between(self) -> Rows:
-        """A comparison that starts with the value, as in 58<=job<=564."""
-        at = self.at
-        self.at += 1
-        left = self.operator(*ORDERS)
-        name = self.field()
-        column = column_of(self.log, self.text, name)
-        goes_on = self.at
-        self.at = at
-        rows = ORDERS[TURNED[left]](column, self.value(name)[0])
-        self.at = goes_on
-        if right := self.take("operator", *ORDERS):
-            rows = rows & ORDERS[right](column, self.value(name)[0])
-        return np.asarray(rows, bool)
 
-    def operator(self, *some: str) -> str:
-        """Consume an operator."""
-        if operator := self.take("operator", *some):
-            return operator
-        raise self.mistake(" or ".join(some) if some else "a comparison such as = or <=")
-
-    def field(self) -> str:
-        """Consume a field; returns the name of its column."""
-        if name := self.take("word", *FILTER_FIELDS):
-            return FILTER_FIELDS[name]
-        raise self.mistake("a field")
-
-    def value(self, name: str, *, ranges: bool = False) -> tuple[float, float]:
-        """Consume a value for this column; returns its lower and upper end."""
-        if number := self.take("number"):
-            value = float(number) * self.unit(name)
-            return value, value
-        if ranges and (span := self.take("range")):
-            low, high = re.split(r"-|\.\.", span)
-            return float(low), float(high)
-        if name in DATED and (date := self.take("date")):
-            try:
-                second = log_clock(self.log, self.text).second_of(date)
-            except ValueError:
-                self.at -= 1
-                raise self.mistake("a date that exists") from None
-            return second, second
-        raise self.mistake(f"a number{', a range' * ranges}{' or a date' * (name in DATED)}")
-
-    def unit(self, name: str) -> int:
-        """Consume a unit if there is one; returns its seconds, or 1."""
-        if not name.endswith("_s"):
-            return 1
-        word = self.take("word", *FILTER_UNITS_S, *(f"{unit}s" for unit in FILTER_UNITS_S))
-        return 1 if word is None else FILTER_UNITS_S.get(word) or FILTER_UNITS_S[word.removesuffix("s")]
+def value_in(log: SwfLog, text: str, name: str, value: str) -> float:
+    if name in DATED and re.fullmatch(DATE, value.strip()):
+        return log_clock(log, text).second_of(value)
+    number, unit = re.fullmatch(rf"\s*(-?{NUMBER})\s*(\w*)\s*", value).groups()  # type: ignore[union-attr]
+    if unit and not name.endswith("_s"):
+        raise ValueError(unit)
+    return float(number) * (FILTER_UNITS_S.get(unit) or FILTER_UNITS_S[unit.removesuffix("s")] if unit else 1)
 
 
 def column_of(log: SwfLog, text: str, name: str) -> NDArray[np.float64]:
@@ -373,7 +295,6 @@ def column_of(log: SwfLog, text: str, name: str) -> NDArray[np.float64]:
 
 
 def log_clock(log: SwfLog, text: str) -> Clock:
-    """The log's clock."""
     clock = log.clock
     if clock is None:
         raise WorkloadError(

@@ -1,20 +1,22 @@
-"""Converts a log, or a Batsim workload with sequences, to a Batsim workload of delays; or a log to another format.
-
-A log is read piece by piece, in one or two passes over the file, so that memory does not grow with its length.
-"""
+"""Converts a log, or a Batsim workload with sequences, to a Batsim workload of delays; or a log to another format."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from hashlib import sha256
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from batfill.base.errors import WorkloadError
-from batfill.model.jobs import Overrun, Unrequested, checked_size, raised_warning, request_warning, share_text, stand_in
+from batfill.model.jobs import (
+    Overrun,
+    Unrequested,
+    checked_size,
+    raised_warning,
+    request_warning,
+    request_warnings,
+    share_text,
+    stand_in,
+)
 from batfill.model.values import speed_given, unrequested_of
 from batfill.workloads.batsim5_json import (
     NEW_TYPES,
@@ -27,6 +29,7 @@ from batfill.workloads.batsim_json import (
     REQUEST_FIELD,
     assumed_of,
     check_job,
+    expected_of,
     invented,
     n_missing,
     raised_by_overrun,
@@ -37,7 +40,6 @@ from batfill.workloads.batsim_json import (
     short_number,
     tasks_of,
     unrequested_in,
-    user_request_of,
     write_batsim_json,
     write_members,
 )
@@ -46,32 +48,15 @@ from batfill.workloads.formats import (
     kind_of,
     left_behind,
     load_log,
-    made_by,
     provenance,
     refuse_accounting,
-    require_rows,
     save_log,
 )
-from batfill.workloads.swf import (
-    NO_REQUEST,
-    choice_for,
-    columns_of,
-    job_rows,
-    known_size,
-    machine_size,
-    notes_of,
-    size_notes,
-    warnings_of,
-    with_assumed,
-    with_size,
-)
-from batfill.workloads.swf_log import N_FIELDS, Comment, SwfLog, batches_of, log_with_text, write_rows
+from batfill.workloads.swf import known_size, machine_size, size_notes, workload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from batfill.workloads.batsim_json import BatsimVersion, ProfileTask
 
@@ -88,7 +73,7 @@ class Converted(NamedTuple):
     jobs: int
     procs: int | None
     notes: tuple[str, ...]
-    warnings: tuple[str, ...]  # see `Workload.warnings`
+    warnings: tuple[str, ...]  # see `Jobs.warnings`
 
 
 def convert(
@@ -141,55 +126,16 @@ def convert(
     refuse_accounting(source, kind)
     if speed is not None:
         raise WorkloadError(NO_SPEED.format(source=source))
-    text = sha256()
-    read: list[SwfLog] = []  # the rows without texts, if what stands in for a request depends on all of them
-    head: SwfLog | None = None
-
-    def first_pass() -> Iterator[SwfLog]:
-        nonlocal head
-        for batch in batches_of(source, text):
-            if head is None:
-                head = batch.select(np.empty(0, np.intp))
-            if unrequested in ("queue", "user-max"):
-                read.append(batch.select(slice(None)))
-            yield batch
-            advance(len(batch))
-
-    every_row = job_rows(source, first_pass())
-    rows = every_row.jobs_only(jobs)
-    assert head is not None  # there are rows
-    log = replace(head, known=log_with_text(text.hexdigest()))
-    size = known_size(source, machine_size(source, log, procs))
-    chosen, noted = choice_for(log, unrequested)
-    whole = None
-    if read:
-        table = np.concatenate([batch.rows for batch in read])
-        whole = with_assumed(source, replace(log, rows=table), every_row, chosen).assumed_s
-    changed: Counter[str] = Counter()
-    wide = 0
-
-    def second_pass() -> Iterator[dict[str, Any]]:
-        nonlocal wide
-        first_row = wide = 0
-        for batch in batches_of(source):
-            if whole is not None:
-                batch = replace(batch, assumed_s=whole[first_row : first_row + len(batch)])
-            elif chosen not in ("refuse", "runtime", "queue", "user-max"):  # with the last two no job lacks a request
-                limit_s = np.inf if chosen == "none" else float(chosen)
-                batch = replace(batch, assumed_s=np.full(len(batch), limit_s))
-            columns = columns_of(
-                batch, rows, first_row=first_row, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=changed
-            )
-            wide += int((columns["procs"] > size).sum())
-            yield columns
-            first_row += len(batch)
-            advance(len(batch))
-
-    made = provenance("convert", source, overrun=overrun, unrequested=chosen, jobs=part_text(jobs))
-    n_jobs = write_batsim_json(out, second_pass(), procs=size, description=made, version=version)
-    notes = (*size_notes(log, procs), *notes_of(rows, changed, chosen), *(noted if changed[NO_REQUEST] else ()))
+    log = load_log(source, advance=advance)
+    made_of = workload_of(source, log, procs=procs, overrun=overrun, unrequested=unrequested, part=jobs)
+    size = known_size(source, made_of.size)
+    made = provenance("convert", source, overrun=overrun, unrequested=made_of.unrequested, jobs=part_text(jobs))
+    n_jobs = write_batsim_json(out, made_of, description=made, version=version)
+    advance(len(log))
+    wide = int((made_of.procs > size).sum())
     refused = f"{share_text(wide, n_jobs)} are wider than the machine's {size:,} processors: schedulers reject them"
-    return Converted(n_jobs, size, notes, (*warnings_of(rows, changed, chosen), *([refused] if wide else [])))
+    doubted = request_warnings((made_of,), made_of.unrequested)
+    return Converted(n_jobs, size, made_of.notes, (*doubted, *([refused] if wide else [])))
 
 
 def _convert_log(
@@ -197,33 +143,17 @@ def _convert_log(
 ) -> Converted:
     """Write a log's rows and comments in another format; the arguments are those of `convert`."""
     made, kind = provenance("convert", source), kind_of(source)
-    if kind == "json":
-        log = with_size(source, load_log(source, speed=speed), procs)
-        return Converted(save_log(log, out, description=made), log.header_procs, left_behind(log.taken, out), ())
     refuse_accounting(source, kind)
-    if speed is not None:
+    if speed is not None and kind != "json":
         raise WorkloadError(NO_SPEED.format(source=source))
-    text, comments, n_rows = sha256(), list[Comment](), 0
-    for piece in batches_of(source, text):  # the header comes first, and depends on all of the text
-        comments += (comment._replace(rows_before=n_rows + comment.rows_before) for comment in piece.comments)
-        n_rows += len(piece)
-        advance(len(piece))
-    require_rows(source, n_rows)
-    known = log_with_text(text.hexdigest())
-    without_rows = SwfLog(tuple(comments), np.empty((0, N_FIELDS)), np.empty(0, np.int64), known)
-    head = made_by(with_size(source, without_rows, procs), made)
-
-    def pieces() -> Iterator[NDArray[np.float64]]:
-        for piece in batches_of(source):
-            yield piece.rows
-            advance(len(piece))
-
-    n_rows = write_rows(pieces(), head.comments, out)
-    return Converted(n_rows, head.header_procs, size_notes(without_rows, procs), ())
+    log = load_log(source, speed=speed, advance=advance)
+    n_rows = save_log(log, out, procs=procs, description=made)
+    advance(len(log))
+    said = left_behind(log.taken, out) if kind == "json" else size_notes(log, procs)
+    return Converted(n_rows, machine_size(source, log, procs), said, ())
 
 
 def part_text(jobs: slice) -> str:
-    """The jobs of a conversion, in its provenance."""
     return "all" if jobs == ALL_JOBS else f"{jobs.start or 0}:{'' if jobs.stop is None else jobs.stop}"
 
 
@@ -300,25 +230,25 @@ def set_limit(where: str, job: dict[str, Any], delay: float, overrun: Overrun, *
 
     `run_time`: whether the run time stands in for missing requests.
     """
-    user_request_s, request_s = user_request_of(job), request_of(job)
-    below_s = user_request_s
-    if isnan(user_request_s):
+    request_s, expected_s = request_of(job), expected_of(job)
+    below_s = request_s
+    if isnan(request_s):
         below_s = delay if run_time and invented(job) else assumed_of(job)
     for name in (EXPECTED_FIELD, ASSUMED_FIELD, REQUEST_FIELD):
         job.pop(name, None)
-    request_s = min(request_s, inf if isnan(below_s) else below_s)
-    raised = overrun != "kill" and request_s <= delay
-    walltime_s = delay + BATSIM_MARGIN_S if raised else request_s
+    expected_s = min(expected_s, inf if isnan(below_s) else below_s)
+    raised = overrun != "kill" and expected_s <= delay
+    walltime_s = delay + BATSIM_MARGIN_S if raised else expected_s
     if raised:
         refuse_late(f"{where}: the walltime raised above the run time (overrun kill keeps it)", walltime_s)
     if walltime_s < inf:
         job["walltime"] = short_number(walltime_s)
-        if user_request_s != walltime_s:
-            job[REQUEST_FIELD] = NO_WALLTIME if isnan(user_request_s) else short_number(user_request_s)
+        if request_s != walltime_s:
+            job[REQUEST_FIELD] = NO_WALLTIME if isnan(request_s) else short_number(request_s)
         if overrun == "extend" and raised:
-            job[EXPECTED_FIELD] = short_number(request_s)
-        elif raised and isnan(user_request_s) and not run_time:
-            job[ASSUMED_FIELD] = short_number(request_s)
+            job[EXPECTED_FIELD] = short_number(expected_s)
+        elif raised and isnan(request_s) and not run_time:
+            job[ASSUMED_FIELD] = short_number(expected_s)
     return raised
 
 

@@ -193,7 +193,6 @@ def filters_report(log: SwfLog) -> list[dict[str, Any]]:
 
 
 def description_text(report: dict[str, Any]) -> str:
-    """The report as readable text."""
     time, load = report["time"], report["load"]
     known = f"  known as {report['known']}" if report["known"] else ""
     lines = [f"{report['source']}  sha256 {report['sha256'][:16]}...{known}"]

@@ -8,10 +8,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast, get_args
 
 import numpy as np
 
@@ -29,15 +28,12 @@ from batfill.base.files import (
 )
 from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
-from batfill.model.jobs import Overrun, Unrequested, Workload, is_frame, workload_of_frame
+from batfill.model.jobs import Jobs, Overrun, Unrequested, is_frame, workload_of_frame
 from batfill.model.values import number_from, number_or_text, unrequested_of
 from batfill.workloads.swf import (
     OF_JOBS,
-    choice_for,
-    columns_of,
     job_rows,
     known_size,
-    machine_size,
     needed_fields,
     require_requests,
     with_amounts,
@@ -98,7 +94,6 @@ def kind_of(path: Path) -> Kind:
 
 
 def is_accounting(kind: Kind) -> TypeGuard[System]:
-    """Whether it is a batch system's accounting."""
     return kind in get_args(System)
 
 
@@ -117,12 +112,12 @@ def csv_columns(source: str, text: str) -> dict[str, Any]:
     }
 
 
-def table_in(path: Path, procs: int | None, unrequested: Unrequested | None) -> Workload:
+def table_in(path: Path, procs: int | None, unrequested: Unrequested | None) -> Jobs:
     """The jobs of a table as CSV, as `to_csv` writes it."""
     with decompressed(path) as content:
         text = content.read().decode("utf-8-sig", "surrogateescape")
     table = workload_of_frame(csv_columns(str(path), text), procs, unrequested, name=path.name)
-    return replace(table, digest=digest(path))
+    return table.stating(digest=digest(path))
 
 
 def read_file(
@@ -135,8 +130,8 @@ def read_file(
     cores_per_resource: int | None = None,
     speed: float | str | None = None,
     fields: Sequence[str] | None = None,
-) -> tuple[Workload, SwfLog | None, System | None]:
-    """The jobs of a file; the log that they were read from, if it is one; and its batch system, if it is accounting.
+) -> Jobs:
+    """The jobs of a file, with the log that they were read from, if its columns are given.
 
     Args:
         path: the file.
@@ -146,7 +141,7 @@ def read_file(
         timezone: see there.
         cores_per_resource: see there.
         speed: see there.
-        fields: the log's columns; None for those that the jobs need. Accounting has all.
+        fields: the log's columns, which are kept; None for those that the jobs need, which are not.
     """
     zone = "UTC" if timezone is None else timezone
     cores = 1 if cores_per_resource is None else number_from("cores_per_resource", cores_per_resource)
@@ -163,138 +158,119 @@ def read_file(
                 from batfill.workloads.batsim_json import read_batsim_json  # which only such files need
 
                 workload = as_stated(read_batsim_json(path, speed), overrun, unrequested)
-                return workload if procs is None else replace(workload, procs=procs), None, None
+                workload = workload if procs is None else workload.stating(size=procs)
+                return workload if fields is None else workload.stating(log=log_of(workload))
             if kind == "table":
-                return table_in(path, procs, unrequested), None, None
+                workload = table_in(path, procs, unrequested)
+                return workload if fields is None else workload.stating(log=log_of(workload))
             if is_accounting(kind):
                 log = door("read_accounting")(path, kind, procs=procs, timezone=zone, cores_per_resource=cores)
             else:
                 log = read_log(path, fields=fields or needed_fields(unrequested), advance=advance)
             workload = workload_of(path, log, procs=procs, overrun=overrun or "keep", unrequested=unrequested)
+    if fields is not None:
+        workload = prepared(workload.stating(log=log.only(fields)))
     if not is_accounting(kind):
-        return workload, log, None
+        return workload
     made = [f"{kind} accounting, its dates in {zone}"]
     if procs is None:
         made.append("the machine's size is the most processors seen in use at once")
     read = (text.removeprefix("; Note: ") for text in log.header if text.startswith("; Note: "))
     notes = (*made, *(text for text in read if not text.startswith("MaxProcs ")), *workload.notes)
     of_oar = cores if kind == "oar" else None
-    return replace(workload, notes=notes, timezone=zone, cores_per_resource=of_oar), log, kind
+    return workload.stating(notes=notes, timezone=zone, cores_per_resource=of_oar, system=kind)
 
 
-class Source(NamedTuple):
-    """The log behind a workload, and its origin."""
-
-    where: Path | str  # the file, or the name of a workload that was made
-    log: SwfLog
-    digest: str
-    procs: int | None  # the workload's, or the caller's
-    overrun: Overrun
-    unrequested: Unrequested
-    system: System | None = None  # the batch system whose accounting it is
-    whole: Workload | None = None  # as the file was read, if it was for this
-
-    def workload(self, log: SwfLog) -> Workload:
-        """The jobs of this log, which is the source's or made of it."""
-        return workload_of(
-            self.where,
-            log,
-            procs=self.procs,
-            overrun=self.overrun,
-            unrequested=self.unrequested,
-            sha256=self.digest,
-        )
+def part_of(whole: Jobs, log: SwfLog) -> Jobs:
+    """The jobs of a log that is that of the whole, or made of it."""
+    return workload_of(
+        whole.where,
+        log,
+        procs=whole.size,
+        overrun=whole.overrun,
+        unrequested=whole.unrequested,
+        sha256=whole.digest,
+    )
 
 
 def source_of(
-    log: Workload | Source | str | Path,
+    log: Jobs | str | Path,
     *,
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
-) -> Source:
-    """The log that a workload was read from, read again; if the workload was made, the workload as a log.
+) -> Jobs:
+    """The jobs with the log that they were read from, read again; if they were made, with themselves as a log.
 
     Args:
-        log: a workload, or a log's file; of `read_once`, the log itself.
+        log: a workload, or a log's file.
         procs: the machine's size; None for the workload's or the file's.
         overrun: see `read_workload`; None for the workload's.
         unrequested: see `read_workload`; None for the workload's.
     """
-    if isinstance(log, Source):
-        return log
     if is_frame(log):
         log = workload_of_frame(log, procs)
-    made, size = log if isinstance(log, Workload) else None, procs
-    if made is not None:
-        size = made.procs if procs is None else procs
-        overrun, unrequested = overrun or made.overrun, made.unrequested if unrequested is None else unrequested
-        if made.file is None:
-            return prepared(Source(made.name, log_of(made), made.digest, size, overrun, unrequested))
-    path = path_of(log if made is None else made.file)
-    with held_open(path):
-        stored = digest(path)
-        if made is not None and stored != made.digest:
-            raise WorkloadError(f"{path}: has changed since the workload was read from it; read it again")
-        kind = kind_of(path)
-        if is_accounting(kind):
-            zone, cores = (None, None) if made is None else (made.timezone, made.cores_per_resource)
-            found = door("read_accounting")(
-                path, kind, procs=size, timezone=zone or "UTC", cores_per_resource=cores or 1
-            )
-        elif kind == "json":
-            from batfill.workloads.batsim_json import read_batsim_json
-
-            stated = as_stated(read_batsim_json(path) if made is None else made, overrun, unrequested)
-            return Source(path, log_of(stated), stated.digest, size, stated.overrun, stated.unrequested)
-        else:
-            found = load_log(path)
-    chosen = choice_for(found, unrequested)[0]
-    system = kind if is_accounting(kind) else None
-    return prepared(Source(path, found, stored, size, overrun or "keep", chosen, system))
+    if not isinstance(log, Jobs):
+        return read_file(path_of(log), procs=procs, overrun=overrun, unrequested=unrequested, fields=FIELDS)
+    if log.log is not None:
+        return log
+    size = log.size if procs is None else procs
+    if log.file is None:
+        chosen = log.unrequested if unrequested is None else unrequested
+        stated = log.stating(size=size, overrun=overrun or log.overrun, unrequested=chosen)
+        return prepared(stated.stating(log=log_of(stated)))
+    with held_open(log.file):
+        if digest(log.file) != log.digest:
+            raise WorkloadError(f"{log.file}: has changed since the workload was read from it; read it again")
+        kind = kind_of(log.file)
+        if kind == "json":
+            stated = as_stated(log, overrun, unrequested).stating(size=size)
+            return stated.stating(log=log_of(stated))
+        return read_file(
+            log.file,
+            procs=size,
+            overrun=overrun or log.overrun,
+            unrequested=log.unrequested if unrequested is None else unrequested,
+            timezone=log.timezone if is_accounting(kind) else None,
+            cores_per_resource=log.cores_per_resource,
+            fields=FIELDS,
+        )
 
 
-def read_once(log: Workload | str | Path, **reading: Any) -> Workload | Source:
+def read_once(log: Jobs | str | Path, **reading: Any) -> Jobs:
     """The log, read so that neither `opened` nor `source_of` reads it again.
 
     Args:
         log: a workload, or a log's file.
         **reading: procs, overrun, unrequested; see `read_workload`.
     """
-    if isinstance(log, Workload) or is_frame(log):
-        return cast("Workload", log)  # `opened` takes a frame as well
-    fields = (*OF_JOBS, "queue", "partition", "group")
-    path = path_of(log)
-    whole, found, system = read_file(path, **reading, fields=fields)
-    rows = log_of(whole) if found is None else found.only(fields)
-    source = Source(path, rows, whole.digest, whole.procs, whole.overrun, whole.unrequested, system, whole)
-    return source if found is None else prepared(source)
+    if isinstance(log, Jobs) or is_frame(log):
+        return cast("Jobs", log)  # `opened` takes a frame as well
+    return read_file(path_of(log), **reading, fields=(*OF_JOBS, "queue", "partition", "group"))
 
 
 def replayable(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     *,
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
-) -> Source:
+) -> Jobs:
     """As `source_of`, for a log that is replayed in parts."""
-    source = source_of(log, procs=procs, overrun=overrun, unrequested=unrequested)
-    require_requests(source.where, source.log, source.unrequested)
-    return source
+    whole = source_of(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    require_requests(whole.where, whole.log, whole.unrequested)
+    return whole
 
 
-def prepared(source: Source) -> Source:
-    """The source with what stands in for missing requests, which parts of its log keep."""
-    where, log = source.where, source.log
-    if source.unrequested in ("refuse", "runtime"):
-        return source
-    unrequested, _ = choice_for(log, source.unrequested)
-    rows = job_rows(Path(where), [log])
-    return source._replace(log=with_assumed(where, log, rows, unrequested), unrequested=unrequested)
+def prepared(whole: Jobs) -> Jobs:
+    """The same with what stands in for missing requests in its log, whose parts keep it."""
+    if whole.unrequested in ("refuse", "runtime"):
+        return whole
+    rows = job_rows(Path(whole.where), whole.log).row
+    return whole.stating(log=with_assumed(whole.where, whole.log, rows, whole.unrequested))
 
 
-def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unrequested | None) -> Workload:
+def as_stated(workload: Jobs, overrun: Overrun | None, unrequested: Unrequested | None) -> Jobs:
     """A Batsim workload, whose walltimes are made; given choices must be those it was made with, or change nothing."""
     jobs, stated = workload.jobs, workload
     where = workload.file or workload.name
@@ -304,7 +280,7 @@ def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unreques
             raise WorkloadError(
                 f"{where}: its walltimes were made with overrun {workload.overrun}; convert its log with {overrun}"
             )
-        stated = replace(stated, overrun=overrun)
+        stated = stated.stating(overrun=overrun)
     if unrequested is not None and unrequested != workload.unrequested:
         chosen: Unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
         if jobs.invented.any() and (workload.unrequested, chosen) != ("refuse", "runtime"):
@@ -317,7 +293,7 @@ def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unreques
                 f"{where}: unrequested {chosen}: jobs of a Batsim workload without a walltime have no limit; give them "
                 "one there"
             )
-        stated = replace(stated, unrequested=chosen)
+        stated = stated.stating(unrequested=chosen)
     return stated
 
 
@@ -350,12 +326,11 @@ def refuse_accounting(path: Path, kind: Kind) -> None:
 
 
 def require_rows(path: Path, n_rows: int) -> None:
-    """Refuse a log without rows."""
     if not n_rows:
         raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
 
 
-def log_of(workload: Workload) -> SwfLog:
+def log_of(workload: Jobs) -> SwfLog:
     """The workload as a log; whole-number ids become job numbers, otherwise jobs are numbered from 1."""
     from batfill.workloads.batsim_json import BATSIM_MARGIN_S
 
@@ -363,11 +338,11 @@ def log_of(workload: Workload) -> SwfLog:
     numbered = all(name.isascii() and name.isdigit() and len(name) < 16 for name in jobs.ids)
     number = np.array([int(name) for name in jobs.ids]) if numbered else np.arange(len(jobs)) + 1
     # A limit raised to the run time gives way to the request; another limit was set by hand and becomes the request.
-    raised = (jobs.user_request_s <= jobs.runtime_s) & (jobs.walltime_s <= jobs.runtime_s + BATSIM_MARGIN_S)
-    requested_s = np.where(raised | np.isinf(jobs.walltime_s), jobs.user_request_s, jobs.walltime_s)
+    raised = (jobs.asked_s <= jobs.runtime_s) & (jobs.walltime_s <= jobs.runtime_s + BATSIM_MARGIN_S)
+    requested_s = np.where(raised | np.isinf(jobs.walltime_s), jobs.asked_s, jobs.walltime_s)
     header = [f"Note: from {workload.name}", f"MaxJobs: {len(jobs)}", f"MaxRecords: {len(jobs)}"]
-    if workload.procs is not None:
-        header.append(f"MaxProcs: {workload.procs}")
+    if workload.size is not None:
+        header.append(f"MaxProcs: {workload.size}")
     columns = new_log(
         header,
         {
@@ -387,7 +362,7 @@ def log_of(workload: Workload) -> SwfLog:
     missing = ~(columns["requested_s"] > 0)
     if not missing.any():
         return columns
-    assumed_s = jobs.walltime_s if jobs.assumed_s is None else np.fmin(jobs.assumed_s, jobs.walltime_s)
+    assumed_s = np.where(jobs.asked, jobs.walltime_s, np.minimum(jobs.request_s, jobs.walltime_s))
     return replace(columns, assumed_s=np.where(missing, assumed_s, np.inf))
 
 
@@ -408,7 +383,6 @@ def left_behind(names: Iterable[str], out: Path) -> tuple[str, ...]:
 
 
 def unpacked(path: Path) -> Path:
-    """The path without the suffix of a compression."""
     return path.with_suffix("") if path.suffix in PACKED else path
 
 
@@ -466,21 +440,19 @@ def save_log(
     if wanted == ".swf":
         write_log(log, out)
         return len(log)
-    from batfill.workloads.batsim_json import BATSIM_MARGIN_S, write_batsim_json
+    from batfill.workloads.batsim_json import write_batsim_json
 
-    of_jobs = job_rows(out, [log])
-    machine = known_size(out, machine_size(out, log, procs))
-    overrun, (unrequested, _) = overrun or log.overrun, choice_for(log, unrequested or log.unrequested)
-    log = with_assumed(out, log, of_jobs, unrequested)
-    jobs = columns_of(log, of_jobs, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
-    choices: dict[str, object] = {"overrun": overrun} if overrun != "keep" else {}
-    choices |= {"unrequested": unrequested} if np.isnan(jobs["user_request_s"]).any() else {}
+    jobs = workload_of(
+        str(out), log, procs=procs, overrun=overrun or log.overrun, unrequested=unrequested or log.unrequested
+    )
+    known_size(out, jobs.size)
+    choices: dict[str, object] = {"overrun": jobs.overrun} if jobs.overrun != "keep" else {}
+    choices |= {} if jobs.asked.all() else {"unrequested": jobs.unrequested}
     by = {"made_by": f"batfill {__version__}"} if choices else {}
-    stated = {**by, **(description or {}), **choices}
-    return write_batsim_json(out, [jobs], procs=machine, description=stated)
+    return write_batsim_json(out, jobs, description={**by, **(description or {}), **choices})
 
 
-def write(log: Workload | str | Path, path: str | Path) -> Path:
+def write(log: Jobs | str | Path, path: str | Path) -> Path:
     """Write a workload to a file; its name decides the format.
 
     SWF holds the log that the workload was read from, with what only the log has, and of the jobs' amounts the memory;
@@ -506,5 +478,5 @@ def write(log: Workload | str | Path, path: str | Path) -> Path:
         True
     """
     out, source = place_of("path", path), source_of(log)
-    save_log(source.log, out, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
+    save_log(source.log, out, procs=source.size, overrun=source.overrun, unrequested=source.unrequested)
     return out

@@ -1,16 +1,14 @@
 """Converts an SWF log to jobs: selects the rows that ran, and sets their number, run time, walltime and processors.
 
 `requested_s` is the requested time in the log, -1 if it has none; `walltime_s` is the limit at which the job is
-ended, which `columns_of` derives from it.
+ended, which `workload_of` derives from it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.dtypes import StringDType
@@ -20,22 +18,21 @@ from batfill.base.files import digest
 from batfill.base.tables import number_text
 from batfill.model.jobs import (
     UNKNOWN,
+    Jobs,
     Overrun,
     Unrequested,
-    Workload,
     checked_size,
     raised_warning,
     records_of,
     refuse_unrequested,
-    request_warning,
     stand_in,
     table_in_order,
 )
 from batfill.model.values import unrequested_of
-from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, MEMORY, PARTIAL, WIDE, SwfLog, joined
+from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, MEMORY, PARTIAL, WIDE, SwfLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -58,7 +55,7 @@ NO_RUN_TIME, NO_SUBMISSION, NO_PROCESSORS, SUMMARISED, ADDED = range(1, len(REAS
 # The columns that jobs are made of, and those that what stands in for a request may need besides.
 OF_JOBS = (
     *("job", "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status", "user"),
-    *("preceding_job", "think_s", "requested_memory_kb"),
+    "requested_memory_kb",
 )
 OF_STAND_INS = {"queue": ("queue",)}
 
@@ -76,7 +73,8 @@ def workload_of(
     overrun: Overrun = "keep",
     unrequested: Unrequested | None = None,
     sha256: str | None = None,
-) -> Workload:
+    part: slice = slice(None),
+) -> Jobs:
     """The jobs of a log already read, for the engine; notes say what was dropped or changed.
 
     Args:
@@ -87,83 +85,54 @@ def workload_of(
             "extend" raises the limit only, and the scheduler goes on reading the request.
         unrequested: what stands in for a missing request, see `read_workload`.
         sha256: the file's digest, if it is known.
+        part: only these jobs, counted in order; times then count from the first of them.
     """
     path = Path(source)
     if overrun not in get_args(Overrun):
         raise WorkloadError(f"{path}: overrun {overrun!r} is none of {', '.join(get_args(Overrun))}; choose one")
     unrequested, noted = choice_for(log, unrequested)
-    rows = job_rows(path, [log])
-    log = with_assumed(path, log, rows, unrequested)
-    changed: Counter[str] = Counter()
-    jobs = columns_of(log, rows, overrun=overrun, changed=changed)
-    clock, size, doubts = log.clock, machine_size(path, log, procs), size_notes(log, procs)
-    notes = (*doubts, *zone_notes(log), *notes_of(rows, changed, unrequested), *(noted if changed[NO_REQUEST] else ()))
-    return Workload(
+    ran = job_rows(path, log)
+    log = with_assumed(path, log, ran.row, unrequested)
+    row, number, runtime_s = ran.row[part], ran.number[part], ran.runtime_s[part]
+    if not len(row):
+        raise WorkloadError(f"{path}: jobs {part.start}:{part.stop} select none of {len(ran.row)}; choose others")
+
+    def column(name: str) -> NDArray[np.float64]:
+        return log[name][row]
+
+    submit_s, requested_s, waited_s = map(column, ("submit_s", "requested_s", "wait_s"))
+    asked = requested_s > 0
+    request_s = np.where(asked, requested_s, runtime_s if log.assumed_s is None else log.assumed_s[row])
+    clock = log.clock
+    jobs = table_in_order(
+        str(path),
+        ids=padded_ids(number, width=len(str(number.max()))),
+        submit_s=submit_s - submit_s[0],
+        runtime_s=runtime_s,
+        walltime_s=request_s if overrun == "kill" else np.maximum(request_s, runtime_s),
+        request_s=request_s,
+        asked=asked,
+        procs=log.needed_procs[row].astype(np.int64),
+        user=column("user").astype(np.int64),
+        job_class=np.full(len(row), UNKNOWN, np.int8),
+        waited_s=np.where(waited_s >= 0, waited_s, np.nan) if (waited_s >= 0).any() else None,
+        amounts=amounts_in(log, row),
+        row=None if (row[1:] > row[:-1]).all() else row,
+        own_end=overrun != "kill",
+        outlives=overrun == "extend",
         name=path.name,
-        jobs=table_in_order(str(path), **jobs),
-        procs=size,
+        size=machine_size(path, log, procs),
         digest="" if isinstance(source, str) else sha256 or digest(path),
-        notes=notes,
-        clock=clock.later(rows.first_submit_s) if clock else None,
+        clock=clock.later(float(submit_s[0])) if clock else None,
         overrun=overrun,
         unrequested=unrequested,
         file=None if isinstance(source, str) else path,
     )
+    by_default = noted if jobs.invented.any() else ()
+    return jobs.stating(notes=(*size_notes(log, procs), *zone_notes(log), *notes_of(jobs, ran, len(log)), *by_default))
 
 
-def columns_of(
-    log: SwfLog,
-    rows: RowsOfJobs,
-    *,
-    first_row: int = 0,
-    overrun: Overrun = "keep",
-    margin_s: float = 0,
-    changed: Counter[str],
-) -> dict[str, Any]:
-    """The jobs of a piece of a log, in the log's order, as columns of a `JobTable`.
-
-    Args:
-        log: the piece.
-        rows: the rows of the whole log that are jobs.
-        first_row: index of the piece's first row in the whole log.
-        overrun: see `workload_of`.
-        margin_s: by how much a raised limit exceeds the run time; a host that ends a job at p = p~ as overrun, such as
-            Batsim, needs one above 0 for such a job to complete.
-        changed: out, number of jobs by what was changed.
-    """
-    here = slice(first_row, first_row + len(log))
-    keep = rows.keep[here]
-    runtime_s = rows.run_times(log, first_row)[keep]
-    requested_s = log["requested_s"][keep]
-    no_request = ~(requested_s > 0)
-    stand_in_s = runtime_s if log.assumed_s is None else log.assumed_s[keep]
-    unlimited = no_request & np.isinf(stand_in_s)
-    changed[NO_REQUEST] += int((no_request & ~unlimited).sum())
-    changed[NO_LIMIT] += int(unlimited.sum())
-    walltime_s = np.where(no_request, stand_in_s, requested_s)
-    assumed_s = np.where(no_request & ~unlimited, walltime_s, np.nan)
-    if overrun != "kill":
-        changed[RAISED if overrun == "keep" else OUTLIVED] += int((walltime_s < runtime_s).sum())
-        walltime_s = np.where(walltime_s <= runtime_s, runtime_s + margin_s, walltime_s)
-    waited_s = log["wait_s"][keep]
-    return {
-        "ids": padded_ids(rows.number[here][keep], width=rows.id_width),
-        "submit_s": rows.submit_s[here][keep] - rows.first_submit_s,
-        "runtime_s": runtime_s,
-        "walltime_s": walltime_s,
-        "user_request_s": np.where(no_request, np.nan, requested_s),
-        "procs": log.needed_procs[keep].astype(np.int64),
-        "user": log["user"][keep].astype(np.int64),
-        "job_class": np.full(len(runtime_s), UNKNOWN, np.int8),
-        "own_end": overrun != "kill",
-        "outlives": overrun == "extend",
-        "assumed_s": assumed_s if no_request.any() and (overrun == "extend" or log.assumed_s is not None) else None,
-        "waited_s": np.where(waited_s >= 0, waited_s, np.nan) if (waited_s >= 0).any() else None,
-        "amounts": amounts_in(log, keep),
-    }
-
-
-def amounts_in(log: SwfLog, keep: NDArray[np.bool_]) -> NDArray[np.void] | None:
+def amounts_in(log: SwfLog, keep: NDArray[np.intp]) -> NDArray[np.void] | None:
     """What jobs state that they take: the log's amounts, and `memory`, in GB to the byte; None if they state nothing.
 
     The log has the memory for each processor, in kB.
@@ -186,51 +155,17 @@ def with_amounts(log: SwfLog, amounts: Mapping[str, NDArray[np.float64]]) -> Swf
     return replace(log, amounts=records_of("the log", len(log), others) if others else None)
 
 
-@dataclass(frozen=True, eq=False)
-class RowsOfJobs:
-    """The rows of a log that become jobs. Arrays have shape (n_rows,), in the file's order."""
+class Ran(NamedTuple):
+    """The rows of a log that are jobs, in the order of (submission, number); the arrays have shape (n_jobs,)."""
 
-    keep: NDArray[np.bool_]
-    number: NDArray[np.int64]  # unique among the rows kept
-    submit_s: NDArray[np.float64]
-    runtime_s: dict[int, float]  # by row: run time of a job summed over its partial executions
+    row: NDArray[np.intp]
+    number: NDArray[np.int64]  # unique
+    runtime_s: NDArray[np.float64]  # summed over a job's partial executions
     dropped: dict[str, int]  # rows by the reason they are not jobs
     renumbered: int  # jobs whose number was unknown or used before
 
-    @cached_property
-    def first_submit_s(self) -> float:
-        """The first job's submission time, on the log's clock."""
-        return float(self.submit_s[self.keep].min())
 
-    @cached_property
-    def id_width(self) -> int:
-        """The number of digits of the largest job number."""
-        return len(str(self.number[self.keep].max()))
-
-    @property
-    def in_order(self) -> NDArray[np.intp]:
-        """The rows in the order of (submission, number), which is that of the job table."""
-        rows = np.flatnonzero(self.keep)
-        return rows[np.lexsort((self.number[rows], self.submit_s[rows]))]
-
-    def run_times(self, log: SwfLog, first_row: int = 0) -> NDArray[np.float64]:
-        """The run time of each row of a piece of the log, which begins at `first_row`; summed where jobs have parts."""
-        runtime_s = log["runtime_s"].copy()
-        for row in self.runtime_s.keys() & range(first_row, first_row + len(log)):
-            runtime_s[row - first_row] = self.runtime_s[row]
-        return runtime_s
-
-    def jobs_only(self, jobs: slice) -> RowsOfJobs:
-        """Only these jobs, counted in order."""
-        chosen = self.in_order[jobs]
-        if not len(chosen):
-            raise WorkloadError(f"jobs {jobs.start}:{jobs.stop} select none of {self.keep.sum()}; choose others")
-        keep = np.zeros_like(self.keep)
-        keep[chosen] = True
-        return replace(self, keep=keep)
-
-
-def job_rows(path: Path, batches: Iterable[SwfLog]) -> RowsOfJobs:
+def job_rows(path: Path, log: SwfLog) -> Ran:
     """The rows that ran: run time > 0, a submission time, and processors, requested or allocated.
 
     By the format's standard a checkpointed job has several rows with one number: its partial executions (status 2 to 4)
@@ -238,44 +173,34 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> RowsOfJobs:
 
     Args:
         path: the log's name in error messages.
-        batches: the log in pieces, in order.
+        log: the log.
     """
-    reasons: list[NDArray[np.int8]] = []
-    numbers: list[NDArray[np.float64]] = []
-    submits: list[NDArray[np.float64]] = []
-    parts: list[SwfLog] = []
-    at_row: list[NDArray[np.intp]] = []
-    n_rows = 0
-    for batch in batches:
-        reasons.append(_reason(batch))
-        numbers.append(batch["job"].copy())
-        submits.append(batch["submit_s"].copy())
-        partial = np.flatnonzero((batch["status"] >= PARTIAL) & (batch["status"] <= LAST_PARTIAL_FAILED))
-        parts.append(batch.select(partial))
-        at_row.append(n_rows + partial)
-        procs = batch.needed_procs
-        for what, values, most, rule in (
-            ("job number", numbers[-1], np.inf, "whole; number the jobs 1, 2, ..."),
-            ("number of processors", procs, LARGEST, f"{whole_from(1)}; write the number allocated to the job"),
-        ):
-            broken = ((values != np.floor(values)) | (values > most)) & (reasons[-1] == 0)
-            if broken.any():
-                row = int(np.argmax(broken))
-                found = number_text(float(values[row]))
-                raise WorkloadError(f"{path}:{batch.lines[row]}: {what} {found} is not {rule}")
-        n_rows += len(batch)
-    if not n_rows:
-        raise WorkloadError(f"{path}: no job in it, only {n_rows} rows; is it a complete SWF log?")
-    reason, number, submit_s = _end_to_end(reasons), _end_to_end(numbers), _end_to_end(submits)
-    runtime_s = _join_parts(joined(parts, fields=parts[0].fields), np.concatenate(at_row), reason, number)
+    reason, number, runtime_s = _reason(log), log["job"], log["runtime_s"]
+    for what, values, most, rule in (
+        ("job number", number, np.inf, "whole; number the jobs 1, 2, ..."),
+        ("number of processors", log.needed_procs, LARGEST, f"{whole_from(1)}; write the number allocated to the job"),
+    ):
+        broken = ((values != np.floor(values)) | (values > most)) & (reason == 0)
+        if broken.any():
+            row = int(np.argmax(broken))
+            raise WorkloadError(f"{path}:{log.lines[row]}: {what} {number_text(float(values[row]))} is not {rule}")
+    if not len(log):
+        raise WorkloadError(f"{path}: no job in it, only 0 rows; is it a complete SWF log?")
+    parts = np.flatnonzero((log["status"] >= PARTIAL) & (log["status"] <= LAST_PARTIAL_FAILED))
+    if len(parts):
+        runtime_s = _join_parts(log, parts, reason)
     counts = np.bincount(reason, minlength=len(REASONS)).tolist()
     dropped = {text: count for text, count in zip(REASONS[1:], counts[1:], strict=True) if count}
-    keep = reason == 0
-    if not keep.any():
+    kept = np.flatnonzero(reason == 0)
+    if not len(kept):
         why = "; ".join(f"{count}: {text}" for text, count in dropped.items())
-        raise WorkloadError(f"{path}: none of {n_rows} rows is a job that ran ({why}); is it an SWF log?")
-    unique, renumbered = _unique(number.astype(np.int64), keep)
-    return RowsOfJobs(keep, unique, submit_s, runtime_s, dropped, renumbered)
+        raise WorkloadError(f"{path}: none of {len(log)} rows is a job that ran ({why}); is it an SWF log?")
+    unique, renumbered = _unique(number[kept].astype(np.int64))
+    submit_s = log["submit_s"][kept]
+    if not ((submit_s[1:] > submit_s[:-1]) | ((submit_s[1:] == submit_s[:-1]) & (unique[1:] > unique[:-1]))).all():
+        order = np.lexsort((unique, submit_s))
+        kept, unique = kept[order], unique[order]
+    return Ran(kept, unique, runtime_s[kept], dropped, renumbered)
 
 
 def runs(log: SwfLog) -> NDArray[np.bool_]:
@@ -284,76 +209,63 @@ def runs(log: SwfLog) -> NDArray[np.bool_]:
     return ran
 
 
-def _reason(log: SwfLog) -> NDArray[np.int8]:
+def _reason(log: SwfLog, runtime_s: NDArray[np.float64] | None = None) -> NDArray[np.int8]:
+    runtime_s = log["runtime_s"] if runtime_s is None else runtime_s
     return np.select(
-        [~(log["runtime_s"] > 0), log["submit_s"] < 0, ~(log.needed_procs > 0)],
+        [~(runtime_s > 0), log["submit_s"] < 0, ~(log.needed_procs > 0)],
         [np.int8(NO_RUN_TIME), np.int8(NO_SUBMISSION), np.int8(NO_PROCESSORS)],
         np.int8(0),
     )
 
 
-def _end_to_end(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    """The column of these pieces, which are freed; one piece is the column itself, without a copy."""
-    column = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-    pieces.clear()
-    return column
+def _join_parts(log: SwfLog, rows: NDArray[np.intp], reason: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Write the reasons of these partial executions into `reason`; returns all run times, the first part's summed."""
+    number, runtime_s = log["job"], log["runtime_s"].copy()
+    whole = np.ones(len(log), bool)
+    whole[rows] = False
+    summarised = np.isin(number[rows], number[whole])
+    reason[rows[summarised]] = SUMMARISED
+    rows = rows[~summarised]
+    _, first, job = np.unique(number[rows], return_index=True, return_inverse=True)
+    summed_s = np.bincount(job, np.maximum(runtime_s[rows], 0), len(first))
+    reason[rows] = ADDED
+    first = rows[first]
+    runtime_s[first] = summed_s
+    reason[first] = _reason(log.select(first), summed_s.astype(np.float64))
+    return runtime_s
 
 
-def _join_parts(
-    parts: SwfLog, at_row: NDArray[np.intp], reason: NDArray[np.int8], number: NDArray[np.float64]
-) -> dict[int, float]:
-    """Write the partial executions' reasons into `reason`; returns the summed run times by row."""
-    if not len(parts):
-        return {}
-    whole = np.ones(len(reason), bool)
-    whole[at_row] = False
-    summarised = np.isin(parts["job"], number[whole])
-    reason[at_row[summarised]] = SUMMARISED
-    parts, at_row = parts.select(~summarised), at_row[~summarised]
-    _, first, job = np.unique(parts["job"], return_index=True, return_inverse=True)
-    runtime_s = np.zeros(len(first))
-    np.add.at(runtime_s, job, np.maximum(parts["runtime_s"], 0))
-    summed = parts.select(first)
-    summed["runtime_s"][:] = runtime_s
-    reason[at_row] = ADDED
-    reason[at_row[first]] = _reason(summed)
-    return dict(zip(at_row[first].tolist(), runtime_s.tolist(), strict=True))
-
-
-def _unique(number: NDArray[np.int64], keep: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+def _unique(number: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     """The numbers, with negative and repeated ones replaced by new ones above the largest; and how many were."""
-    kept = number[keep]
-    if kept[0] >= 0 and (kept[1:] > kept[:-1]).all():  # true for nearly every log; avoids the sort below
+    if number[0] >= 0 and (number[1:] > number[:-1]).all():  # true for nearly every log; avoids the sort below
         return number, 0
-    again = np.ones(len(kept), bool)
-    again[np.unique(kept, return_index=True)[1]] = False
-    again |= kept < 0
-    kept[again] = max(int(kept.max()), 0) + 1 + np.arange(again.sum())
-    number[keep] = kept
+    again = np.ones(len(number), bool)
+    again[np.unique(number, return_index=True)[1]] = False
+    again |= number < 0
+    number[again] = max(int(number.max()), 0) + 1 + np.arange(again.sum())
     return number, int(again.sum())
 
 
-def notes_of(rows: RowsOfJobs, changed: Counter[str], unrequested: Unrequested) -> tuple[str, ...]:
-    """One line per kind of dropped rows and changed jobs, with counts, except those that `warnings_of` reports."""
-    changed = changed + Counter({"job number unknown or used before, a new one given": rows.renumbered})
-    n_rows, n_jobs = len(rows.keep), int(rows.keep.sum())
-    for what in ((NO_REQUEST, NO_LIMIT), (RAISED,)):
-        if warnings_of(rows, Counter({one: changed[one] for one in what}), unrequested):
-            for one in what:
-                del changed[one]
-    texts = {} if unrequested in ("refuse", "runtime") else {NO_REQUEST: stand_in(unrequested).partition(";")[0]}
+def notes_of(jobs: Jobs, ran: Ran, n_rows: int) -> tuple[str, ...]:
+    """One line per kind of dropped rows and changed jobs, with counts, except those that `Jobs.warnings` reports."""
+    n_jobs, below = len(jobs), int((jobs.request_s < jobs.runtime_s).sum())
+    changed = {
+        NO_REQUEST: int(jobs.invented.sum()),
+        NO_LIMIT: int((~jobs.asked & np.isinf(jobs.walltime_s)).sum()),
+        RAISED: below if jobs.overrun == "keep" else 0,
+        OUTLIVED: below if jobs.overrun == "extend" else 0,
+        "job number unknown or used before, a new one given": ran.renumbered,
+    }
+    if jobs.invented_warning:
+        changed[NO_REQUEST] = changed[NO_LIMIT] = 0
+    if raised_warning(changed[RAISED], n_jobs, jobs.unrequested):
+        changed[RAISED] = 0
+    stated = jobs.unrequested in ("refuse", "runtime")
+    texts = {} if stated else {NO_REQUEST: stand_in(jobs.unrequested).partition(";")[0]}
     return (
-        *(f"{count:,} of {n_rows:,} rows dropped: {reason}" for reason, count in rows.dropped.items()),
-        *(f"{count} of {n_jobs} jobs changed: {texts.get(what, what)}" for what, count in changed.items()),
+        *(f"{count:,} of {n_rows:,} rows dropped: {reason}" for reason, count in ran.dropped.items()),
+        *(f"{count} of {n_jobs} jobs changed: {texts.get(what, what)}" for what, count in changed.items() if count),
     )
-
-
-def warnings_of(rows: RowsOfJobs, changed: Counter[str], unrequested: Unrequested) -> tuple[str, ...]:
-    """The changes that make figures doubtful, one line each."""
-    n_jobs = int(rows.keep.sum())
-    missing = changed[NO_REQUEST] + (changed[NO_LIMIT] if unrequested != "refuse" else 0)
-    missing_warning = request_warning(missing, n_jobs, stand_in(unrequested))
-    return (*missing_warning, *raised_warning(changed[RAISED], n_jobs, unrequested))
 
 
 def choice_for(log: SwfLog, unrequested: Unrequested | None) -> tuple[Unrequested, tuple[str, ...]]:
@@ -366,7 +278,7 @@ def choice_for(log: SwfLog, unrequested: Unrequested | None) -> tuple[Unrequeste
     return "runtime", ("generated jobs have no user who requests: unrequested is runtime unless you choose another",)
 
 
-def with_assumed(where: object, log: SwfLog, rows: RowsOfJobs, unrequested: Unrequested) -> SwfLog:
+def with_assumed(where: object, log: SwfLog, rows: NDArray[np.intp], unrequested: Unrequested) -> SwfLog:
     """The log with p~ of its rows without a request, unless the run time stands in for it, or they have it already.
 
     Args:
@@ -375,13 +287,15 @@ def with_assumed(where: object, log: SwfLog, rows: RowsOfJobs, unrequested: Unre
         rows: its rows that are jobs.
         unrequested: what stands in.
     """
-    missing = rows.keep & ~(log["requested_s"] > 0)
+    keep = np.zeros(len(log), bool)
+    keep[rows] = True
+    missing = keep & ~(log["requested_s"] > 0)
     if log.assumed_s is not None or unrequested in ("refuse", "runtime") or not missing.any():
         return log
     if unrequested == "queue":
-        assumed_s = queue_limits(where, log, rows.keep, missing)
+        assumed_s = queue_limits(where, log, keep, missing)
     elif unrequested == "user-max":
-        assumed_s = user_limits(log, rows.keep, missing)
+        assumed_s = user_limits(log, keep, missing)
     else:
         assumed_s = np.full(len(log), np.inf if unrequested == "none" else float(unrequested))
     return replace(log, assumed_s=assumed_s)
@@ -436,11 +350,11 @@ def user_limits(log: SwfLog, keep: NDArray[np.bool_], missing: NDArray[np.bool_]
 
 def require_requests(where: object, log: SwfLog, unrequested: Unrequested) -> None:
     """Refuse to replay a log of whose jobs too many have no request, see `refuse_unrequested`."""
-    keep = job_rows(Path(str(where)), [log]).keep
-    missing = keep & ~(log["requested_s"] > 0)
+    rows = job_rows(Path(str(where)), log).row
+    missing = ~(log["requested_s"][rows] > 0)
     if log.assumed_s is not None:
-        missing &= np.isfinite(log.assumed_s)
-    refuse_unrequested(where, int(missing.sum()), int(keep.sum()), unrequested)
+        missing &= np.isfinite(log.assumed_s[rows])
+    refuse_unrequested(where, int(missing.sum()), len(rows), unrequested)
 
 
 def padded_ids(number: NDArray[np.int64], *, width: int) -> NDArray[Any]:

@@ -21,7 +21,6 @@ from batfill.model.jobs import Clock, zone_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from hashlib import _Hash
 
     from numpy.typing import NDArray
 
@@ -85,13 +84,11 @@ class ArchiveLog:
 
     @property
     def file(self) -> str:
-        """The file's name in the archive."""
         return self.url.rpartition("/")[2]
 
 
 @cache
 def manifest() -> dict[str, ArchiveLog]:
-    """The logs of archive.toml by name."""
     import tomllib
 
     text = Path(__file__).with_name("archive.toml").read_text("utf-8")
@@ -122,7 +119,7 @@ class SwfLog:
     fields: tuple[str, ...] = FIELDS  # the names of the columns
     overrun: Overrun = "keep"  # how the walltimes of a log of Batsim JSON were made, as the next; see `read_workload`
     unrequested: Unrequested | None = None
-    amounts: NDArray[np.void] | None = None  # (n_rows,), as those of a `JobTable`, but for memory, which is a column
+    amounts: NDArray[np.void] | None = None  # (n_rows,), as those of a `Jobs`, but for memory, which is a column
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -140,7 +137,6 @@ class SwfLog:
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """The names of the amounts."""
         return () if self.amounts is None else self.amounts.dtype.names or ()
 
     @property
@@ -265,61 +261,31 @@ def _zone(log: SwfLog) -> tzinfo:
 
 def read_log(path: Path, *, fields: Sequence[str] = FIELDS, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
     """The log in an SWF file, plain or compressed, with these columns; `advance` gets the number of rows read."""
-    text = sha256()
-    log = joined((batch.only(fields) for batch in batches_of(path, text)), fields=fields, advance=advance)
-    return replace(log, known=log_with_text(text.hexdigest()))
-
-
-def joined(
-    pieces: Iterable[SwfLog],
-    *,
-    fields: Sequence[str] = FIELDS,
-    advance: Callable[[int], None] = lambda _: None,
-) -> SwfLog:
-    """The log of these pieces, which are freed one by one.
-
-    Args:
-        pieces: in order.
-        fields: their columns.
-        advance: called with the number of rows joined since the last call.
-    """
+    text_sum, comments, places = sha256(), list[Comment](), [FIELDS.index(field) for field in fields]
     rows, lines = np.empty((0, len(fields))), np.empty(0, np.int64)
-    comments: list[Comment] = []
-    done = 0
-    for piece in pieces:
-        end = done + len(piece)
-        if end > len(rows):
-            _resize(rows, lines, max(end, len(rows) * 9 // 8))
-        rows[done:end], lines[done:end] = piece.rows, piece.lines
-        comments += [comment._replace(rows_before=done + comment.rows_before) for comment in piece.comments]
-        done = end
-        advance(len(piece))
-    _resize(rows, lines, done)
-    return SwfLog(tuple(comments), rows, lines, fields=tuple(fields))
+    done = lines_read = width = 0
 
+    def resize(n_rows: int) -> None:  # the system moves large arrays without a second copy in memory
+        rows.resize((n_rows, len(fields)), refcheck=False)
+        lines.resize(n_rows, refcheck=False)
 
-def _resize(rows: NDArray[np.float64], lines: NDArray[np.int64], n_rows: int) -> None:
-    """Make the arrays longer or shorter; the system moves large ones without a second copy in memory."""
-    rows.resize((n_rows, rows.shape[1]), refcheck=False)
-    lines.resize(n_rows, refcheck=False)
-
-
-def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
-    """The file in pieces, so that memory does not grow with its length; a comment's place is within its piece.
-
-    `text_sum` is updated with the uncompressed text.
-    """
-    lines_read = width = 0
     with decompressed(path) as content:
-        for text in whole_lines(path, content, text_sum):
+        for text in whole_lines(path, content, text_sum):  # in pieces, so that the text takes little memory
             if not text.isspace():
                 piece, more = rows_in(path, text if lines_read else text.removeprefix(BOM_UTF8), lines_read, width)
                 if width == 0 and more > N_FIELDS and piece.header_value(FIELD_19) is None:
                     said = f"; Note: rows of {more} fields, of which the first {N_FIELDS}, those of SWF, are read"
-                    piece = replace(piece, comments=(Comment(0, said), *piece.comments))
-                width = more
-                yield piece
+                    comments.append(Comment(0, said))
+                width, end = more, done + len(piece)
+                if end > len(rows):
+                    resize(max(end, len(rows) * 9 // 8))
+                rows[done:end], lines[done:end] = piece.rows[:, places], piece.lines
+                comments += [Comment(done + before, said) for before, said in piece.comments]
+                done = end
+                advance(len(piece))
             lines_read += text.count(b"\n")
+    resize(done)
+    return SwfLog(tuple(comments), rows, lines, log_with_text(text_sum.hexdigest()), fields=tuple(fields))
 
 
 def rows_in(path: Path, text: bytes, lines_before: int, width: int = 0) -> tuple[SwfLog, int]:

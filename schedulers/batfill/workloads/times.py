@@ -42,7 +42,6 @@ class Window:
 
     @property
     def days(self) -> float:
-        """Its length in days."""
         return (self.end_s - self.start_s) / DAY_S
 
 

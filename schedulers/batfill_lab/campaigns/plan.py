@@ -90,7 +90,7 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
         piece = piece_of(trace, next(iter(jobs_by_window(trace))))  # raises now what a run would raise later
         for number, jobs in jobs_by_window(trace).items():
             for given in choices_of(campaign, trace):
-                identity = run_id(trace, number, given, campaign.tau, piece.workload.procs)
+                identity = run_id(trace, number, given, campaign.tau, piece.workload.size)
                 if identity in runs:
                     raise CampaignError(
                         f"{read.path}: {trace.source.name} under {given} is requested twice; remove one of them"

@@ -66,7 +66,7 @@ class Done(Keyed):
     finished_before: int
     took_s: float
     choices: list[dict[str, Any]]
-    warnings: tuple[str, ...]  # by file, see `Workload.warnings`
+    warnings: tuple[str, ...]  # by file, see `Jobs.warnings`
 
     def as_text(self) -> str:
         """A table of the choices, by workload, and the rows' file; with the jobs rejected if there are any."""

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.errors import WorkloadError
 from batfill.base.files import digest
 from batfill.model.jobs import DAY_S, Overrun, Unrequested, refuse_unrequested
-from batfill.workloads import formats, read_workload
-from batfill.workloads.formats import replayable
+from batfill.workloads import read_workload
+from batfill.workloads.formats import part_of, replayable
 from batfill.workloads.times import consecutive_windows, cut, resample, windows
 from batfill_lab.campaigns.config import CampaignError, Resamplings, Windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from batfill.model.jobs import Workload
+    from batfill.model.jobs import Jobs
     from batfill.workloads.swf_log import SwfLog
     from batfill.workloads.times import Window
 
@@ -74,14 +74,14 @@ class Trace:
 class Piece(NamedTuple):
     """The jobs of one run: a window's number and place in its log, or None and nan for a whole log."""
 
-    workload: Workload
+    workload: Jobs
     window: int | None
     start_s: float
     end_s: float
 
 
 @lru_cache(maxsize=2)
-def read_source(source: TraceFile) -> formats.Source:
+def read_source(source: TraceFile) -> Jobs:
     """The log in the file."""
     require_same(source)
     return replayable(source.path, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
@@ -122,13 +122,13 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
         window = None if number is None else chosen[number]
         part = log if window is None else cut(log, window)
         borders = (window.start_s, window.end_s) if window else (float("nan"), float("nan"))
-        piece = Piece(read_source(source).workload(part), number, *borders)
-    if piece.workload.procs is None:
+        piece = Piece(part_of(read_source(source), part), number, *borders)
+    if piece.workload.size is None:
         raise WorkloadError(f"{source.path}: does not say how many processors the machine has; give its `procs:`")
     return piece
 
 
-def whole_workload(source: TraceFile) -> Workload:
+def whole_workload(source: TraceFile) -> Jobs:
     """All jobs of the file."""
     workload = read_workload(
         Path(source.path), procs=source.procs, overrun=source.overrun, unrequested=source.unrequested
@@ -139,7 +139,7 @@ def whole_workload(source: TraceFile) -> Workload:
 
 
 def warnings_by_log(traces: Iterable[tuple[Trace, set[str]]]) -> dict[str, tuple[str, ...]]:
-    """`Workload.warnings` of the whole log of each trace, by path; logs without warnings are left out.
+    """`Jobs.warnings` of the whole log of each trace, by path; logs without warnings are left out.
 
     `traces`: each with the fields of its jobs that a run reads.
     """
@@ -148,7 +148,7 @@ def warnings_by_log(traces: Iterable[tuple[Trace, set[str]]]) -> dict[str, tuple
         uncut[trace.source] = trace.windows is None and trace.resamplings is None
         fields.setdefault(trace.source, set()).update(read)
     for source, whole in uncut.items():
-        workload = whole_workload(source) if whole else read_source(source).workload(read_source(source).log)
+        workload = whole_workload(source) if whole else part_of(read_source(source), read_source(source).log)
         workload = workload.with_read(fields[source])
         if workload.warnings:
             found[source.path] = workload.warnings

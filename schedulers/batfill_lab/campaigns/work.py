@@ -101,7 +101,7 @@ def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
     return {
         "workload": source.name,
         "workload_sha256": source.sha256,
-        "procs": piece.workload.procs,
+        "procs": piece.workload.size,
         "overrun": piece.workload.overrun,
         "unrequested": str(piece.workload.unrequested),
         "sample": trace.sample if trace.resamplings else None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from batfill.model.jobs import Workload
+    from batfill.model.jobs import Jobs
 
 gymnasium = optional("gymnasium", "rl")
 
@@ -45,7 +45,7 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
 
     def __init__(
         self,
-        log: Workload | str | Path,
+        log: Jobs | str | Path,
         *,
         action: str = "pick",
         visible: int = 128,
@@ -84,8 +84,8 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
             raise BatfillError(
                 f"base: the order {order.name} changes while jobs wait; give one that is fixed, as fcfs or saf"
             )
-        assert workload.procs is not None
-        self.size, self.rules = workload.procs, Rules(order)
+        assert workload.size is not None
+        self.size, self.rules = workload.size, Rules(order)
         self.table = workload.jobs.select(workload.jobs.procs <= self.size)
         self.jobs, self.warm, self.length = jobs, warm, warm + jobs
         if len(self.table) < self.length:

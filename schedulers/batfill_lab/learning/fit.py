@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Workload
+    from batfill.model.jobs import Jobs
     from batfill_lab.search.periods import Periods
 
 Weights = Literal["pq", "pq2"]
@@ -266,7 +266,7 @@ class Windows(Seeded):
 
 
 def fit(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     *,
     tuples: int = 4000,
     permutations: int = 4000,
@@ -356,7 +356,7 @@ def fit(
     return Fitted(content, fits, held_out)
 
 
-def read_windows(log: Workload | str | Path, *, days: float, count: int | None = None, **reading: Any) -> Periods:
+def read_windows(log: Jobs | str | Path, *, days: float, count: int | None = None, **reading: Any) -> Periods:
     """The log's windows from its first submission, with all jobs submitted in each; the first `count` of them."""
     windows = read_periods(log, days=days, align="first", boundary="submitted", **reading)
     if count is not None and count > len(windows):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable
+    from batfill.model.jobs import Jobs
 
 Shuffle = Literal["fair", "published"]
 N_RUNNING, N_QUEUED = 16, 32  # |S|, |Q|
@@ -138,7 +138,7 @@ def trials(n_trials, seed, fair, size, n_first, tau_s, submit_s, runtime_s, proc
 
 
 def score_jobs(
-    jobs: JobTable,
+    jobs: Jobs,
     size: int,
     *,
     seed: int,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable
+    from batfill.model.jobs import Jobs
     from batfill.model.policy import Policy
 
 Noise = Literal["none", "walltime"] | float
@@ -35,7 +35,7 @@ SLICES = 16  # number of times each replay checks its budget
 class Past:
     """What is known at the end of a period; columns of shape (n_jobs,) in the job table's order."""
 
-    jobs: JobTable  # submitted by its end, none wider than the machine; run times are read only of those that ended
+    jobs: Jobs  # submitted by its end, none wider than the machine; run times are read only of those that ended
     start_s: NDArray[np.float64]  # nan if a job has not started by the period's end
     ended: NDArray[np.bool_]  # whether it has ended by then
     from_s: float
@@ -70,7 +70,7 @@ class Site:
 
 def expected_runtimes(past: Past) -> NDArray[np.float64]:
     """The run times expected at the period's end: p~, and of a running job that has outlived it the corrected time."""
-    jobs, expected_s = past.jobs, past.jobs.request_s.copy()
+    jobs, expected_s = past.jobs, past.jobs.expected_s.copy()
     outlived = jobs.outlives & ~past.ended & (past.start_s + expected_s <= past.until_s)
     for row in np.flatnonzero(outlived):
         expected_s[row], _ = corrected(past.until_s, past.start_s[row], expected_s[row], 0, np.inf, np.inf)
@@ -88,7 +88,7 @@ def known_runtimes(past: Past, noise: Noise, rng: np.random.Generator) -> NDArra
         return expected_s
     seen_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
     if noise != "none":
-        limit_s = np.where(jobs.request_s < jobs.walltime_s, np.inf, jobs.walltime_s)
+        limit_s = np.where(jobs.expected_s < jobs.walltime_s, np.inf, jobs.walltime_s)
         seen_s = np.minimum(seen_s * rng.lognormal(sigma=noise, size=len(seen_s)), limit_s)
     return np.where(past.ended, seen_s, expected_s)
 

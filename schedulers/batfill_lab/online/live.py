@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.model.jobs import UNKNOWN, JobTable
+from batfill.model.jobs import UNKNOWN, Jobs
 from batfill.model.options import NO_SMALL, PROCESSORS
 from batfill_lab.online.feedback import Past, Site
 from batfill_lab.online.selection import BEFORE_S
@@ -104,15 +104,16 @@ class PolicyChoice:
         requests = [job.request for job in jobs]
         start_s, end_s = (np.array([getattr(job, name) for job in jobs], np.float64) for name in ("start_s", "end_s"))
         walltime_s = np.array([request.walltime_s for request in requests], np.float64)
-        outlives = any(request.request_s < request.walltime_s for request in requests)
-        request_s = np.array([request.request_s for request in requests], np.float64)
+        outlives = any(request.expected_s < request.walltime_s for request in requests)
+        request_s = np.array([request.expected_s for request in requests], np.float64)
         ended, n = np.isfinite(end_s), len(jobs)
-        table = JobTable(
+        table = Jobs(
             ids=np.array([request.name for request in requests], object),
             submit_s=np.array([request.submit_s for request in requests], np.float64),
             runtime_s=np.where(ended, end_s - start_s, walltime_s),
             walltime_s=walltime_s,
-            user_request_s=np.where(np.isfinite(request_s), request_s, np.nan),
+            request_s=request_s,
+            asked=np.isfinite(request_s),
             procs=np.array([request.procs for request in requests], np.int64),
             outlives=outlives,
             user=np.full(n, -1, np.int64),

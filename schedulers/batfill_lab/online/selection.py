@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.model.jobs import JobTable
+from batfill.model.jobs import Jobs
 from batfill.model.options import Options
 from batfill.model.policy import PURE, Policy, names_in, policy_named
 from batfill.model.schedule import Schedule
@@ -179,7 +179,7 @@ class Selector:
         return self.policies[self.chosen[-1]]
 
 
-def select_online(jobs: JobTable, selector: Selector, period_s: float) -> Schedule:
+def select_online(jobs: Jobs, selector: Selector, period_s: float) -> Schedule:
     """Replay the workload with the policy that the selector chooses for each period; `selector.chosen` records them.
 
     Period t is (t period_s, (t + 1) period_s]; the first includes its start. Jobs wider than the machine are rejected.

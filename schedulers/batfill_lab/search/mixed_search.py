@@ -61,7 +61,7 @@ class Space:
         factor is near 1 anyway.
         """
         procs = np.concatenate([jobs.procs for jobs in periods.tables])
-        request_s = np.concatenate([jobs.request_s for jobs in periods.tables])
+        request_s = np.concatenate([jobs.expected_s for jobs in periods.tables])
         finite = np.isfinite(request_s)
         p, q = request_s[finite], procs[finite]
         if not len(p):

@@ -20,6 +20,7 @@ from batfill.model.values import finite, tau_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.found import ReadingOptions
 from batfill.replays.many import mean_bsld, measure_policies
+from batfill.workloads.formats import part_of
 from batfill.workloads.times import consecutive_windows, cut, windows
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.jobs import Jobs
     from batfill.model.policy import Policy
     from batfill.workloads.times import Align, Boundary
 
@@ -40,7 +41,7 @@ class Periods:
     digest: str  # sha256 of its bytes as stored
     procs: int  # m
     numbers: tuple[int, ...]  # of the periods in the log, from 0, including empty ones
-    tables: tuple[JobTable, ...]  # second 0 is the period's start; never empty
+    tables: tuple[Jobs, ...]  # second 0 is the period's start; never empty
     choices: dict[str, Any]  # how they were read and cut
 
     def __len__(self) -> int:
@@ -48,7 +49,7 @@ class Periods:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """As `Workload.warnings`, of the jobs of all periods."""
+        """As `Jobs.warnings`, of the jobs of all periods."""
         return request_warnings(self.tables, self.choices.get("unrequested", "refuse"))
 
     def part(self, first: int, stop: int) -> Periods:
@@ -93,7 +94,7 @@ def training_of(n: int, training: int | None, longest: int = 1) -> int:
 
 
 def read_periods(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     *,
     days: float | Literal["month"] = 7,
     align: Align = "log",
@@ -121,8 +122,8 @@ def read_periods(
     width_s: float | Literal["month"] = "month" if days == "month" else days * DAY_S
     found = windows(source.log, width_s, align=align, boundary=boundary)
     chosen = consecutive_windows(found, skip=skip, count=count, min_jobs=max(min_jobs, 1))
-    kept = [(window.index, source.workload(cut(source.log, window))) for window in chosen]
-    size = kept[0][1].procs
+    kept = [(window.index, part_of(source, cut(source.log, window))) for window in chosen]
+    size = kept[0][1].size
     if size is None:
         raise WorkloadError(f"{where}: does not say how many processors the machine has; give --procs N")
     choices: dict[str, Any] = {"days": days, "align": align, "boundary": boundary}

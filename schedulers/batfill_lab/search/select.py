@@ -17,6 +17,7 @@ from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.found import Found, ReadingOptions, document
 from batfill.replays.many import in_threads
+from batfill.workloads.formats import part_of
 from batfill.workloads.times import resample
 from batfill_lab.online.selection import select_online, selection_and_site
 from batfill_lab.search.judged import WAITS, Seeded, comparison_cells, judged
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable, Workload
-    from batfill.workloads.formats import Source
+    from batfill.model.jobs import Jobs
     from batfill_lab.online.choosers import Method
     from batfill_lab.online.feedback import Site
     from batfill_lab.online.selection import Selection
@@ -37,37 +37,37 @@ if TYPE_CHECKING:
 class Samples:
     """A log, and its resamplings by whole weeks; sample k of a seed does not depend on how many are drawn."""
 
-    source: Source  # with the machine's size
-    warnings: tuple[str, ...]  # see `Workload.warnings`; for the whole log
+    source: Jobs  # with the machine's size
+    warnings: tuple[str, ...]  # see `Jobs.warnings`; for the whole log
     resampled: bool
     weeks: int | None  # length of a sample; None for the log's
     seed: int
 
     @classmethod
     def of(
-        cls, log: Workload | str | Path, reading: ReadingOptions, *, resampled: bool, weeks: int | None, seed: int
+        cls, log: Jobs | str | Path, reading: ReadingOptions, *, resampled: bool, weeks: int | None, seed: int
     ) -> Samples:
         """The samples of a log."""
         if weeks is not None and not resampled:
             raise BatfillError("--weeks: only samples differ in length from the log; add --samples 10, or leave it out")
         source = reading.source(log)
-        workload = source.workload(source.log)
-        if workload.procs is None:
+        workload = part_of(source, source.log)
+        if workload.size is None:
             raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
-        return cls(source._replace(procs=workload.procs), workload.warnings, resampled, weeks, seed)
+        return cls(source, workload.warnings, resampled, weeks, seed)
 
     @property
     def procs(self) -> int:
         """The machine's size."""
-        assert self.source.procs is not None
-        return self.source.procs
+        assert self.source.size is not None
+        return self.source.size
 
-    def jobs(self, sample: int | None) -> JobTable:
+    def jobs(self, sample: int | None) -> Jobs:
         """The jobs of one sample; None for the log as it is, as is each of one that is not resampled."""
         log = self.source.log
         if self.resampled and sample is not None:
             log = resample(log, self.seed, sample=sample, method="weeks", weeks=self.weeks)
-        return self.source.workload(log).jobs
+        return part_of(self.source, log)
 
     def provenance(self) -> dict[str, Any]:
         """The input, for result files."""
@@ -104,7 +104,7 @@ class Course:
         return float(self.ratios[-1])
 
 
-def course(jobs: JobTable, selection: Selection, site: Site, sample: int) -> Course:
+def course(jobs: Jobs, selection: Selection, site: Site, sample: int) -> Course:
     """Select online on one log, and compare with each policy used throughout."""
 
     def throughout(policy: Policy) -> Schedule:
@@ -151,7 +151,7 @@ class Choosing(Seeded):
 
 
 def select(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     method: Method = "full",
     *,
     policies: str | Sequence[str] = "ten",
@@ -203,12 +203,12 @@ def select(
 
 
 def compare_online(
-    logs: Callable[[int], JobTable],
+    logs: Callable[[int], Jobs],
     samples: int,
     selection: Selection,
     site: Site,
     *,
-    itself: JobTable | None = None,
+    itself: Jobs | None = None,
     source: dict[str, Any],
     advance: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:

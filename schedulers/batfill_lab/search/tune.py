@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Workload
+    from batfill.model.jobs import Jobs
     from batfill.model.policy import Policy
     from batfill.workloads.times import Boundary
     from batfill_lab.search.mixed_search import Search
@@ -103,7 +103,7 @@ class StudyPlan(Seeded):
 
 
 def tune(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     *,
     method: SearchMethod = "coverage",
     features: Features = 3,

@@ -69,7 +69,7 @@ def take(name: str, procs: str, unrequested: str) -> dict[str, Any]:
     workload = bf.read(log, **reading(procs, unrequested))
     text += "\n".join(f"{label:12} {value}" for label, value in workload.rows())
     summary = f"{workload.name}: {len(workload.jobs):,} jobs"
-    return {"log": log, "procs": workload.procs, "summary": summary, "text": text, "commands": commands}
+    return {"log": log, "procs": workload.size, "summary": summary, "text": text, "commands": commands}
 
 
 def orders(log: str, procs: str, unrequested: str) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def orders(log: str, procs: str, unrequested: str) -> dict[str, Any]:
         found = bf.replay(workload, **given).figures
         if found.rejected:
             left_out = share_text(found.rejected, len(workload.jobs))
-            wider = f"{left_out} ask for more than {workload.procs:,} processors: they are left out of all figures."
+            wider = f"{left_out} ask for more than {workload.size:,} processors: they are left out of all figures."
         longest_s = longest_s or found.max_wait_s
         pays = found.max_wait_s > 2 * longest_s
         waits = [duration(found.mean_wait_s), "▲ " * pays + duration(found.max_wait_s)]

@@ -28,18 +28,18 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
     partitions counts as waiting only while its partition is as idle, since it may wait for a small one that is full.
     """
     path = Path(source)
-    rows = job_rows(path, [log])
-    wait_s = log["wait_s"][rows.keep]
+    rows = job_rows(path, log).row
+    wait_s = log["wait_s"][rows]
     if not (wait_s >= 0).any():
         raise WorkloadError(
             f"{path}: none of {len(wait_s):,} jobs that ran has a wait, so its outages cannot be known; take the log "
             "as its site wrote it"
         )
-    submit_s = rows.submit_s[rows.keep] - rows.first_submit_s
+    submit_s = log["submit_s"][rows] - log["submit_s"][rows[0]]
     start_s = submit_s + np.maximum(wait_s, 0)
-    end_s = start_s + log["runtime_s"][rows.keep]
-    q = log.needed_procs[rows.keep]
-    spans = idle_spans(submit_s, start_s, end_s, q, log["partition"][rows.keep], procs)
+    end_s = start_s + log["runtime_s"][rows]
+    q = log.needed_procs[rows]
+    spans = idle_spans(submit_s, start_s, end_s, q, log["partition"][rows], procs)
     return Calendar(tuple(Window(ANNOUNCED, begin_s, beyond_s, procs) for begin_s, beyond_s in spans), path.name)
 
 

@@ -65,6 +65,6 @@ def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_
     if format_of(out) == ".json":
         whole = log.log()
         rows = save_log(whole, out, procs=procs, description={"made_by": made_by})
-        dropped = job_rows(out, [whole]).dropped.items()
+        dropped = job_rows(out, whole).dropped.items()
         return rows, (*(f"{count:,} of {len(whole):,} rows dropped: {reason}" for reason, count in dropped), NO_DATES)
     return write_rows((piece.rows for piece in log.pieces()), log.comments, out), ()

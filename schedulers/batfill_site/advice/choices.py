@@ -26,7 +26,7 @@ from batfill_site.advice.configuration import configuration
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.jobs import Jobs
     from batfill.model.schedule import Schedule
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
@@ -56,7 +56,7 @@ class Choice(NamedTuple):
             options["calendar"] = replace(calendar, windows=windows)
         return self._replace(options=options)
 
-    def replay(self, jobs: JobTable, workload: Workload, advance: Callable[[float], None]) -> Schedule:
+    def replay(self, jobs: Jobs, workload: Jobs, advance: Callable[[float], None]) -> Schedule:
         """The schedule of these jobs under it; `advance` is called with the share replayed since the last call."""
         done = 0
 

@@ -88,7 +88,7 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
     dates = dates_text(workload.jobs.submit_s, workload.clock)
     return Answer(
         title=f"{log_name(workload.name)}: what another queue order would change",
-        about=f"{count(len(found.comparison.at))} jobs on {count(workload.procs or 0)} processors, {dates}",
+        about=f"{count(len(found.comparison.at))} jobs on {count(workload.size or 0)} processors, {dates}",
         screen=screen(found, found.limit),
         picture=picture,
         details=details(found, log),
@@ -433,7 +433,7 @@ def configurations(options: Mapping[str, Any]) -> str:
 
 def commands(found: WhatIf, log: str) -> str:
     settings = stated(found.settings)
-    shared = ["--procs", str(found.workload.procs), "--overrun", settings["overrun"]]
+    shared = ["--procs", str(found.workload.size), "--overrun", settings["overrun"]]
     shared += ["--unrequested", str(settings["unrequested"]), "--tau", f"{settings['tau_s']:.12g}"]
     return "\n".join(
         f"batfill replay {shlex.quote(log)} {options_words(o.options)} {shlex.join(shared)}" for o in found.outcomes

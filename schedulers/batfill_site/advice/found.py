@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from batfill.model.jobs import Workload
+    from batfill.model.jobs import Jobs
     from batfill_pages.stats import Paired
     from batfill_site.answer import Answer
     from batfill_site.fidelity import Fidelity
@@ -107,7 +107,7 @@ class Limit(NamedTuple):
 class WhatIf(Keyed):
     """The answer. The first choice, the baseline, is fcfs; it represents the site's current scheduler."""
 
-    workload: Workload
+    workload: Jobs
     settings: dict[str, Any]  # every option in force except those of the choices
     comparison: Comparison
     outcomes: list[ChoiceFigures]
@@ -313,7 +313,7 @@ class WhatIf(Keyed):
             "workload_sha256": self.workload.digest,
             "workload_notes": list(self.workload.notes),
             "warnings": list(self.workload.warnings),
-            "procs": self.workload.procs,
+            "procs": self.workload.size,
             "jobs": len(self.comparison.at),
             **stated(self.settings),
             "summary": [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable
+    from batfill.model.jobs import Jobs
     from batfill.model.schedule import Schedule
     from batfill_pages.stats import Paired
 
@@ -61,7 +61,7 @@ class OneJob(NamedTuple):
     @classmethod
     def of(cls, row: int, schedule: Schedule, first: Schedule) -> OneJob:
         jobs, kills = schedule.jobs, schedule.kills[schedule.kills["failed"] == 0]
-        tried, request_s = kills[kills["row"] == row], float(jobs.user_request_s[row])
+        tried, request_s = kills[kills["row"] == row], float(jobs.asked_s[row])
         return cls(
             number_in_log(jobs.ids[row]),
             int(jobs.user[row]),
@@ -168,7 +168,7 @@ class Cost(NamedTuple):
         return {**self._asdict(), "longer": self.longer.as_dict(), "payers": self.payers.as_dict()}
 
 
-def used_in_log(schedule: Schedule, jobs: JobTable) -> dict[str, str]:
+def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:
     """Of each pool of a schedule's machine the most that jobs used at once in the log; {} if a wait is unknown."""
     if jobs.waited_s is None or np.isnan(jobs.waited_s).any():
         return {}

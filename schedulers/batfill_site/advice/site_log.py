@@ -14,7 +14,7 @@ from batfill_site.fidelity import PLACES, notes_of, number_of, unmodelled
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from batfill.workloads.formats import Source
+    from batfill.model.jobs import Jobs
 
 # How a header names a batch system.
 NAMED = {"slurm": r"slurm", "oar": r"oar", "pbs": r"(open)?pbs|torque", "flux": r"flux"}
@@ -34,17 +34,17 @@ class SiteLog(NamedTuple):
     system: str | None  # its batch system; None if unknown
 
     @classmethod
-    def of(cls, source: Source, wide: int, fields: Collection[str]) -> SiteLog:
+    def of(cls, source: Jobs, wide: int, fields: Collection[str]) -> SiteLog:
         """What the source of a workload says, of which so many jobs do not fit the machine; pools read these fields."""
-        log, rows = source.log, job_rows(Path(source.where), [source.log])
+        log, rows = source.log, job_rows(Path(source.where), source.log)
         idle = rows.dropped.get(REASONS[NO_RUN_TIME], 0)
-        cancelled = (~rows.keep & ~(log["runtime_s"] > 0) & (log["status"] == CANCELLED)).sum() if idle else 0
+        cancelled = (~(log["runtime_s"] > 0) & (log["status"] == CANCELLED)).sum() if idle else 0
         head = " ".join(text for text in log.header if not text.lower().startswith(("; queue", "; user", "; group")))
         groups, of_gpus = number_of(log, "group"), any(field.startswith("gpu") for field in fields)
         without = [what for what in unmodelled(log) if not (of_gpus and what.endswith(HAD_GPUS))]
         named = (name for name, words in NAMED.items() if re.search(rf"\b({words})\b", head, re.IGNORECASE))
         return cls(
-            len(rows.keep),
+            len(log),
             rows.dropped,
             int(cancelled),
             wide,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.jobs import Jobs
     from batfill.model.schedule import Schedule
     from batfill_pages.stats import Paired
     from batfill_site.score import Score
@@ -51,7 +51,7 @@ LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the a
 
 
 def what_if(
-    log: Workload | str | Path,
+    log: Jobs | str | Path,
     *,
     thresholds_s: Sequence[float] = THRESHOLDS_S,
     small_first: bool = True,
@@ -185,9 +185,7 @@ def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float, Whose] 
     return score(jobs.submit_s[known], waited_s[known], first.wait_s[known]), bsld, whose
 
 
-def cost_of(
-    limits: dict[str, str], jobs: JobTable, under: Schedule, without: Schedule, tau_s: float, seed: int
-) -> Cost:
+def cost_of(limits: dict[str, str], jobs: Jobs, under: Schedule, without: Schedule, tau_s: float, seed: int) -> Cost:
     """What limits cost the scheduler of these two schedules, of those of the jobs that the limits allow."""
     waits, runs = (np.array([getattr(one, name) for one in (without, under)]) for name in ("wait_s", "runtime_s"))
     both = of_jobs(("without", "under"), under.jobs.submit_s, bounded_slowdown(waits, runs, tau_s), waits)
@@ -223,7 +221,7 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
     )
 
 
-def groups_of(jobs: JobTable, size: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
+def groups_of(jobs: Jobs, size: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
     widths, lengths = width_bins(size), RUNTIME_BINS
     return [
         *(("processors", one.name, one.holds(jobs.procs)) for one in widths),

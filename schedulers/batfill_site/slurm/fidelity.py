@@ -20,7 +20,7 @@ from batfill.base.errors import WorkloadError
 from batfill.base.files import digest
 from batfill.base.progress import patient_progress
 from batfill.base.words import duration, percent, things
-from batfill.model.jobs import Clock, Workload, job_table
+from batfill.model.jobs import Clock, job_table
 from batfill.model.options import Options
 from batfill.model.values import number_from, seed_of
 from batfill.replays.found import document
@@ -62,7 +62,7 @@ def pool_waits(site: Site, jobs: SlurmJobs) -> Floats:
         procs=held_cpus(site, jobs)[order],
         ids=[f"{row:010}" for row in range(len(jobs))],
     )
-    pool = Workload("the pool", table, site.cpus)
+    pool = table.stating(name="the pool", size=site.cpus)
     found = np.empty(len(jobs))
     found[order] = simulate(table, pool, Options.of({"policy": "fcfs"}))[0].start_s - table.submit_s
     return found

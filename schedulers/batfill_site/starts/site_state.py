@@ -20,7 +20,7 @@ import numpy as np
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import any_length, loaded_json
-from batfill.model.jobs import Clock, JobTable, checked_size, job_table
+from batfill.model.jobs import Clock, Jobs, checked_size, job_table
 from batfill.model.values import number_or_text, seconds_of
 from batfill_site.accounting.record_text import clock_seconds
 from batfill_site.slurm.hosts import by_name
@@ -54,7 +54,7 @@ class SiteState:
     """The jobs of a site up to an instant."""
 
     name: str
-    jobs: JobTable  # in order of submission, then of their names; a job that has not ended runs for its request, or 0
+    jobs: Jobs  # in order of submission, then of their names; a job that has not ended runs for its request, or 0
     names: NDArray[Any]  # (n_jobs,), the ids as the site writes them; those of `jobs` are ranks
     start_s: NDArray[np.float64]  # (n_jobs,), nan for those that wait
     end_s: NDArray[np.float64]  # nan for those that wait or run

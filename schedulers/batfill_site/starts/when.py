@@ -14,7 +14,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.files import decompressed, place_of
 from batfill.base.tables import JobRows
-from batfill.model.jobs import JobTable
+from batfill.model.jobs import Jobs
 from batfill.model.options import REQUEST
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
@@ -152,26 +152,27 @@ def replayed(run: Replay, now_s: float) -> tuple[Pool, Past]:
 class Pool:
     """A pool of processors, its jobs and its rules: a model that goes on from any instant."""
 
-    def __init__(self, jobs: JobTable, size: int, options: Options, rules: Rules | None = None) -> None:
+    def __init__(self, jobs: Jobs, size: int, options: Options, rules: Rules | None = None) -> None:
         self.jobs, self.size, self.options, self.rules = jobs, size, options, rules or options.rules
         self.small = options.calls_small(jobs.job_class, jobs.procs, size)
 
     def past(self, start_s: NDArray[np.float64], end_s: NDArray[np.float64], now_s: float) -> Past:
         """What is known at an instant; the dates are of each job, (n_jobs,)."""
         jobs, able = self.jobs, self.jobs.procs <= self.size
-        return Past(math.inf, jobs.submit_s, jobs.request_s, jobs.procs, jobs.user, able, start_s, end_s).at(now_s)
+        return Past(math.inf, jobs.submit_s, jobs.expected_s, jobs.procs, jobs.user, able, start_s, end_s).at(now_s)
 
     def at(self, past: Past, rows: NDArray[np.intp], submit_s: Any, run_s: Any, known: int) -> EngineReplay:
         """The engine at an instant, with these jobs of the past, submitted and running so; the first ones are known."""
         jobs, n, now_s = self.jobs, len(rows), past.now_s
         request_s, start_s = past.request_s[rows], past.start_s[rows].copy()
         start_s[known:] = np.nan
-        table = JobTable(
+        table = Jobs(
             ids=np.array([f"{k:06}" for k in range(n)], object),
             submit_s=submit_s,
             runtime_s=run_s,
             walltime_s=np.maximum(request_s, run_s),  # what a job has run may be beyond its request
-            user_request_s=np.where(np.isinf(request_s), np.nan, request_s),
+            request_s=request_s,
+            asked=np.isfinite(request_s),
             procs=past.procs[rows],
             user=past.user[rows],
             job_class=jobs.job_class[rows],
@@ -234,7 +235,7 @@ class Pool:
         why[numbers] = reasons(queue, past.now_s, numbers.tolist(), dict(enumerate(ids.tolist())), instants)
         chosen, ids = rows[asked], ids[asked].astype(object)
         return Estimates.of(
-            *(past, chosen, dates_s[:, asked], ids, self.jobs.user_request_s[chosen], why[asked]),
+            *(past, chosen, dates_s[:, asked], ids, self.jobs.expected_s[chosen], why[asked]),
             name=Path(name).name,
             size=self.size,
             forks=forks,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import BatfillError
 
 if TYPE_CHECKING:
-    from batfill.model.jobs import JobTable
+    from batfill.model.jobs import Jobs
     from batfill.model.limits.calendar import Calendar
     from batfill.model.limits.dates import Change
     from batfill.model.limits.energy import Budget
@@ -76,7 +76,7 @@ class Limits:
         """The sha256 of the files with dates; {} without any."""
         return {f"{name}_sha256": one.digest for name, one in self.dated.items() if hasattr(one, "digest")}
 
-    def require_taken(self, jobs: JobTable, source: str) -> None:
+    def require_taken(self, jobs: Jobs, source: str) -> None:
         """Refuse a pool of which no job takes anything, and fields that a pool reads and are no amounts."""
         from batfill.model.limits.pools import DRAWN
 

@@ -29,7 +29,7 @@ from batfill.model.values import finite
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Clock, JobTable
+    from batfill.model.jobs import Clock, Jobs
     from batfill.model.limits.pools import Pool
 
 ANNOUNCED, FAILURE = KINDS = ("announced", "failure")
@@ -280,9 +280,9 @@ class Calendar:
         """Whether the windows ever leave what a job wants for so long, as in `gap`."""
         return gap(self.changes, spare, span_s, submit_s)[0] < math.inf
 
-    def require_possible(self, jobs: JobTable, size: int, source: str, pools: Sequence[Pool] = ()) -> None:
+    def require_possible(self, jobs: Jobs, size: int, source: str, pools: Sequence[Pool] = ()) -> None:
         """Refuse a workload with jobs for which no gap is ever wide and long enough."""
-        lasts_s = np.minimum(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.request_s)
+        lasts_s = np.minimum(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.expected_s)
         spare = beside(jobs, size, pools)
         lasting = np.any([left < self.away(name)[1][-1] for name, left in spare.items()], axis=0)
         fits = ~rejected(jobs, size, pools, wanted(pools, jobs))
@@ -296,7 +296,7 @@ class Calendar:
 
     def missed(
         self,
-        jobs: JobTable,
+        jobs: Jobs,
         size: int,
         pools: Sequence[Pool],
         submit_s: NDArray[np.float64],
@@ -314,13 +314,13 @@ class Calendar:
         found = []
         for row in np.flatnonzero(short & (over > 1) & np.isfinite(start_s)).tolist():
             of_row = {name: int(left[row]) for name, left in spare.items()}
-            from_s, shorter = gap(changes, of_row, jobs.request_s[row], submit_s[row])
+            from_s, shorter = gap(changes, of_row, jobs.expected_s[row], submit_s[row])
             if shorter and start_s[row] >= from_s:
                 found.append(row)
         return found
 
 
-def beside(jobs: JobTable, size: int, pools: Iterable[Pool]) -> dict[str, NDArray[np.int64]]:
+def beside(jobs: Jobs, size: int, pools: Iterable[Pool]) -> dict[str, NDArray[np.int64]]:
     """What there is beside what each job wants, (n_jobs,), by pool of the machine; of processors without a name.
 
     If a job takes nothing of a pool, it is more than any windows take.
@@ -353,7 +353,7 @@ def gap(changes: Iterable[Change], spare: Mapping[str, int], span_s: float, subm
     return (found if short else min(found, from_s)), shorter
 
 
-def never_runs(source: str, calendar: str, jobs: JobTable, stuck: list[int]) -> str:
+def never_runs(source: str, calendar: str, jobs: Jobs, stuck: list[int]) -> str:
     """The words of jobs that can never run because of a calendar."""
     first = stuck[0]
     return (

@@ -25,7 +25,7 @@ from batfill.base.errors import BatfillError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable
+    from batfill.model.jobs import Jobs
 
 # Units: the base, in which amounts are whole numbers, and how many of it one is. Jobs state amounts in those of STATED.
 UNITS = {
@@ -99,17 +99,17 @@ class Pool:
         of = " of a user" * self.of_user
         return f"no job{of} has a field {self.reads} above 0; name another, or what a processor takes, or leave it out"
 
-    def amounts(self, jobs: JobTable) -> NDArray[np.int64]:
+    def amounts(self, jobs: Jobs) -> NDArray[np.int64]:
         """What each job takes, (n_jobs,)."""
         amounts: NDArray[np.int64] = self.amount({self.reads: self.stated(jobs)}, jobs.procs)
         return amounts
 
-    def stated(self, jobs: JobTable) -> Any:
+    def stated(self, jobs: Jobs) -> Any:
         """What the jobs state in the field that it reads, (n_jobs,), nan for those that do not; or nan if none does."""
         known = jobs.amounts
         return np.nan if known is None or self.reads not in (known.dtype.names or ()) else known[self.reads]
 
-    def odd(self, jobs: JobTable) -> str | None:
+    def odd(self, jobs: Jobs) -> str | None:
         """The id of the first job that states no amount where it should, as `amounts_of` notes it; None without any."""
         odd = np.isinf(self.stated(jobs))
         return str(jobs.ids[np.argmax(odd)]) if odd.any() else None
@@ -256,13 +256,13 @@ def whole(known: Any, base: str) -> Any:
     return np.minimum(amounts, TOO_MUCH)
 
 
-def wanted(pools: Iterable[Pool], jobs: JobTable) -> NDArray[np.int64]:
+def wanted(pools: Iterable[Pool], jobs: Jobs) -> NDArray[np.int64]:
     """What each job takes of each pool, (n_jobs, n_pools); (0, 0) without pools."""
     columns = [pool.amounts(jobs) for pool in pools]
     return np.ascontiguousarray(np.stack(columns, axis=1)) if columns else np.zeros((0, 0), np.int64)
 
 
-def rejected(jobs: JobTable, size: int, pools: Sequence[Pool], amounts: NDArray[np.int64]) -> NDArray[np.bool_]:
+def rejected(jobs: Jobs, size: int, pools: Sequence[Pool], amounts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """The jobs that want more processors or more of a pool than there are, (n_jobs,)."""
     found: NDArray[np.bool_] = jobs.procs > size
     for pool, taken in zip(pools, amounts.T, strict=True):
