@@ -129,7 +129,7 @@ def test_json_that_is_nested_too_deeply_is_refused(refused, deep):
 def test_a_limit_that_no_date_can_have_is_refused(command, tmp_path):
     log = tmp_path / "log.swf"
     log.write_text("; MaxProcs: 4\n" + row(1, 0, 5))
-    assert "nor a limit > 0 such as 3600" in refusal(*command.format(log, log).split(), "--unrequested", "1e308")
+    assert "is not at most 1e+12 s" in refusal(*command.format(log, log).split(), "--unrequested", "1e308")
 
 
 def test_a_polynomial_beyond_all_numbers_is_refused_in_one_line(tmp_path):

@@ -284,7 +284,7 @@ def test_replays_and_the_plug_in_show_learners_the_same_requests(tmp_path):
         seen = KnowledgeByName(UserEstimate())
         for fields in json.loads(made.read_text())["jobs"]:
             request = job_request(fields["id"], fields, set())
-            given = {"user": 1, "killable": True, "request_s": request.expected_s}
+            given = {"user": 1, "killable": True, "request_s": request.request_s}
             seen.judge(request.name, request.submit_s, request.expected_s, request.procs, **given)
         assert [job.known_request_s for job in seen.jobs.values()] == [40, 50, 60, 0]
 

@@ -317,7 +317,7 @@ def test_no_event_is_sent_after_the_end():
         ({"threshold": -1}, "option threshold: -1 is not a number of seconds >= 0"),
         ({"threshold": "long"}, "option threshold: 'long' is not a number of seconds >= 0"),
         ({"threshold": True}, "option threshold: True is not a number of seconds >= 0"),
-        ({"small": "class", "divider": 0, "kill": "always"}, "option divider: 0 is not a duration > 0"),
+        ({"small": "class", "divider": 0, "kill": "always"}, "option divider: 0 is not a number of seconds > 0"),
     ],
 )
 def test_an_option_that_cannot_be_used_ends_the_scheduler_with_one_line(capsys, options, said):

@@ -147,7 +147,7 @@ def test_a_limit_that_stands_in_may_be_overrun_like_a_request(log_file):
         jobs = read_swf(path, overrun=overrun, unrequested=20).jobs
         assert (jobs.walltime_s[0], jobs.expected_s[0]) == (limit, expected)
         assert np.isnan(jobs.asked_s[0])
-    with pytest.raises(BatfillError, match="option unrequested: 0 is none of refuse, runtime"):
+    with pytest.raises(BatfillError, match="option unrequested: 0 is not a number of seconds > 0"):
         read_swf(path, unrequested=0)
 
 

@@ -71,14 +71,10 @@ def when(
 
     JOB: the id of one job; by default all that wait.
     """
-    from batfill.base.errors import BatfillError, require
     from batfill.base.files import write_text
     from batfill_site.starts.when import when as estimate
 
-    if out is not None:
-        require("pages", "jinja2")
-    if details and as_json:
-        raise BatfillError("option details: --json has all of them; leave one of the two out")
+    require_forms(details=details, as_json=as_json)
     require_one_kind(site, {"past"}, {"state", "job", "at", "forks", "seed", "out", "details", "as_json"})
     how = site | {"past": past} if site else {"procs": procs, "unrequested": unrequested, **arguments_of(options)}
     found = estimate(state, job, at=at, forks=forks, seed=seed, **how)

@@ -235,7 +235,7 @@ class Pool:
         why[numbers] = reasons(queue, past.now_s, numbers.tolist(), dict(enumerate(ids.tolist())), instants)
         chosen, ids = rows[asked], ids[asked].astype(object)
         return Estimates.of(
-            *(past, chosen, dates_s[:, asked], ids, self.jobs.expected_s[chosen], why[asked]),
+            *(past, chosen, dates_s[:, asked], ids, self.jobs.asked_s[chosen], why[asked]),
             name=Path(name).name,
             size=self.size,
             forks=forks,
