@@ -20,7 +20,7 @@ from batfill.cli.parameters import (
 )
 from batfill.model.kinds import PREDICTIONS
 from batfill.model.options import NAMES, OPTIONS, arguments_of
-from batfill_site.cli.of_slurm import require_one_kind, site_options
+from batfill_site.cli.of_slurm import require_forms, require_one_kind, site_options
 
 if TYPE_CHECKING:
     from pathlib import Path
