@@ -77,7 +77,6 @@ class View:
         self.few = undecided(compared, comparison.blocks) if compared else None  # the same for each reference
 
     def said(self, part: str, *given: Any) -> str:
-        """What the template says, such as the answer against a reference, as HTML."""
         return said("sentences.html.j2", SENTENCES, part, self, *given)
 
     # Choices
@@ -89,7 +88,6 @@ class View:
         return self.words[k][1]
 
     def inside(self, k: int) -> str:
-        """The name in words inside a sentence."""
         long = self.long(k)
         return f"{long[0].lower()}{long[1:]}" if " " in long and not long[1].isupper() else long
 
@@ -238,7 +236,6 @@ class View:
         return found
 
     def against(self, reference: int) -> dict[str, Any]:
-        """What the page says if this is the reference."""
         return {
             **{part: self.said(part, reference) for part in ("answer", "tail", "kills", "losers")},
             "chosen": self.chosen(reference),

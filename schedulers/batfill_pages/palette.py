@@ -61,7 +61,6 @@ def styles(n: int, chosen: Collection[int] = ()) -> list[Style]:
 
 
 def colour_script() -> str:
-    """The colours of jobs, as constants of the page's script."""
     return f"const PALETTE = {list(JOBS)}, GREY = '{IN_ORDER}', FAILED_INK = '{FAILED}';"
 
 

@@ -195,7 +195,6 @@ class Swaps:
         return float(np.count_nonzero(found >= NEARLY * found[0]) / len(found))
 
     def interval(self, alpha: float, null: float) -> tuple[float, float]:
-        """The ends of the ratios with a p-value above alpha."""
         known = {null: self.p(null)}
         return self.end(-1, alpha, known), self.end(1, alpha, known)
 

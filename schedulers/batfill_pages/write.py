@@ -181,7 +181,6 @@ def few(names: Sequence[str]) -> str:
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
-    """The page's command, versions, options, and checksums of its inputs, folded, as HTML."""
     return part("made_from", origin, command, inputs)
 
 

@@ -129,11 +129,7 @@ class Logged(NamedTuple):
 
 
 def logged_of(workload: Jobs, log: SwfLog, where: Path | str) -> Logged:
-    """The log of a workload with its waits.
-
-    Raises:
-        WorkloadError: it has no waits of a site, or one is negative.
-    """
+    """The log of a workload with its waits; WorkloadError if they are not a site's, or one is negative."""
     ran = job_rows(Path(where), log)
     kept = ran.row
     wait_s, jobs = log["wait_s"][kept], f"{len(kept):,} jobs that ran"
@@ -210,13 +206,9 @@ def longest_request_s(workload: Jobs) -> float:
 def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
     """Which outages the replay learns of only when they begin, so that the longest request can start within a month.
 
-    A job cannot start if an outage that is known begins before its request is over. Between frequent outages a long
-    request might find no time for years. Where the longest would find none for `LONGEST_BLOCKED_S`, the outages that
-    begin before the end of a request from the gap on are sudden.
-
-    Args:
-        found: the outages, which are announced at most a week before.
-        longest_s: the longest request.
+    A job cannot start if an outage that is known begins before its request is over; outages are announced at most a
+    week before. Between frequent outages a long request might find no time for years. Where the longest would find none
+    for `LONGEST_BLOCKED_S`, the outages that begin before the end of a request from the gap on are sudden.
     """
     # For the longest request to start, no outage begins so soon; one that begins in just a week is known already.
     clear_s = min(longest_s, WEEK_S + 1)

@@ -95,7 +95,6 @@ def ratio_text(value: float | None) -> str:
 
 
 def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]) -> Score:
-    """The score of some jobs, at least one, in order of submission."""
     logged, simulated = float(logged_s.mean()), float(simulated_s.mean())
     varied = len(submit_s) > 1 and logged_s.std() > 0 and simulated_s.std() > 0
     return Score(

@@ -128,7 +128,6 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
 
 
 def marks_for(n_jobs: int, n_kills: int, n_ends: int) -> Marks:
-    """Room to check a run with this many jobs, kills and ends."""
     n_marks = 4 * n_jobs + n_kills if n_kills else n_jobs
     marks, used = np.zeros(n_marks, np.int32), np.zeros(n_jobs + 1, np.int64)
     return Marks(marks, used, np.empty(n_ends + 1), np.empty(n_jobs))

@@ -25,7 +25,6 @@ class EventQueue:
         self.knowledge.started(job, start_s)
 
     def add_end(self, job: SubmittedJob, end_s: float, ran_s: float, *, killed: bool) -> None:
-        """A try of this job ends at `end_s`: complete, or killed at the divider."""
         heappush(self.coming, (end_s, job.row, killed, ran_s, job))
 
     def catch_up(self, now_s: float) -> None:
@@ -73,7 +72,6 @@ class KnowledgeByName:
         killable: bool,
         request_s: float,
     ) -> Judgement:
-        """Judge a job that is submitted now; the arguments are those of `SubmittedJob`."""
         if submit_s > self.now_s:
             self.events.catch_up(submit_s)
             self.now_s = submit_s

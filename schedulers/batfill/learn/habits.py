@@ -139,19 +139,14 @@ class History:
         return [*place.own, *lags, *(category.share(divider_s) for category in place.categories)]
 
     def series(self) -> list[list[float]]:
-        """Each category's run times known now, for `matrix`."""
         return [category.runtime_s.copy() for category in self.categories.values()]
 
 
 def matrix(records: NDArray[np.float64], series: list[list[float]], divider_s: float) -> NDArray[np.float32]:
     """The features that jobs had at submission, with classes by this divider, (n_jobs, n_features).
 
-    The divider moves; training data must not keep classes by its former values.
-
-    Args:
-        records: of the jobs' places, (n_jobs, RECORD).
-        series: the history's, taken when all of these jobs had ended, or later.
-        divider_s: separates small from large.
+    The divider moves; training data must not keep classes by its former values. `records`: (n_jobs, RECORD); `series`:
+    the history's, taken when all of these jobs had ended, or later.
     """
     own, numbers, known = np.split(records, (OWN, OWN + len(CATEGORIES)), axis=1)
     first = np.cumsum([0, *(len(runtimes_s) for runtimes_s in series)])

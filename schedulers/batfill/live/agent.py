@@ -118,7 +118,6 @@ class Agent:
         self.done = False
 
     def refuse_contradictions(self) -> None:
-        """Refuse options that a live scheduler does not have, or not together."""
         chosen, calendar = self.chosen, self.chosen.calendar
         if calendar is not None and calendar.most_kills(1) > 0:
             raise BatfillError(
@@ -131,7 +130,6 @@ class Agent:
             KeptPlan.check(chosen)
 
     def stated(self) -> dict[str, Any]:
-        """Every option in force by name, default or not; those of a selection come last."""
         stated = self.chosen.as_dict() | self.live
         if plans_machines(self.preset):
             stated["preset"] = self.preset
@@ -149,7 +147,6 @@ class Agent:
     # Events
 
     def begin(self, machines: Iterable[int], registration: Registration, say: Callable[[Decision], None]) -> None:
-        """Begin the simulation on the compute machines with these ids; `say` takes the decisions."""
         self.say, self.registration, self.may_register = say, registration, registration.allowed
         self.machines = list(machines)
         self.chosen = self.chosen.sized(len(self.machines))
@@ -390,12 +387,9 @@ def object_in(text: str) -> dict[str, Any] | None:
 
 
 def with_options(agent: Agent, text: str, where: str) -> tuple[Agent, bool | None]:
-    """An agent that takes the options which a simulator passes on, too, and what they say of `ACKNOWLEDGE`.
+    """An agent that also takes the options in `text`, and what they say of `ACKNOWLEDGE`.
 
-    Args:
-        agent: with the options of its own command line.
-        text: a JSON object with options as `Agent` takes them; other text is ignored with a warning.
-        where: the text's origin, for messages.
+    The text is a JSON object that a simulator passes on; any other is ignored with a warning about `where` it is from.
     """
     found = object_in(text)
     if found is None:

@@ -74,7 +74,6 @@ def each_in(
 
 
 def since_first(stamps: NDArray[np.float64]) -> tuple[NDArray[np.float64], int | None]:
-    """Unix times from the first one's whole second on, and that second."""
     if not len(stamps) or not np.isfinite(stamps).all():
         return stamps, None
     first = int(np.floor(stamps.min()))

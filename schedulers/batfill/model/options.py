@@ -87,7 +87,6 @@ class Preset(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The meaning, and what batfill does not model."""
         return f"{self.meaning} Not modelled: {self.lacks}" if self.lacks else self.meaning
 
 
@@ -473,7 +472,6 @@ def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that the preset stands for."""
     preset: str = OPTIONS["preset"].check("preset", given["preset"] if given.get("preset") is not None else NO_PRESET)
     return PRESETS[preset].values
 
@@ -516,6 +514,5 @@ def refuse_live(what: str) -> None:
 
 
 def refuse_other(name: str) -> None:
-    """Refuse an option of LIVE where jobs are replayed without machines."""
     if name in LIVE:
         refuse_live(name)

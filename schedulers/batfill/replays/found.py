@@ -44,7 +44,6 @@ class ReadingOptions:
 
     @classmethod
     def taken_from(cls, arguments: dict[str, Any]) -> Self:
-        """The arguments of these names, which are removed."""
         return cls(**{each.name: arguments.pop(each.name) for each in fields(cls) if each.name in arguments})
 
     @property
@@ -52,7 +51,6 @@ class ReadingOptions:
         return {each.name: getattr(self, each.name) for each in fields(ReadingOptions)}
 
     def source(self, log: Jobs | str | Path) -> Jobs:
-        """The log, to be cut or resampled; see `replayable`."""
         return replayable(log, **self.reading)
 
     def jobs(self, log: Jobs | str | Path) -> tuple[Jobs, Jobs, int]:

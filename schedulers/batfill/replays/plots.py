@@ -31,7 +31,6 @@ def by_day(at_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.i
 
 
 def plot_schedule(schedule: Schedule, kind: Plot, axes: Axes | None, from_s: float, until_s: float) -> Axes:
-    """Draw a schedule; the arguments are those of `Result.plot`."""
     if not isinstance(kind, str) or kind not in KINDS:
         raise BatfillError(f"kind: {kind!r} is none of {', '.join(KINDS)}{nearest(str(kind), KINDS)}")
     if not until_s > from_s:
@@ -42,7 +41,6 @@ def plot_schedule(schedule: Schedule, kind: Plot, axes: Axes | None, from_s: flo
 
 
 def draw_waits(schedule: Schedule, axes: Axes, from_s: float, until_s: float) -> None:
-    """The mean and the longest wait of the jobs submitted each day."""
     submit_s = schedule.submit_s
     ran = schedule.ended & (submit_s >= from_s) & (submit_s <= until_s)
     wait_s = (schedule.start_s - submit_s)[ran]

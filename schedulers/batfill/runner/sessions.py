@@ -161,7 +161,6 @@ class Command:
 
 
 def end(commands: Collection[Command]) -> None:
-    """End every process of these commands: SIGTERM, a short wait, SIGKILL."""
     end_sessions(set().union(*(command.sessions for command in commands)))
     for command in commands:
         command.reap()

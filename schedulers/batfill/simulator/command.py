@@ -180,7 +180,6 @@ def _logged(exchange: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
 
 
 def _speaker(verbosity: str) -> Callable[[str], None]:
-    """The function that prints a line on stderr, or nothing if the verbosity is too low."""
     if verbosity in ("quiet", "network-only"):
         return lambda line: None
     return lambda line: print(f"batfill batsim: {line}", file=sys.stderr, flush=True)

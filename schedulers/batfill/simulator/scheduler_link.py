@@ -32,7 +32,6 @@ def scheduler_link(endpoint: str, timeout_s: float) -> Iterator[Callable[[bytes]
     met = False
 
     def is_gone() -> bool:
-        """Whether the connection went down since the last check."""
         nonlocal met
         gone = False
         while monitor.poll(0):

@@ -131,12 +131,9 @@ def profile_from_version_5(where: str, profile: Any) -> Any:
 
 
 def job_for_version_5(where: str, job: Mapping[str, Any], workload: str) -> dict[str, Any]:
-    """Version 4's job object in version 5's form: the user's fields in `extra_data`, no walltime of -1.
+    """Version 4's checked job object in version 5's form: the user's fields in `extra_data`, no walltime of -1.
 
-    Args:
-        where: begins the messages.
-        job: the object; `check_job` has passed it.
-        workload: the name that Batsim will give the workload, "w0" for the first.
+    `workload`: the name that Batsim will give the workload, "w0" for the first.
     """
     for name in ("id", "profile"):
         refuse_name(f"{where}.{name}", job.get(name), workload)
@@ -211,5 +208,4 @@ def refuse_no_delay(where: str, profile: Mapping[str, Any]) -> None:
 
 
 def is_positive(value: Any) -> bool:
-    """Whether this JSON value is a number above 0."""
     return type(value) in (int, float) and value > 0

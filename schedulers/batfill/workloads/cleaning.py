@@ -125,15 +125,11 @@ def clean(
     statuses: Sequence[int] = (),
     flurries: Sequence[str] = (),
 ) -> Cleaned:
-    """The log without the rows dropped by the rules in the given order, then by statuses, then by flurries.
+    """The log without the rows dropped by the rules of RULES in the given order, then by statuses, then by flurries.
 
-    Args:
-        log: any log.
-        rules: names of RULES. `processors` also fills in whichever of allocated and requested is unknown.
-        procs: the machine's size, for `wide`.
-        statuses: if given, the only statuses to keep.
-        flurries: filters as the archive's headers write them (see above), such as
-            "user=68 and (job>=58 and job<=564)".
+    `processors` also fills in whichever of allocated and requested is unknown. `statuses` are the only ones to keep.
+    `flurries` are filters as the archive's headers write them (see above), such as "user=68 and (job>=58 and
+    job<=564)".
     """
     dropped: dict[str, int] = {}
     keep = np.ones(len(log), bool)
@@ -206,8 +202,7 @@ def _is_open(text: str) -> bool:
 def matching(log: SwfLog, text: str) -> Rows:
     """The rows that a filter matches, by the grammar at the top of this file.
 
-    Raises:
-        WorkloadError: the text is not such a filter, or uses dates or hours of a log whose header has no UnixStartTime.
+    WorkloadError if it is no filter, or uses dates or hours of a log whose header has no UnixStartTime.
     """
     compared: dict[str, Rows] = {}
 

@@ -113,7 +113,6 @@ def csv_columns(source: str, text: str) -> dict[str, Any]:
 
 
 def table_in(path: Path, procs: int | None, unrequested: Unrequested | None) -> Jobs:
-    """The jobs of a table as CSV, as `to_csv` writes it."""
     with decompressed(path) as content:
         text = content.read().decode("utf-8-sig", "surrogateescape")
     table = workload_of_frame(csv_columns(str(path), text), procs, unrequested, name=path.name)
@@ -131,17 +130,9 @@ def read_file(
     speed: float | str | None = None,
     fields: Sequence[str] | None = None,
 ) -> Jobs:
-    """The jobs of a file, with the log that they were read from, if its columns are given.
+    """The jobs of a file, with the log that they were read from, if its columns (`fields`) are given.
 
-    Args:
-        path: the file.
-        procs: as the next five arguments for `read_workload`.
-        overrun: see there.
-        unrequested: see there.
-        timezone: see there.
-        cores_per_resource: see there.
-        speed: see there.
-        fields: the log's columns, which are kept; None for those that the jobs need, which are not.
+    By default it has those that the jobs need, and is not kept. The other arguments are those of `read_workload`.
     """
     zone = "UTC" if timezone is None else timezone
     cores = 1 if cores_per_resource is None else number_from("cores_per_resource", cores_per_resource)
@@ -202,11 +193,7 @@ def source_of(
 ) -> Jobs:
     """The jobs with the log that they were read from, read again; if they were made, with themselves as a log.
 
-    Args:
-        log: a workload, or a log's file.
-        procs: the machine's size; None for the workload's or the file's.
-        overrun: see `read_workload`; None for the workload's.
-        unrequested: see `read_workload`; None for the workload's.
+    None is the workload's or the file's own choice; see `read_workload`.
     """
     if is_frame(log):
         log = workload_of_frame(log, procs)
@@ -238,12 +225,7 @@ def source_of(
 
 
 def read_once(log: Jobs | str | Path, **reading: Any) -> Jobs:
-    """The log, read so that neither `opened` nor `source_of` reads it again.
-
-    Args:
-        log: a workload, or a log's file.
-        **reading: procs, overrun, unrequested; see `read_workload`.
-    """
+    """The log, read so that neither `opened` nor `source_of` reads it again."""
     if isinstance(log, Jobs) or is_frame(log):
         return cast("Jobs", log)  # `opened` takes a frame as well
     return read_file(path_of(log), **reading, fields=(*OF_JOBS, "queue", "partition", "group"))
@@ -300,10 +282,7 @@ def as_stated(workload: Jobs, overrun: Overrun | None, unrequested: Unrequested 
 def load_log(
     path: Path, *, speed: float | str | None = None, advance: Callable[[int], None] = lambda _: None
 ) -> SwfLog:
-    """The log in an SWF or Batsim JSON file; `advance` is called with the number of SWF rows read.
-
-    `speed` is as for `read_workload`.
-    """
+    """The log in an SWF or Batsim JSON file; `advance` is called with the number of SWF rows read."""
     with held_open(path):
         kind = kind_of(path)
         if kind == "json":
@@ -367,7 +346,6 @@ def log_of(workload: Jobs) -> SwfLog:
 
 
 def format_of(path: Path) -> str:
-    """The format of a file by its name: ".swf" or ".json"."""
     suffix = unpacked(path).suffix
     if suffix not in FORMATS:
         raise WorkloadError(f"{path}: name it .swf or .json, also .gz, .xz or .bz2")
@@ -393,7 +371,6 @@ def stem_of(path: Path) -> str:
 
 
 def provenance(command: str, source: Path, **choices: object) -> dict[str, object]:
-    """A file's provenance: version and command, the source with its checksum, and the options used."""
     made_by = f"batfill {__version__} workload {command}"
     return {"made_by": made_by, "source": shown(source.name), "source_sha256": digest(source), **choices}
 
@@ -414,15 +391,9 @@ def save_log(
 ) -> int:
     """Write the log; returns the number of jobs (Batsim JSON) or rows (otherwise) in the file.
 
-    Args:
-        log: the log. SWF keeps all of it, Batsim JSON its jobs.
-        out: the file; its name determines the format.
-        procs: the machine's size, which the file then states; by default what `machine_size` finds.
-        overrun: for Batsim JSON, see `read_workload`, as the next; a file of another format keeps the log as it is.
-            By default both are the log's.
-        unrequested: for Batsim JSON.
-        description: the file's provenance. Batsim JSON holds it as such; other formats get it as a note in the header
-            if it names a source (otherwise the log already has such a note).
+    SWF keeps all of the log, Batsim JSON its jobs, by `overrun` and `unrequested`, which are the log's by default.
+    `procs`: by default what `machine_size` finds. `description`: the file's provenance; in SWF it is a note in the
+    header if it names a source (otherwise the log already has such a note).
     """
     wanted = format_of(out)
     for first in range(0, len(log), ROWS_AT_ONCE):

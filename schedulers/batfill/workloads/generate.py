@@ -181,13 +181,9 @@ class ModelJobs:
 
 
 def lublin_jobs(n_jobs: int, procs: int, rng: np.random.Generator, *, kind: Kind = "all") -> ModelJobs:
-    """`n_jobs` jobs of the model for a machine of `procs` processors.
+    """`n_jobs` >= 1 jobs of the model for a machine of `procs` >= 2 processors.
 
-    Args:
-        n_jobs: number of jobs, >= 1.
-        procs: the machine's size, >= 2.
-        rng: random generator.
-        kind: "all" draws from the parameters fitted to all jobs, "both" merges batch and interactive jobs.
+    `kind`: "all" draws from the parameters fitted to all jobs, "both" merges batch and interactive jobs.
     """
     if procs < 2 or n_jobs < 1:
         raise WorkloadError(f"the model needs at least 2 processors and 1 job, not {procs} and {n_jobs}")
@@ -296,10 +292,7 @@ def requested_times(
 ) -> Requested:
     """Requests for these run times, none below its run time.
 
-    Args:
-        runtime_s: seconds, shape (n_jobs,).
-        rng: random generator.
-        longest_s: the longest request the machine allows; by default the longest run time rounded up to hours.
+    `longest_s`: the longest that the machine allows, by default the longest run time rounded up to hours.
     """
     most = float(runtime_s.max())
     if longest_s is None:

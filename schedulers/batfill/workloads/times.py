@@ -178,22 +178,16 @@ def resample(
     weeks: int | None = None,
     profile_weeks: ProfileWeeks = "all",
 ) -> SwfLog:
-    """A new log of `weeks` weeks of the old one's jobs; equal arguments give equal logs.
+    """A new log of `weeks` weeks of the old one's jobs, by default as many; equal arguments give equal logs.
 
     "users" is Algorithm 1 of the CCGrid 2019 paper: for each new week and each user, the jobs that this user submitted
     in one week of the log, drawn at random. "weeks" is the bandit paper's method: the log's weeks in random order, each
     used once before any is reused. A job keeps its second of the week. Waiting times, preceding jobs and think times
     belong to the old schedule and become unknown; jobs are renumbered by submission.
 
-    Args:
-        log: any log; rows without a submission time are left out.
-        seed: seed of all random draws.
-        sample: index of the sample for this seed.
-        method: see above.
-        weeks: number of weeks; by default the log's, whose first and last may be incomplete.
-        profile_weeks: the weeks to draw a user's from: "all" weeks of the log, including those without a job, which
-            keeps the mean load (the paper does not say); those from the user's first job to the last ("span"); or those
-            with a job ("active").
+    `profile_weeks`: a user's weeks to draw from: "all" weeks of the log, including those without a job, which keeps the
+    mean load (the paper does not say); those from the user's first job to the last ("span"); or those with a job
+    ("active").
     """
     log = log.select(log["submit_s"] >= 0)
     if not len(log):

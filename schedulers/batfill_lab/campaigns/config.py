@@ -125,7 +125,6 @@ class ReadCampaign(NamedTuple):
 
 
 def read_campaign(path: Path) -> ReadCampaign:
-    """The campaign in the file `path`."""
     document = read_document(path, "a campaign; it needs at least `workloads:` and `policies:`", CampaignError)
     try:
         campaign = Campaign.model_validate(document.value)
@@ -137,7 +136,6 @@ def read_campaign(path: Path) -> ReadCampaign:
 
 
 def keys_around(place: KeyPath) -> list[str]:
-    """The keys of the section that contains this place."""
     sections: dict[int | str, type[Section]] = {
         "workloads": WorkloadSection,
         "windows": Windows,
@@ -201,7 +199,6 @@ def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def reserving(depth: int | str | None) -> dict[str, Any]:
-    """The options that an entry of `depths:` stands for."""
     return {} if depth is None else {"depth": depth}
 
 
@@ -212,5 +209,4 @@ def whole(preset: str) -> dict[str, Any]:
 
 
 def seeded(given: dict[str, Any]) -> bool:
-    """Whether a scheduler with these options uses a seed."""
     return given.get("small") == FOREST

@@ -45,7 +45,6 @@ class Outlook:
     workers: int
 
     def as_text(self) -> str:
-        """One line."""
         if self.finished == self.runs:
             return f"{self.runs:,} runs, all finished earlier"
         before = f", {self.finished:,} of them finished earlier" if self.finished else ""
@@ -53,7 +52,6 @@ class Outlook:
         return f"{self.runs:,} runs{before}, on {self.workers} worker{plural}"
 
     def as_json(self) -> str:
-        """One object."""
         return json_text(asdict(self))
 
 
@@ -88,7 +86,6 @@ class Done(Keyed):
     __repr__ = as_text
 
     def _repr_html_(self) -> str:
-        """The table, for notebooks."""
         return text_html(self.as_text())
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,7 +108,6 @@ class Done(Keyed):
 
 
 def look(read: ReadCampaign, out: Path, where: Where, *, bar: Bar) -> Outlook:
-    """Plan the campaign without writing anything."""
     where.check()
     return prepare(read, Store(out), where, bar).outlook
 
@@ -127,7 +123,6 @@ class Prepared:
 
 
 def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepared:
-    """Plan the campaign, and the tasks of the rest of it."""
     workers = worker_count(where)
     with bar("logs planned", number_of_traces(read.campaign)) as advance:
         whole = plan(read, advance)
@@ -138,26 +133,16 @@ def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepare
 
 
 def folder_of(file: Path, out: str | Path | None) -> Path:
-    """The folder of a campaign's results."""
     return Path("expe-out") / file.stem if out is None else Path(out)
 
 
 def run_campaign(
     read: ReadCampaign, out: Path, where: Where | None = None, *, bar: Bar, say: Say, again: str = AGAIN
 ) -> Done:
-    """Run the rest of the campaign, and store a row per run in `out`.
+    """Run the rest of the campaign, and store a row per run in `out`; runs finished there are not repeated.
 
-    Args:
-        read: the campaign.
-        out: its folder; runs finished there are not repeated.
-        where: the workers; None for the campaign file's.
-        bar: makes progress bars.
-        say: prints a line: the number of runs before any, then the progress from time to time.
-        again: how to resume after a stop, for the message.
-
-    Raises:
-        BatfillError: the campaign is unusable as written.
-        RunFailed: some runs failed or found no worker; the others are stored.
+    `say` prints the number of runs before any, then the progress from time to time. `again`: how to resume after a
+    stop, for the message. RunFailed if some runs failed or found no worker; the others are stored.
     """
     began = time.perf_counter()
     where = where or Where(cluster=read.campaign.cluster)
@@ -204,7 +189,6 @@ class Session:
     """The remaining runs of a campaign, as they run and are stored."""
 
     def __init__(self, ready: Prepared, store: Store, advance: Callable[[int], None], say: Say) -> None:
-        """Set up; `advance` is called with the number of runs as they are stored."""
         self.ready, self.store, self.advance, self.say = ready, store, advance, say
         self.done = 0  # runs stored
         self.failure = ""  # the first
@@ -212,11 +196,7 @@ class Session:
         self.began_s = self.reported_s = time.monotonic()
 
     def run(self, workers: Workers) -> None:
-        """Run the tasks, and store each as it ends.
-
-        Raises:
-            BatfillError: a worker finds a mistake in the input; finished runs are stored.
-        """
+        """Run the tasks, and store each as it ends, up to one whose worker finds a mistake in the input."""
         mistake: BatfillError | None = None
         with closing(workers.run(self.ready.tasks)) as ended:
             try:
@@ -238,7 +218,6 @@ class Session:
                 self.failure = self.failure or on_command_line(error)
 
     def keep(self, finished: Sequence[Finished]) -> None:
-        """Store these tasks' runs."""
         rows = [row for task in finished for row in task.rows]
         self.store.add(rows, [item for task in finished for item in task.jobs.items()])
         for task in finished:
@@ -256,7 +235,6 @@ class Session:
         self.failure = self.failure or f"{planned.trace.source.name}{window}, {options}: {message}"
 
     def report(self) -> None:
-        """Report the progress, every REPORT_S."""
         now_s = time.monotonic()
         if now_s - self.reported_s < REPORT_S or self.done >= len(self.ready.left):
             return
@@ -269,6 +247,5 @@ class Session:
         self.done = len(self.store.finished(per_job=self.ready.plan.per_job) & set(self.ready.left))
 
     def stored_text(self) -> str:
-        """The number of the campaign's runs that are stored, and their folder."""
         outlook = self.ready.outlook
         return f"{outlook.finished + self.done:,} of {outlook.runs:,} runs are stored in {self.store.folder}"

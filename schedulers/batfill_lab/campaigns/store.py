@@ -79,7 +79,6 @@ class Store:
         self.earlier = folder / "earlier.parquet"
 
     def files(self) -> list[Path]:
-        """The files with rows."""
         return [path for path in (self.runs, self.earlier, *sorted(self.parts.glob("*.parquet"))) if path.is_file()]
 
     def rows(self) -> pa.Table:
@@ -158,7 +157,6 @@ def open_store(folder: Path) -> Iterator[Store]:
 
 
 def rows_in_file(path: Path) -> pa.Table:
-    """The rows in a file of the campaign."""
     try:
         table = pq.read_table(path)
         for name, was in {"unrequested": None, "depth": "1"}.items():
@@ -171,12 +169,10 @@ def rows_in_file(path: Path) -> pa.Table:
 
 
 def run_names(table: pa.Table) -> list[str]:
-    """The runs of these rows."""
     return [str(run) for run in table.column("run").to_pylist()]
 
 
 def store_rows(table: pa.Table, path: Path) -> None:
-    """Write the rows to a Parquet file that appears whole."""
     with raw_file(path) as file:
         pq.write_table(table, file)
 
@@ -207,7 +203,6 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def options_text(row: Mapping[str, Any]) -> str:
-    """The options of a row as in `described`."""
     options = options_of(row)
     return ", ".join([described(options), *(f"{name} {options[name]}" for name in STUDIED if name in options)])
 

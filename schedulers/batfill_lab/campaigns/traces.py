@@ -35,13 +35,11 @@ class TraceFile:
     calendar: str | None = None  # absolute path; an option of its runs, which its jobs do not depend on
 
     def key(self) -> dict[str, Any]:
-        """What its jobs depend on."""
         chosen = {} if self.unrequested is None else {"unrequested": self.unrequested}
         return {"sha256": self.sha256, "procs": self.procs, "overrun": self.overrun or "keep", **chosen}
 
     @property
     def name(self) -> str:
-        """The file's."""
         return Path(self.path).name
 
 
@@ -82,7 +80,6 @@ class Piece(NamedTuple):
 
 @lru_cache(maxsize=2)
 def read_source(source: TraceFile) -> Jobs:
-    """The log in the file."""
     require_same(source)
     return replayable(source.path, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
 
@@ -129,7 +126,6 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
 
 
 def whole_workload(source: TraceFile) -> Jobs:
-    """All jobs of the file."""
     workload = read_workload(
         Path(source.path), procs=source.procs, overrun=source.overrun, unrequested=source.unrequested
     )

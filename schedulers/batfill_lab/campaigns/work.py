@@ -71,7 +71,6 @@ def run_task(task: Task) -> Finished:
 
 
 def replay_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedule]:
-    """One replay: its row, and its schedule."""
     options = studied(run.given)
     began = time.perf_counter()
     schedule, learned = simulate(piece.workload.jobs, piece.workload, options)
@@ -96,7 +95,6 @@ def one_line(error: BaseException) -> str:
 
 
 def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
-    """The trace and window replayed, as columns."""
     source = trace.source
     return {
         "workload": source.name,

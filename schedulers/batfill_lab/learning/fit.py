@@ -93,7 +93,6 @@ class Fit:
         return (*multicollinear(powers, self.vif), *unsure)
 
     def as_dict(self) -> dict[str, Any]:
-        """For policy files."""
         terms = []
         for i, (coefficient, p, q, r) in enumerate(self.terms):
             low, high = self.interval(i)
@@ -128,7 +127,6 @@ class Fit:
 
 
 def ends(value: float, error: float) -> tuple[float, float]:
-    """The interval at CONFIDENCE of a coefficient with this standard error."""
     width = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * error
     return value - width, value + width
 
@@ -257,7 +255,6 @@ class Windows(Seeded):
     training: int | None = None  # learn from this many, from the first; by default half of them, or the only one
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of windows or days."""
         super().__post_init__()
         number_of("days", self.days, 1e-9, LONGEST_S / DAY_S, "a number of days > 0, as 15")
         for name in ("count", "training"):
@@ -365,7 +362,6 @@ def read_windows(log: Jobs | str | Path, *, days: float, count: int | None = Non
 
 
 def fitted_policies(fits: Sequence[Fit]) -> list[Policy]:
-    """The fitted functions as policies."""
     return [polynomial(found.name, found.terms, "regression on scores of the proxy problem") for found in fits]
 
 
@@ -402,13 +398,7 @@ def by_policy(windows: Periods, policies: Sequence[Policy], advance: Callable[[i
 
 
 def over_saf(figures: Mapping[str, Any], names: Sequence[str], *, seed: int) -> dict[str, Any]:
-    """The policies of these names against SAF by their costs, all compared at once, and what to use.
-
-    Args:
-        figures: from `by_policy`.
-        names: of the policies.
-        seed: of the comparison.
-    """
+    """The policies of these names against SAF by the costs of `by_policy`, all compared at once, and what to use."""
     costs = {name: figures[name]["mean_bsld"] for name in (*names, BASELINE)}
     words = {"what": "the sum of mean bounded slowdowns", "periods": "held-out windows"}
     return judged(costs, figures, BASELINE, seed=seed, over="over_saf", **words)
@@ -439,7 +429,6 @@ def coefficient_rows(fits: Sequence[Fit]) -> list[dict[str, Any]]:
 
 
 def powers_of(found: Fit) -> list[Powers]:
-    """Of its terms."""
     return [(p, q, r) for _, p, q, r in found.terms]
 
 

@@ -66,7 +66,6 @@ class PolicyChoice:
             raise BatfillError("option select: its replays support neither small nor predict; leave one out")
 
     def submitted(self, request: Request) -> None:
-        """Note a job that the cluster has queued."""
         self.jobs[self.cluster.rows[request.name]] = PresentJob(request)
 
     def ended(self, job: str) -> None:
@@ -74,7 +73,6 @@ class PolicyChoice:
         self.just_ended.append(self.jobs[self.cluster.rows[job]])
 
     def started(self, job: str, now_s: float) -> None:
-        """Note a job that starts."""
         self.jobs[self.cluster.rows[job]].start_s = now_s
 
     def before_decision(self, now_s: float) -> None:

@@ -121,7 +121,6 @@ class Selection:
         return Selector(self.policies, made, site, self.noise, rng, self.budget_s)
 
     def as_dict(self) -> dict[str, Any]:
-        """The selection, for result files."""
         settings = {
             "policies": "+".join(policy.name for policy in self.policies),
             "period": self.period_s,
@@ -137,7 +136,6 @@ class Selection:
 def selection_and_site(
     given: Mapping[str, Any], size: int, backfill: Policy | str | None, threshold: float | None
 ) -> tuple[Selection, Site]:
-    """A selection for a machine of this size and the rules its policies share, from options as users give them."""
     selection = Selection.of(given)
     return selection, Site(size, Options.of({"backfill": backfill, "threshold": threshold}).rules)
 
@@ -156,11 +154,9 @@ class Selector:
     over_budget: int = 0  # periods without feedback because their replays took too long
 
     def begin(self) -> Policy:
-        """The first period's policy."""
         return self.choose()
 
     def renew(self, past: Past) -> Policy:
-        """The next period's policy, given the last period."""
         costs: NDArray[np.float64] | None
         if self.chooser.needs_all:
             costs = period_costs(past, self.policies, self.site, noise=self.noise, rng=self.rng, budget_s=self.budget_s)

@@ -49,16 +49,13 @@ class Periods:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """As `Jobs.warnings`, of the jobs of all periods."""
         return request_warnings(self.tables, self.choices.get("unrequested", "refuse"))
 
     def part(self, first: int, stop: int) -> Periods:
-        """The periods from index `first` up to but not including `stop`."""
         numbers, tables = self.numbers[first:stop], self.tables[first:stop]
         return Periods(self.source, self.digest, self.procs, numbers, tables, self.choices)
 
     def provenance(self) -> dict[str, Any]:
-        """The input, for result files."""
         return {
             "source": self.source,
             "source_sha256": self.digest,
@@ -70,13 +67,7 @@ class Periods:
 
 
 def training_of(n: int, training: int | None, longest: int = 1) -> int:
-    """The number of training periods, of `n`: half of them by default.
-
-    Args:
-        n: the number of periods.
-        training: as requested.
-        longest: the most periods that a choice looks back.
-    """
+    """The number of training periods, of `n`: half of them by default; `longest`: the most that a choice looks back."""
     n_training = n // 2 if training is None else training
     if 0 < longest <= n_training < n:
         return n_training
@@ -147,7 +138,6 @@ class Conditions:
         return cls(backfill=shared.backfill, threshold_s=shared.threshold_s, tau_s=tau_of(tau_s))
 
     def as_dict(self) -> dict[str, Any]:
-        """The conditions, for result files."""
         return {
             "backfill": self.backfill.name if self.backfill else SAME,
             "threshold": finite(self.threshold_s),

@@ -214,7 +214,6 @@ class Reading:
         return said + [f"no record in {', '.join(self.empty)}"] * bool(self.empty)
 
     def reasons(self, *, examples: bool = False) -> str:
-        """The notes in one line, with the first record of each or without."""
         return re.sub(" records?: ", ": ", "; ".join(self.lines(examples=examples)))
 
     @property
@@ -250,14 +249,10 @@ class Reading:
     ) -> None:
         """Append the records of jobs that have ended; count the others, and each value that is changed or guessed.
 
-        Args:
-            columns: those of TYPES, each (n,), with the values of ODD and its neighbours, and 0 for no processors; the
-                times are `Times`; "eligible_s" may be missing.
-            valid: (n,): which records to consider at all.
-            show: a record's identity and values, by row, for examples.
-            extra: other columns.
-            titles: the source's names of our columns. Without one of "procs" it does not say what a job was given.
-            guessed: what else to count, with the rows.
+        `columns`: those of TYPES, (n,) each, with the values of ODD and its neighbours, and 0 for no processors; the
+        times are `Times`; "eligible_s" may be missing. `valid`: (n,), which records to consider at all. `show`: a
+        record's identity and values, by row, for examples. `titles`: the source's names of our columns; without one of
+        "procs" it does not say what a job was given. `guessed`: what else to count, with the rows.
         """
         valid = valid.copy()
         title = {**TITLES, **(titles or {})}
@@ -561,7 +556,6 @@ def swf_of(reading: Reading, **choices: Any) -> SwfLog:
 
 
 def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The rows by submission, equal ones as they are, (n,)."""
     keys = submit_s.astype(np.uint64)
     keys <<= np.uint64(32)
     keys |= np.arange(len(keys), dtype=np.uint32)

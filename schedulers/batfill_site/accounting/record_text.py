@@ -120,7 +120,6 @@ class Times(NamedTuple):
 
     @classmethod
     def of(cls, seconds: NDArray[Any]) -> Times:
-        """Times that need no clock."""
         whole = np.asarray(seconds, np.int64)
         return cls(whole, np.zeros(len(whole), np.int64), np.zeros(len(whole), bool), np.zeros(len(whole), bool))
 

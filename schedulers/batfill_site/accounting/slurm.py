@@ -565,7 +565,6 @@ class Records:
         return np.array(keys, np.int64), components, valid
 
     def ids(self) -> list[str]:
-        """The id of each job as `sacct` prints it, before `reading`."""
         odd, parts = list(self.odd_ids), ["", *self.components]
         texts = []
         for key, part in zip(self.result.jobs["key"].tolist(), self.result.jobs["component"].tolist(), strict=True):
@@ -593,7 +592,6 @@ class Records:
         return self.result
 
     def drop_copies(self) -> None:
-        """Keep the first of equal records."""
         jobs = self.result.jobs
         rows = _repeated(jobs["key"])
         if not len(rows):
@@ -671,7 +669,6 @@ def _odd(job_id: str) -> str:
 
 
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.intp]:
-    """The rows whose key another row has, too."""
     ordered = np.sort(keys)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(repeated):

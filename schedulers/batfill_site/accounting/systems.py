@@ -48,7 +48,6 @@ def read_records(
 def read_accounting(
     path: Path, system: System, *, procs: int | None = None, timezone: str = "UTC", cores_per_resource: int = 1
 ) -> SwfLog:
-    """The jobs of one file of a cluster's accounting; the arguments are those of `read_workload`."""
     reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
     return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)
 

@@ -248,7 +248,6 @@ class WhatIf(Keyed):
         return self.filled(self, str(log))
 
     def __repr__(self) -> str:
-        """The advice in a line."""
         if self.undecided:
             return f"<WhatIf: {self.workload.name}: cannot tell: {self.undecided}>"
         o, today = self.advice, self.outcomes[0]
@@ -256,7 +255,6 @@ class WhatIf(Keyed):
         return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
 
     def _repr_html_(self) -> str:
-        """The choices as a table, with the advice and the reasons to doubt it, for notebooks."""
         shown = ("mean_bsld", "mean_wait_s", "p99_wait_s", "max_wait_s")
         marks = ["* " if one is self.advice else "" for one in self.outcomes]
         rows = [

@@ -154,14 +154,12 @@ class Cost(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What fcfs is without, in two words."""
         names = {"pool": "the cap", "energy-budget": "the budget", "backfill-while": "the gate"}
         several = "," in self.limits.get("pool", "")
         return "the caps" if several else names.get("".join(self.limits), "the caps")
 
     @property
     def text(self) -> str:
-        """The limits as a user writes them."""
         return in_a_row([value if name == "pool" else f"{name} {value}" for name, value in self.limits.items()])
 
     def as_dict(self) -> dict[str, Any]:

@@ -154,7 +154,6 @@ def lines_in(path: Path, within: tuple[Path, ...] = (), found: list[Path] | None
 
 
 def files_of(slurm_conf: Path) -> list[Path]:
-    """The files that `read_site` reads for a slurm.conf."""
     found: list[Path] = []
     for path in (slurm_conf, slurm_conf.with_name("topology.conf"), slurm_conf.with_name("gres.conf")):
         if path == slurm_conf or path.is_file():

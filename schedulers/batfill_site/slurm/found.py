@@ -192,7 +192,6 @@ class SlurmWhatIf(Keyed):
     __repr__ = as_text
 
     def _repr_html_(self) -> str:
-        """The text, for notebooks."""
         return text_html(self.as_text())
 
 

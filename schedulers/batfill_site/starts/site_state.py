@@ -175,7 +175,6 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
 
 
 def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> SiteState:
-    """The state that these jobs make on a machine of this size."""
     jobs: list[dict[str, Any]] = []
     seen: set[str] = set()
     left_out: dict[str, str] = {}

@@ -157,7 +157,6 @@ class Pool:
         self.small = options.calls_small(jobs.job_class, jobs.procs, size)
 
     def past(self, start_s: NDArray[np.float64], end_s: NDArray[np.float64], now_s: float) -> Past:
-        """What is known at an instant; the dates are of each job, (n_jobs,)."""
         jobs, able = self.jobs, self.jobs.procs <= self.size
         return Past(math.inf, jobs.submit_s, jobs.expected_s, jobs.procs, jobs.user, able, start_s, end_s).at(now_s)
 

@@ -34,7 +34,6 @@ class Instants:
         return instant(at_s) if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
 
     def between(self, from_s: float, to_s: float) -> str:
-        """An interval; unknown if its sides are nan."""
         return UNKNOWN if math.isnan(from_s) else f"{self.text(from_s)} and {self.text(to_s)}"
 
     def text(self, at_s: float) -> str:

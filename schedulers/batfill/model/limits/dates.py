@@ -51,7 +51,6 @@ def date_of(where: str, column: str, value: Any) -> Any:
 
 
 def as_field(date: Any) -> str:
-    """A date as in a file."""
     if date is None or date == inf:
         return ""
     return date.isoformat() if isinstance(date, datetime) else f"{date:.15g}"
@@ -94,11 +93,7 @@ def unreached(dated: Mapping[str, Any], end_s: float) -> list[str]:
 def read_rows(path: Path, known: Sequence[str], needed: Sequence[str], remedy: str) -> tuple[list[dict[str, Any]], str]:
     """The rows of a CSV file, as text by the names in line 1 and with their `line`, and the file's sha256.
 
-    Args:
-        path: the file.
-        known: the columns that it may have,
-        needed: and those that it must have.
-        remedy: ends the messages.
+    It may have the `known` columns, and must have the `needed` ones; `remedy` ends the messages.
     """
     with readable(path) as stream:
         content = stream.read()

@@ -89,14 +89,11 @@ class Gate(Calendar):
 
     @property
     def periods(self) -> tuple[tuple[Any, Any], ...]:
-        """When each period begins and ends."""
         return tuple((window.begin, window.end) for window in self.windows)
 
     @property
     def changes(self) -> list[Change]:
-        """The dates at which a period begins or ends."""
         return [date._replace(amount=-date.amount) for date in super().changes]
 
     def is_open(self, date_s: float) -> bool:
-        """Whether jobs are backfilled at a date."""
         return any(begin <= date_s < end for begin, end in self.periods)
