@@ -366,7 +366,6 @@ class Queue:
     # Machines become available and unavailable
 
     def change_free(self, by: int) -> None:
-        """Add idle processors, or withdraw them if `by` is negative."""
         self.arrays.state["free"] += by
         running.unsettle(self.arrays)
 
@@ -407,7 +406,6 @@ class Queue:
     def classify(
         self, row: int, small: bool, *, killable: bool, expected_s: float, key_expected_s: float | None = None
     ) -> None:
-        """Set class, expected run time and keys of a job not yet submitted; the arguments are those of `submit`."""
         job = self.arrays.jobs[row]
         self.has_key_requests |= key_expected_s is not None
         key_expected_s = expected_s if key_expected_s is None else key_expected_s

@@ -184,7 +184,6 @@ def learned_here(record: Mapping[str, Any]) -> bool:
 
 
 def made_with(stated: Mapping[str, Any]) -> list[str]:
-    """What was done with requests, as far as it is not the default."""
     usual = {"overrun": (None, "keep"), "unrequested": (None, "refuse")}
     return [f"{name} {stated[name]}" for name, values in usual.items() if stated.get(name) not in values]
 

@@ -207,7 +207,6 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
 
 
 def names_in_words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
-    """The names of runs in words and in short: of a policy and its options, or what the user called it."""
     found = [policy_words(run.about.given) if run.about.given else (run.name, run.name) for run in runs]
     shorts = [short for _, short in found]
     return tuple(

@@ -108,7 +108,6 @@ class View:
         return "the same" if k in self.alike(reference) else VERDICTS[self.verdict(k, reference)]
 
     def alike(self, reference: int) -> list[int]:
-        """The choices under which each item has the same slowdown, the reference among them."""
         return [k for k in self.order if np.array_equal(self.of.bsld[k], self.of.bsld[reference])]
 
     def undecided(self, reference: int) -> str:

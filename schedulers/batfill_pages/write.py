@@ -157,7 +157,7 @@ def write_report(
     compared = [group.log or group.title for group in groups]
     title = f"{len(groups)} comparisons: {few(compared)}" if len(groups) > 1 else few(parts)
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
-    sections.append(made_from(origin, command, inputs))
+    sections.append(part("made_from", origin, command, inputs))
     log = groups[0].about if alone else run_line(runs[0]) if single else ""
     scripts = [asset(name) for name in SCRIPTS * bool(runs) + ("compare.js",) * bool(groups)]
     write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
@@ -178,10 +178,6 @@ def campaign_in(place: Path) -> Any:
 
 def few(names: Sequence[str]) -> str:
     return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
-
-
-def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
-    return part("made_from", origin, command, inputs)
 
 
 def html_page(

@@ -393,7 +393,6 @@ SHOWN = {"plain": PLAIN, "outages": WITH_OUTAGES}
 
 
 def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
-    """The scores of jobs by width, run time, hour of submission and queue; `waits` by replay."""
     jobs = logged.workload.jobs
     width, length = width_class(jobs.procs), np.searchsorted(list(LENGTHS), jobs.runtime_s)
     kinds = {
@@ -588,7 +587,6 @@ class Fidelity(NamedTuple):
 
 
 def fidelity_of(source: Jobs) -> Fidelity:
-    """How near simulated waits are to those in the log, and what explains the rest, or why that cannot be known."""
     workload = part_of(source, source.log)
     try:
         logged = logged_of(workload, source.log, source.where)

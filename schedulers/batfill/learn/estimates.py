@@ -56,7 +56,6 @@ class ClassClairvoyant(Knowledge):
     classifies = True
 
     def __init__(self, runtime_s: NDArray[np.float64], divider: Divider) -> None:
-        """`runtime_s`, shape (n_jobs,): p by row."""
         self.runtime_s = runtime_s
         self.divided = Divided(divider)
         self.divider_s = self.divided.value
@@ -79,7 +78,6 @@ class EveryJob(Knowledge):
     classifies = True
 
     def __init__(self, divider: Divider, *, weekly: bool) -> None:
-        """`weekly`: whether the divider moves at the ends of weeks only."""
         self.divided, self.weekly = Divided(divider), weekly
         self.next_s: float = WEEK_S
         self.divider_s = self.divided.value

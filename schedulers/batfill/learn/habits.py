@@ -63,7 +63,6 @@ class Category:
         return len(self.runtime_s) - 1
 
     def settle(self, place: int, runtime_s: float) -> None:
-        """Set the run time of a job that was known to be large and has ended."""
         self.runtime_s[place] = runtime_s
         self.sorted_s.pop()  # its infinity, or another one
         insort(self.sorted_s, runtime_s)
@@ -134,7 +133,6 @@ class History:
             category.add(runtime_s)
 
     def features(self, place: Place, divider_s: float) -> list[float]:
-        """A job's features in the order of NAMES, with classes by this divider."""
         lags = (lag for category in place.categories for lag in category.lags(divider_s))
         return [*place.own, *lags, *(category.share(divider_s) for category in place.categories)]
 

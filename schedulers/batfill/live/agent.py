@@ -164,10 +164,6 @@ class Agent:
             )
 
     def submitted(self, name: str, job: Mapping[str, Any], now_s: float, extra: str | None = None) -> None:
-        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run.
-
-        `job` has the fields of Batsim 4; `extra` is further data of Batsim 5's.
-        """
         request = job_request(name, job, self.odd_fields, extra)
         if self.kills and name.partition("!")[0] in self.registration.workflows:
             raise BatfillError(
@@ -233,7 +229,6 @@ class Agent:
         return 0 if pool.of_user and request.user < 0 else int(pool.amount(request.amounts, request.procs))
 
     def judge(self, request: Request) -> Judgement:
-        """What the scheduler expects of a job, and whether it is small: as predicted, or as its class says."""
         if self.knowledge is None:
             if self.chosen.small == NO_SMALL:
                 return Judgement(request.expected_s, False)  # by place, which takes half the time
@@ -281,7 +276,6 @@ class Agent:
             self.cluster.requeue(again.name, now_s)
 
     def called(self, now_s: float) -> None:
-        """A requested call: note the jobs that are due; `decide` kills them if they still run."""
         while self.calls and self.calls[0][0] <= now_s:
             self.due.append(heapq.heappop(self.calls)[1])
 
@@ -378,7 +372,6 @@ class Agent:
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text holds; None if it holds something else."""
     try:
         found = msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):

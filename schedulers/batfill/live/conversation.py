@@ -183,7 +183,6 @@ class Conversation4(Conversation):
         self.begin_on(data.compute_resources, data.storage_resources, registration)
 
     def asked(self, data: Any) -> None:
-        """QUERY: how long a job would wait if it were submitted now; answered after the decision."""
         query = data.requests.estimate_waiting_time
         job = {**query.job, "subtime": self.now_s, "profile": ""}
         msgspec.convert(job, JOB)

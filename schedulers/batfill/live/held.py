@@ -62,7 +62,6 @@ class HeldMachines:
         self.held.by[machine] = row
 
     def decide(self, queue: Queue, now_s: float) -> Iterable[tuple[int, Intervals]]:
-        """Run one pass; returns the rows of the jobs that start, and their machines."""
         rows = queue.decide_with(decide, now_s, self.held).tolist()
         if not rows:
             return ()

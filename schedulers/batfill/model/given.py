@@ -66,7 +66,6 @@ def stamp_of(date: datetime) -> float:
 def each_in(
     source: str, name: str, values: NDArray[Any], kind: type, convert: Callable[[Any], float], what: str
 ) -> NDArray[np.float64]:
-    """Objects of one kind in seconds, nan for missing ones."""
     for row, value in enumerate(values.tolist()):
         if not (is_missing(value) or isinstance(value, kind)):
             raise column_error(source, name, row, value, what)
@@ -107,7 +106,6 @@ def whole_in(source: str, name: str, given: Any) -> NDArray[np.int64]:
 
 
 def texts_in(given: Any) -> NDArray[Any]:
-    """A column of ids as text: numbers in decimal, texts as they are."""
     values = array_of(given)
     if values.dtype.kind == "T" or (values.dtype == object and all(type(value) is str for value in values)):
         return values

@@ -457,7 +457,6 @@ class Clock:
 
 
 def unread(field: str) -> str:
-    """How a line begins that says that nothing reads a field of jobs."""
     return f"{UNREAD} {field} of "
 
 
@@ -499,7 +498,6 @@ def request_warning(missing: int, n_jobs: int, consequence: str = RUN_TIME_STAND
 
 
 def raised_warning(raised: int, n_jobs: int, unrequested: Unrequested | None = None) -> tuple[str, ...]:
-    """One line if more than `FEW` of the jobs had their request raised to the run time, else none."""
     if raised <= FEW * n_jobs:
         return ()
     other = "" if unrequested in ("refuse", "runtime") else ", or than what stands in for it"
@@ -528,7 +526,6 @@ def refuse_unrequested(
 
 
 def share_text(part: int, n_jobs: int) -> str:
-    """A number of jobs, of how many, and the share: 20 of 60 jobs (33.3 %)."""
     return f"{part:,} of {n_jobs:,} jobs ({100 * part / n_jobs:.1f} %)"
 
 
@@ -656,7 +653,6 @@ def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike] | NDArray[n
 
 
 def table_in_order(source: str, **columns: Any) -> Jobs:
-    """The table of columns that have its types, in any order; the arguments are the fields of `Jobs`."""
     ids, submit_s = columns["ids"], columns["submit_s"]
     if not (ids[1:] > ids[:-1]).all() and _any_twice(ids):
         seen: set[str] = set()

@@ -144,8 +144,6 @@ MEMBERS = ("name", "classifies", "outlived", "divider_s", "renewal_s", "judge", 
 
 
 def words_or_own(classifies: bool, *known: str) -> Kind:
-    """As `words`, or in Python an object as `learn.Knowledge` describes it."""
-
     def check(name: str, value: Any) -> str:
         if isinstance(value, str):
             return value if isinstance(value, Own) else one_of(name, value, known)
@@ -188,7 +186,6 @@ class Divider:
 
 
 def divider_of(name: str, value: Any) -> Divider:
-    """A divider: a duration > 0, median, or median/4."""
     if isinstance(value, Divider):
         return value
     if found := re.fullmatch(r"median(?:/([1-9]\d{0,5}))?", str(value).strip().lower(), re.ASCII):

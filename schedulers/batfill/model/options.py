@@ -398,7 +398,6 @@ LIVE = kinds.options_table(
 
 
 def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by their own names as keyword arguments; absent ones are left out."""
     return {OPTIONS[name].argument: value for name, value in given.items() if value is not None}
 
 
@@ -477,7 +476,6 @@ def named_values(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plans_machines(preset: str) -> bool:
-    """Whether a preset is for live schedulers alone."""
     return preset in PRESETS and bool(LIVE.keys() & PRESETS[preset].values.keys())
 
 

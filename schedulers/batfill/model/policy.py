@@ -340,7 +340,6 @@ def mixed(weights: tuple[float, ...]) -> Policy:
 
 
 def expanded_mixed_key(a, b, c, d, e, f, r, p, q):  # type: ignore[no-untyped-def]  # of arrays
-    """A mixed policy's key at submission."""
     return e + mixed_key(a, b, c, d, f, r, p, q)  # type: ignore[no-untyped-call]
 
 

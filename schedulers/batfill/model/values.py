@@ -45,7 +45,6 @@ def quantity(text: str, units: Mapping[str, float]) -> float | None:
 
 
 def of_numpy(value: Any) -> Any:
-    """The value in Python's type if it is a number of NumPy, and as it is otherwise."""
     return value.item() if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () else value
 
 

@@ -90,7 +90,6 @@ class LearningReplay:
         self.run.advance(np.nextafter(until_s, -math.inf))
 
     def learn(self, now_s: float) -> None:
-        """Report events to the predictor, and new dividers to the replay."""
         self.watch_kills()
         self.watch_starts()
         self.watch_spared()
@@ -99,7 +98,6 @@ class LearningReplay:
             self.run.queue.change_divider(self.knowledge.divider_s, bound=self.bound)
 
     def watch_kills(self) -> None:
-        """Report the tries killed since the last call."""
         kills = self.run.kills
         for row, start_s, ran_s, *_ in kills[self.seen_kills :].tolist():
             self.note_start(row, start_s)
@@ -114,10 +112,11 @@ class LearningReplay:
                 continue
             start_s, ran_s = float(run.queue.jobs["start_s"][row]), self.duration_s[row]
             self.note_start(row, start_s)
-            if not run.reaches_divider(row):
+            divider_s = run.queue.kill_after_s(row)
+            if not divider_s < ran_s:
                 self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
             elif run.queue.rules.spares:
-                heappush(self.undecided, (start_s + run.queue.kill_after_s(row), row, start_s))
+                heappush(self.undecided, (start_s + divider_s, row, start_s))
         self.seen_starts = len(tries)
 
     def watch_spared(self) -> None:

@@ -86,7 +86,6 @@ def is_usable(key: str, value: object) -> bool:
 
 
 def misspellings(keys: Iterable[str]) -> dict[str, str]:
-    """The unknown keys that look like one of robin's, each with that key."""
     found = {}
     for key in keys:
         plain = key.lower().replace("_", "-")

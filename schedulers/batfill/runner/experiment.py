@@ -253,7 +253,6 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
 
 
 def refuse_failures(ends: Sequence[End]) -> None:
-    """Refuse a run if a process failed by itself."""
     failures = [
         f"{end.command.name} {ending(end.status)} after {took(end.after_s)}; {last_line_of(end.command.logs)}"
         for end in ends

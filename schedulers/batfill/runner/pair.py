@@ -115,7 +115,6 @@ class Lookout:
         self._next_listen_s = self._next_look_s = 0.0
 
     def look(self, scheduler: Command) -> None:
-        """Update; call this regularly."""
         listened, now_s = self.listened(), time.monotonic()
         if now_s < self._next_look_s:
             return

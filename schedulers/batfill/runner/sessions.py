@@ -167,7 +167,6 @@ def end(commands: Collection[Command]) -> None:
 
 
 def is_listening(port: int) -> bool:
-    """Whether a process of this machine listens on this TCP port, at any of its addresses."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):  # a kernel without IPv6 has no second table
             for row in Path(table).read_text().splitlines()[1:]:

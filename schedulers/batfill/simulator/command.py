@@ -35,7 +35,6 @@ BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit status; a failure is one line on stderr."""
     try:
         options = parse_arguments(arguments)
         if options.dump_execution_context:

@@ -310,7 +310,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _roles(given: Sequence[str]) -> dict[str, str]:
-    """The role of each host named in h1,h2:role texts."""
     roles = {}
     for text in given:
         hosts, colon, role = text.partition(":")

@@ -106,12 +106,10 @@ class Simulation:
 
     @property
     def jobs_total(self) -> int:
-        """The number of jobs so far, including those that the scheduler registered."""
         return len(self.catalogue.static_jobs) + self.catalogue.registered
 
     @property
     def jobs_waiting(self) -> int:
-        """The number of jobs that are submitted and neither started nor rejected."""
         return self.jobs_submitted - self.jobs_running - self.jobs_done
 
     def run(self) -> None:

@@ -66,7 +66,6 @@ def progress(task: ProfileTask, left_s: float) -> tuple[bytes, bool]:
 def simulation_begins(
     platform: Platform, settings: SimulationSettings, paths: dict[str, str], profiles: Profiles
 ) -> bytes:
-    """SIMULATION_BEGINS: machines, settings, and each workload's path and profiles."""
     n_compute = len(platform.compute)
     resources = [
         {

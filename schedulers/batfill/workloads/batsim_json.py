@@ -140,7 +140,6 @@ class ProfileTask(NamedTuple):
     ends_computing: bool = False  # and whether they do so in the part that ends it
 
     def on(self, where: str, hosts: int, speed: float | None) -> ProfileTask:
-        """The same on so many hosts of this speed, in operations per second: its run time is known."""
         if not self.computes:
             return self
         if speed is None:

@@ -215,7 +215,6 @@ def _convert_json(
 
 
 def parts_of(names: Iterable[str], tasks: Mapping[str, ProfileTask]) -> list[str]:
-    """The profiles of which those of these that compute consist, directly or through others."""
     found = dict.fromkeys(part.profile for name in names if tasks[name].computes for part in tasks[name].parts)
     return [*found, *parts_of(found, tasks)] if found else []
 

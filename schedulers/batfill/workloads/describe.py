@@ -63,7 +63,10 @@ def describe(
         "load": load_report(log, ran, size) if size else None,
         "quality": quality_report(log, ran, size),
         "premature": premature_report(log),
-        "cleaning": cleaning_report(log, size),
+        "cleaning": {  # the number of rows that each rule alone would drop
+            name: None if name == "wide" and size is None else int(rule(log, size).sum())
+            for name, rule in CLEANING_RULES.items()
+        },
         "filters": filters,
     }
 
@@ -161,15 +164,6 @@ def premature_report(log: SwfLog) -> dict[str, Any]:
                 "small_premature": _share(small & (requested >= small_below_s), rows),
             }
     return {"ccgrid": _share(ran & (requested >= PREMATURE * p), ran), "jpdc": jpdc}
-
-
-def cleaning_report(log: SwfLog, procs: int | None) -> dict[str, int | None]:
-    """The number of rows each cleaning rule alone would drop; None if it needs the unknown size of the machine."""
-    report: dict[str, int | None] = {
-        name: None if name == "wide" and procs is None else int(rule(log, procs).sum())
-        for name, rule in CLEANING_RULES.items()
-    }
-    return report
 
 
 def filters_report(log: SwfLog) -> list[dict[str, Any]]:

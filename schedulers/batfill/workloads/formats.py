@@ -292,21 +292,16 @@ def load_log(
             return replace(log_of(workload), overrun=workload.overrun, unrequested=workload.unrequested)
         refuse_accounting(path, kind)
         log = read_log(path, advance=advance)
-    require_rows(path, len(log))
+    if not len(log):
+        raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
     return log
 
 
 def refuse_accounting(path: Path, kind: Kind) -> None:
-    """Name the command that makes a log of a batch system's accounting."""
     if is_accounting(kind):
         raise WorkloadError(
             f"{path}: is the accounting of {kind}; make a log of it with `batfill workload import {kind}`"
         )
-
-
-def require_rows(path: Path, n_rows: int) -> None:
-    if not n_rows:
-        raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
 
 
 def log_of(workload: Jobs) -> SwfLog:

@@ -180,7 +180,6 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
 
 
 def check_knowledge(path: Path, document: Document, i: int, given: dict[str, Any]) -> None:
-    """Refuse an entry of `knowledge:` with options other than those of learning."""
     for name in given:
         line = document.line(("knowledge", i, name))
         if name not in LEARNING:

@@ -119,11 +119,6 @@ def traces_of(read: ReadCampaign) -> Iterator[Trace]:
                 yield Trace(source, campaign.resamplings, seed, sample, campaign.windows)
 
 
-def number_of_traces(campaign: Campaign) -> int:
-    made = campaign.resamplings
-    return len(campaign.workloads) * (len(campaign.seeds) * made.samples if made else 1)
-
-
 def choices_of(campaign: Campaign, trace: Trace) -> Iterator[dict[str, Any]]:
     """The scheduler's options of every run on this trace; a resampling's seed also seeds the learning on it."""
     of_log = {} if trace.source.calendar is None else {"calendar": trace.source.calendar}

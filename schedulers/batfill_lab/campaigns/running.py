@@ -13,7 +13,7 @@ from batfill.base.files import json_text
 from batfill.base.tables import Keyed, in_columns, text_html
 from batfill.base.words import duration
 from batfill_lab.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
-from batfill_lab.campaigns.plan import Plan, Planned, number_of_traces, plan
+from batfill_lab.campaigns.plan import Plan, Planned, plan
 from batfill_lab.campaigns.provenance import Provenance
 from batfill_lab.campaigns.store import Store, open_store, overview, rows_in_file
 from batfill_lab.campaigns.work import Finished, one_line
@@ -124,7 +124,8 @@ class Prepared:
 
 def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepared:
     workers = worker_count(where)
-    with bar("logs planned", number_of_traces(read.campaign)) as advance:
+    campaign, made = read.campaign, read.campaign.resamplings
+    with bar("logs planned", len(campaign.workloads) * (len(campaign.seeds) * made.samples if made else 1)) as advance:
         whole = plan(read, advance)
     left = whole.left(store.finished(per_job=whole.per_job))
     tasks = whole.in_tasks(left, workers)
@@ -165,8 +166,10 @@ def run_campaign(
                     session.run(workers)
                 except BaseException as stopped:
                     if not isinstance(stopped, Exception):  # Ctrl-C, or another signal
-                        session.recount()
-                        kept = f"{session.stored_text()}; to resume, {again}"
+                        # an interrupt may arrive between storing runs and counting them
+                        session.done = len(store.finished(per_job=ready.plan.per_job) & set(ready.left))
+                        stored = outlook.finished + session.done
+                        kept = f"{stored:,} of {outlook.runs:,} runs are stored in {store.folder}; to resume, {again}"
                         if isinstance(stopped, Interrupted):  # the command line includes it in its one line
                             stopped.add_note(kept)
                         else:
@@ -228,7 +231,6 @@ class Session:
         self.advance(len(rows))
 
     def fail(self, run: str, message: str) -> None:
-        """Record the first failure and its run."""
         planned = self.ready.left[run]
         options = ", ".join(f"{name} {value}" for name, value in planned.run.given.items() if value is not None)
         window = "" if planned.run.window is None else f", window {planned.run.window}"
@@ -241,11 +243,3 @@ class Session:
         self.reported_s, took_s = now_s, now_s - self.began_s
         left = f"; about {duration(took_s * (self.whole / self.size - 1), up=True)} left" if self.size else ""
         self.say(f"{self.done:,} of {len(self.ready.left):,} runs after {duration(took_s, up=True)}{left}")
-
-    def recount(self) -> None:
-        """Count the stored runs: an interrupt may arrive between storing runs and counting them."""
-        self.done = len(self.store.finished(per_job=self.ready.plan.per_job) & set(self.ready.left))
-
-    def stored_text(self) -> str:
-        outlook = self.ready.outlook
-        return f"{outlook.finished + self.done:,} of {outlook.runs:,} runs are stored in {self.store.folder}"

@@ -63,7 +63,6 @@ class Trace:
         return {**source, **sections, "seed": self.seed, "sample": self.sample}
 
     def sections(self) -> Iterator[tuple[str, Any]]:
-        """The parts of the campaign file that define it."""
         yield "resamplings", self.resamplings
         if self.windows is not None:  # the choice of windows does not change their content
             yield "windows", self.windows.model_copy(update={"skip": 0, "count": None, "min_jobs": 1})
@@ -86,7 +85,6 @@ def read_source(source: TraceFile) -> Jobs:
 
 @lru_cache(maxsize=2)
 def log_and_windows(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
-    """The trace's log, and the campaign's windows by number."""
     log = read_source(trace.source).log
     if trace.resamplings is not None:
         made = trace.resamplings
@@ -109,7 +107,6 @@ def log_and_windows(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
 
 @lru_cache(maxsize=2)
 def piece_of(trace: Trace, number: int | None) -> Piece:
-    """The jobs of this window, or of the whole trace."""
     source = trace.source
     if trace.windows is None and trace.resamplings is None:
         require_same(source)

@@ -90,7 +90,6 @@ def replay_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Sche
 
 
 def one_line(error: BaseException) -> str:
-    """An error's message, without line breaks and of limited length."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
@@ -125,7 +124,6 @@ def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
 
 
 def job_table_bytes(identity: str, schedule: Schedule, tau_s: float) -> bytes:
-    """The run's jobs as a Parquet file: requests, times and slowdowns."""
     jobs = schedule.jobs
     wait_s = schedule.wait_s
     table = pa.table(

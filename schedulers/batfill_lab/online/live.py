@@ -40,7 +40,6 @@ class PolicyChoice:
     """
 
     def __init__(self, cluster: Cluster, options: Options, selection: Selection) -> None:
-        """Set the first period's policy on a cluster that is still empty."""
         self.cluster = cluster
         self.selector = selection.selector(Site(cluster.size, options.rules))
         self.period_s = selection.period_s
@@ -52,7 +51,6 @@ class PolicyChoice:
 
     @staticmethod
     def check(options: Options) -> None:
-        """Refuse what the replays of the past do not model."""
         if options.reservation != PROCESSORS:
             raise BatfillError(
                 f"option select: its replays reserve processors; leave it or reservation {options.reservation} out"
@@ -84,7 +82,6 @@ class PolicyChoice:
         self.just_ended.clear()
 
     def renew(self, until_s: float) -> None:
-        """Learn from the period that ended at `until_s`, and switch to the next period's policy."""
         before = self.selector.over_budget
         self.cluster.change_policy(self.selector.renew(self.past(until_s)))
         if self.selector.over_budget > before:
@@ -94,7 +91,6 @@ class PolicyChoice:
         self.periods += 1
 
     def past(self, until_s: float) -> Past:
-        """The period's history: the jobs present, and when they started and ended."""
         jobs = sorted(
             (job for job in self.jobs.values() if job.request.submit_s <= until_s),
             key=lambda job: (job.request.submit_s, job.request.name),

@@ -269,7 +269,6 @@ def selection_results(courses: Sequence[Course], names: Sequence[str]) -> dict[s
 
 
 def band(values: Sequence[float]) -> dict[str, float]:
-    """The mean, and the band from the 10th to the 90th percentile."""
     low, high = np.quantile(values, [0.1, 0.9])
     return {"mean": float(np.mean(values)), "p10": float(low), "p90": float(high)}
 

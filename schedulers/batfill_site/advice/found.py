@@ -185,7 +185,9 @@ class WhatIf(Keyed):
         If none of them gains, that with the least slowdown within the limit, or with the shortest longest wait.
         """
         others = [k for k in self.offered if self.outcomes[k].effort != KILLS and k != self.shown(limit)]
-        best = 0 if self.undecided else self.best_of(limit, others)
+        best, min_gain = 0, self.settings["min_gain"]
+        if not self.undecided:
+            best, _ = advised(self.outcomes, self.bsld, limit.longest_s, min_gain, others)
         if best or not others:
             return best or None
         if within := [k for k in others if limit.allows(self.outcomes[k])]:
@@ -215,11 +217,6 @@ class WhatIf(Keyed):
         if (cost := self.cost) is not None:
             found.append(Row(FREE, None, cost.mean_wait_s, cost.max_wait_s, cost.mean_bsld, NEEDS[0]))
         return found
-
-    def best_of(self, limit: Limit, offered: Sequence[int]) -> int:
-        """The choice that is advised under the limit if only these are offered."""
-        least = self.settings["min_gain"]
-        return advised(self.outcomes, self.bsld, limit.longest_s, least, offered)[0]
 
     def outdoing(self, limit: Limit) -> int:
         """The choice because of which the one with the least slowdown is out: the advice, if that is one."""

@@ -57,7 +57,6 @@ def gres(text: str) -> dict[tuple[str, str], int]:
 
 
 def cpu_list(text: str) -> frozenset[int]:
-    """The CPUs in a list such as 0-1,16."""
     try:
         return frozenset(map(int, numbers(text)))
     except ValueError:

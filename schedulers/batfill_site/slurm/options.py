@@ -220,7 +220,6 @@ def listed(names: Iterable[str], most: int = 12) -> str:
 
 
 def refusal(where: str, name: str, known: Mapping[str, Option]) -> WorkloadError:
-    """Why an option without a row cannot be set, and what can."""
     key, names = name.lower(), listed((row.name for row in known.values()), 99)
     said = "it can change starts, but is not modelled" if MISSING.fullmatch(key) else "the model has no such option"
     said = REFUSED.get(key, said + (nearest(name, [row.name for row in known.values()]) or f"; known: {names}"))

@@ -257,7 +257,6 @@ def chosen_by(job: str | None, ids: NDArray[Any]) -> Any:
 
 
 def require_known(options: Options) -> None:
-    """Refuse options of which a state does not say enough, or which a forecast does not know."""
     if options.learns or options.kills:
         name = "predict" if options.predict != REQUEST else "small"
         raise BatfillError(
@@ -288,7 +287,6 @@ def refuse_jobless(path: Path) -> None:
 
 
 def run_until(run: Replay, at: Any) -> float:
-    """Replay a log up to an instant, seconds or a date in any form, and return its second."""
     clock = run.workload.clock
     try:
         date = datetime.fromisoformat(at.strip()) if isinstance(at, str) and "-" in at.strip()[1:] else at

@@ -105,7 +105,6 @@ def reasons(queue: Queue, now_s: float, rows: Sequence[int], names: Mapping[int,
 
 
 def in_order(queue: Queue, now_s: float) -> list[int]:
-    """The rows of the waiting jobs in the queue's order at `now_s`, as the engine has it."""
     rows = queue.waiting_rows
     jobs = queue.jobs[rows]
     overdue = now_s - jobs["submit_s"] > queue.rules.threshold_s

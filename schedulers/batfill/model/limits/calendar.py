@@ -363,7 +363,6 @@ def never_runs(source: str, calendar: str, jobs: Jobs, stuck: list[int]) -> str:
 
 
 def spans_of(where: str, text: str) -> tuple[tuple[int, int], ...]:
-    """The machines in a text such as `0-3 8`, in order."""
     found = [SPAN.fullmatch(word) for word in text.split()]
     spans = sorted((int(one[1]), int(one[2] or one[1])) for one in found if one)
     ordered = all(first <= last for first, last in spans) and all(a[1] < b[0] for a, b in pairwise(spans))

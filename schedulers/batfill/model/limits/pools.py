@@ -175,7 +175,6 @@ def takes_of(where: str, text: str, base: str) -> tuple[float | None, str]:
 
 
 def require_unit(where: str, field: str, base: str) -> None:
-    """Refuse a field of jobs whose amounts have another base unit by its name."""
     for pattern, unit in FIELDS.items():
         if re.fullmatch(pattern, field) and unit != base:
             needed = (
@@ -227,7 +226,6 @@ def scales(base: str) -> dict[int, str]:
 
 
 def unit_for(most: float, units: dict[int, str]) -> tuple[int, str]:
-    """The largest of these units of which there is at least one, as scale and name."""
     scale = max((scale for scale in units if scale <= most), default=min(units))
     return scale, units[scale]
 
@@ -252,7 +250,6 @@ def wanted(pools: Iterable[Pool], jobs: Jobs) -> NDArray[np.int64]:
 
 
 def rejected(jobs: Jobs, size: int, pools: Sequence[Pool], amounts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The jobs that want more processors or more of a pool than there are, (n_jobs,)."""
     found: NDArray[np.bool_] = jobs.procs > size
     for pool, taken in zip(pools, amounts.T, strict=True):
         found = found | ((taken > pool.capacity) & ((jobs.user >= 0) | (not pool.of_user)))
