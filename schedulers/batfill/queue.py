@@ -126,7 +126,6 @@ class Queue:
 
     @property
     def running_rows(self) -> NDArray[np.intp]:
-        """The running jobs, by expected end."""
         return self.running["row"].astype(np.intp)
 
     @property
@@ -416,10 +415,7 @@ class Queue:
         waiting.set_class(self.arrays, row, int(small), int(killable), expected_s)
 
     def change_divider(self, divider_s: float, *, bound: bool) -> None:
-        """Kill small jobs that start from now on at this divider.
-
-        With `bound` it also caps the expected run times of waiting jobs and of those classified from now on.
-        """
+        """Set the divider of tries that start from now on; `bound`: it caps these jobs' expected run times, too."""
         rules, bound_s = self.arrays.rules, divider_s if bound else math.inf
         if (rules["divider_s"][0], rules["bound_s"][0]) == (divider_s, bound_s):
             return

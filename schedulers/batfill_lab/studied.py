@@ -38,6 +38,5 @@ def studied(given: Mapping[str, Any]) -> Options:
 
 
 def stated(options: Options) -> dict[str, Any]:
-    """The settings that are not the usual ones, by name."""
     values = {name: getattr(options.study, row.argument) for name, row in STUDIED.items()}
     return {name: value for name, value in values.items() if value != STUDIED[name].default}

@@ -52,10 +52,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
 
 
 class View:
-    """A comparison as its page shows it: names, figures, and the differences from each possible reference.
-
-    Choices are numbers, in the order of the comparison.
-    """
+    """A comparison as its page shows it, from each possible reference; choices are numbers, in its order."""
 
     def __init__(self, comparison: Comparison, seed: int) -> None:
         self.of, self.seed = comparison, seed
@@ -125,7 +122,6 @@ class View:
         return self.both if self.decided(reference) and self.both != reference else None
 
     def decided(self, reference: int) -> bool:
-        """Whether the figures tell the choices apart, and may be trusted."""
         return self.waits and not self.undecided(reference) and not self.of.invented
 
     # What sentences name

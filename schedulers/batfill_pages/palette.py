@@ -41,7 +41,6 @@ class Style(NamedTuple):
 
     @property
     def line(self) -> str | tuple[float, tuple[float, ...]]:
-        """The dashes as matplotlib's `linestyle`, with lengths in line widths."""
         return (0, tuple(length / 2 for length in self.dash)) if self.dash else "-"
 
 

@@ -52,7 +52,6 @@ def units_kept(html: str) -> str:
 
 
 def duration_html(seconds: float) -> str:
-    """A duration on one line, with a true minus."""
     return no_break(duration(seconds).replace("-", "−"))
 
 

@@ -114,10 +114,7 @@ def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulate
 def errors_of(
     submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """The mean and the median absolute percentage error of moving means.
-
-    Both are None if no moving mean has `FEWEST_JOBS` and logged waits over a minute.
-    """
+    """The mean and median absolute percentage error of moving means; None without `FEWEST_JOBS` that wait over 1 min."""
     if not len(submit_s):
         return None, None
     at_s = np.arange(submit_s[0], submit_s[-1] + 1, HOUR_S)

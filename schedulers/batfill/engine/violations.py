@@ -59,11 +59,8 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
     pool. It is linear in the number of tries, since it is given the order of the ends, and how many came before each
     start; both are checked.
 
-    Args:
-        size: the machine's processors, or the capacity of a pool.
-        until_s: the last instant processed; inf if the run is over, and every job must have ended.
-        ran: Ran.
-        scratch: Marks; changed.
+    `size`: the machine's processors, or the capacity of a pool. `until_s`: the last instant processed; inf if the run
+    is over, and every job must have ended. `ran`: Ran. `scratch`: Marks; changed.
     """
     submit_s, procs, start_s, end_s, ends = ran.submit_s, ran.procs, ran.start_s, ran.end_s, ran.ends
     marks, used, dates_s = scratch.marks, scratch.used, scratch.dates_s

@@ -76,7 +76,7 @@ class Classifier(Knowledge):
         self.ended_since.append((job, runtime_s, record))
         if self.settings.study.regime != "decoupled":
             self.history.add(job, runtime_s)
-        self.divided.add(runtime_s)
+        self.divided.median.add(runtime_s)
 
     def killed(self, job: SubmittedJob, ran_s: float) -> None:
         """The job is not small; its run time is unknown until it ends."""

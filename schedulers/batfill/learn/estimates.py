@@ -65,7 +65,7 @@ class ClassClairvoyant(Knowledge):
         return Judgement(job.expected_s, bool(small), float(small))
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        self.divided.add(runtime_s)
+        self.divided.median.add(runtime_s)
 
     def renew(self, now_s: float) -> None:
         self.divider_s = self.divided.value
@@ -86,7 +86,7 @@ class EveryJob(Knowledge):
         return Judgement(job.expected_s, self.divider_s < math.inf)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        self.divided.add(runtime_s)
+        self.divided.median.add(runtime_s)
 
     def renew(self, now_s: float) -> None:
         if not self.weekly or now_s >= self.next_s:

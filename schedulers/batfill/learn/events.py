@@ -21,9 +21,6 @@ class EventQueue:
         self.knowledge = knowledge
         self.coming: list[tuple[float, int, bool, float, SubmittedJob]] = []  # heap of (date, row, killed, ran, job)
 
-    def started(self, job: SubmittedJob, start_s: float) -> None:
-        self.knowledge.started(job, start_s)
-
     def add_end(self, job: SubmittedJob, end_s: float, ran_s: float, *, killed: bool) -> None:
         heappush(self.coming, (end_s, job.row, killed, ran_s, job))
 
@@ -90,7 +87,7 @@ class KnowledgeByName:
 
     def started(self, name: str, now_s: float) -> None:
         self.start_s[name] = now_s
-        self.events.started(self.jobs[name], now_s)
+        self.knowledge.started(self.jobs[name], now_s)
 
     def ended(self, name: str, now_s: float, again: str | None = None) -> None:
         """A try has ended; `again` names the next try if this one was killed at the divider."""

@@ -45,10 +45,7 @@ NO_CLOCK = Clock(0, UTC)  # for a workload without dates: its second 0 counts as
 
 
 class Category:
-    """The run times of one category's jobs with known class, in the order in which the classes became known.
-
-    A running job already known to be large has an infinite run time until it ends.
-    """
+    """The run times of one category's jobs, as their classes became known; infinite while a large one still runs."""
 
     __slots__ = ("number", "runtime_s", "sorted_s")
 

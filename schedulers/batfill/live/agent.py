@@ -194,10 +194,7 @@ class Agent:
         self.say(Reject(name))
 
     def answer(self, query: Request, now_s: float) -> None:
-        """Say how long a job would wait that was submitted after the decision at `now_s`, if that can be known.
-
-        Where jobs are killed, or expected to run for other than their requests, nothing is said of it.
-        """
+        """Say how long a job would wait, unless jobs are killed, or expected to run for other than their requests."""
         wait_s = math.inf
         if not self.kills and self.knowledge is None and self.impossible(query) is None:
             wait_s = self.cluster.wait_s(query, self.judge(query), now_s)
@@ -249,10 +246,7 @@ class Agent:
         return judgement
 
     def ended(self, job: str, now_s: float, *, killed: bool) -> None:
-        """Release a job that has ended; `killed` if on our request, which makes a small job large.
-
-        This call alone reports a kill: other events about it need none.
-        """
+        """Release a job that has ended; `killed` on our request, which this alone reports, it becomes large."""
         request = self.requests.pop(job)
         again = request.next_try() if killed and job in self.killed else None
         name = again.name if again is not None else None

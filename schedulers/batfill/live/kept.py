@@ -80,10 +80,7 @@ class Timeline:
                 del self.dates_s[i], self.free[i], self.counts[i]
 
     def room(self, length_s: float, procs: int, n: int) -> Iterator[int]:
-        """Those of the first n steps from which `procs` machines, always the same or not, are free for so long.
-
-        What comes after the n steps does not count.
-        """
+        """Which of the first n steps have `procs` machines, the same or not, free for so long within these steps."""
         dates_s, counts, i = self.dates_s, self.counts, 0
         while i < n:
             if counts[i] < procs:

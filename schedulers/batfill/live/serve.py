@@ -122,10 +122,7 @@ def owes_answer(socket: zmq.Socket[bytes]) -> bool:
 
 
 def refuse_path(endpoint: str) -> None:
-    """Refuse an ipc endpoint whose path is in use: ZeroMQ would remove whatever is there.
-
-    A socket on which nothing listens is free: a process that was killed left it.
-    """
+    """Refuse an ipc endpoint whose path is in use, which ZeroMQ would remove; a dead process's socket is free."""
     name = endpoint.removeprefix("ipc://")
     if name == endpoint or name.startswith(("@", "*")):  # these make no file, or one with a new name
         return

@@ -70,7 +70,6 @@ def require_sound(found: tuple[int, int, float], name: Callable[[int], object]) 
 
 
 def require_once(jobs: int, expected: int) -> None:
-    """Raise InternalError unless figures count each job once."""
     if jobs != expected:
         raise InternalError(f"the figures count {jobs} jobs, and {expected} were submitted")
 

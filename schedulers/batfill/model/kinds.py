@@ -103,10 +103,7 @@ def option(
     off: Any = None,
     quiet: bool = False,
 ) -> Any:
-    """A field of `Options`, with its row of the table but for the name.
-
-    If the option is idle, the field is `off`, or without that the default.
-    """
+    """A field of `Options`, with its row of the table; if it is idle, it is `off`, or without that the default."""
     idle = off if off is not None or default in (None, SAME) else kind.check("", default)
     return field(default=idle, metadata={"row": (group, kind, default, help, needs, quiet)})
 

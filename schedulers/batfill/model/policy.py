@@ -365,7 +365,6 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
 
 
 def over_aged_size(number, alpha, beta, r, p, q):  # type: ignore[no-untyped-def]  # of arrays
-    """The number over each job's size."""
     return number / aged_size(p, q, alpha, beta)  # type: ignore[no-untyped-call]
 
 

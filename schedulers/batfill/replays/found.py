@@ -65,10 +65,7 @@ class ReadingOptions:
 def document(
     command: str, *, seed: int | None, given: Mapping[str, Any], source: Mapping[str, Any], results: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Results first, provenance last; `given` are the command's options, `source` describes the input.
-
-    The seed is None if nothing is random.
-    """
+    """Results first, provenance last; `source` describes the input; the seed is None if nothing is random."""
     return {
         **results,
         "made_by": f"batfill {__version__} {command}",
@@ -105,7 +102,6 @@ class Found(Rows, dict[str, Any]):
 
 
 def as_json(content: Mapping[str, Any]) -> str:
-    """The text of a result file: keys in order, null for unknown values."""
     return json_text(plain(content))
 
 

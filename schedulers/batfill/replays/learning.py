@@ -131,7 +131,7 @@ class LearningReplay:
     def note_start(self, row: int, start_s: float) -> None:
         if self.begun_s.get(row) != start_s:
             self.begun_s[row] = start_s
-            self.events.started(self.jobs[row], start_s)
+            self.knowledge.started(self.jobs[row], start_s)
 
     def judge(self, first: int, beyond: int) -> None:
         for row in range(first, beyond):

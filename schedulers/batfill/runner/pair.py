@@ -91,10 +91,7 @@ class End(NamedTuple):
 
 
 class Lookout:
-    """Monitors a run: shows its progress, and says once if nothing listens on the simulator's port.
-
-    A scheduler may take minutes to load before it listens, so the run goes on.
-    """
+    """Shows a run's progress, and says once if nothing listens: a scheduler may take minutes to load before it does."""
 
     def __init__(
         self,

@@ -114,10 +114,7 @@ class Lifeline:
 
 
 class Command:
-    """A bash script that runs in a separate session.
-
-    `end` ends the session, not the process group: `timeout` and job control create further groups.
-    """
+    """A bash script in its own session, which `end` ends: `timeout` and job control create further process groups."""
 
     def __init__(
         self, name: str, script: Path, *, env: Mapping[str, str], stdout: Path, stderr: Path, lifeline: Lifeline

@@ -160,10 +160,7 @@ def is_locked(handle: int) -> bool:
 
 @contextmanager
 def recorded(setting: Setting) -> Iterator[None]:
-    """Write `run.json` when the block ends: versions, times, exit status with its reason, and the record.
-
-    The block's exceptions propagate.
-    """
+    """Write `run.json` when the block ends, whose exceptions propagate: versions, times, exit status, record."""
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     status, reason = 1, "unexpected"
     try:

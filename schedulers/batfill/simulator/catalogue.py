@@ -199,6 +199,5 @@ class Catalogue:
 
 
 def full_id(workload: str, identifier: str | int) -> str:
-    """The id with its workload's name in front, added if missing."""
     text = str(identifier)
     return text if text.startswith(f"{workload}!") else f"{workload}!{text}"

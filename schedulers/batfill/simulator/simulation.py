@@ -404,7 +404,6 @@ class Simulation:
 
 
 def _is_void(entry: HeapEntry) -> bool:
-    """Whether this is the completion of a job that has been killed."""
     return bool(entry[1] == COMPLETION and entry[3].state != RUNNING)
 
 

@@ -40,7 +40,6 @@ def known_log(name: str) -> ArchiveLog:
 
 
 def cache_folder() -> Path:
-    """$BATFILL_CACHE, else batfill in $XDG_CACHE_HOME, else in ~/.cache."""
     if given := os.environ.get("BATFILL_CACHE"):
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "batfill"

@@ -95,7 +95,6 @@ def _limits(value: Any) -> bool:
 
 
 def _is_user(value: Any) -> bool:
-    """Whether this numbers a user, or is null, for none."""
     return value is None or (type(value) is int and abs(value) <= LARGEST)
 
 
@@ -120,10 +119,7 @@ READ_FIELDS = frozenset((*RESERVED, *USER_FIELDS, ASSUMED_FIELD)) - {RESOURCES}
 
 
 class ProfileTask(NamedTuple):
-    """The work of a profile: a delay, a computation, or parts that run one after the other, several times over.
-
-    A part with a return code other than 0 ends the whole, as in Batsim.
-    """
+    """The work of a profile: a delay, a computation, or parts in turn, repeated, until a return code is not 0."""
 
     profile: str
     run_s: float  # to its end, that of the part that fails if there is one; nan if hosts compute, see `on`
@@ -769,7 +765,6 @@ def write_members(
 
 
 def amount_shown(amount: float) -> float | str:
-    """The amount as `amounts_of` reads it; what is none stays none."""
     return short_number(amount) if amount < inf else "no amount"
 
 

@@ -76,24 +76,20 @@ class Cleaned:
 
 
 def wide(log: SwfLog, procs: int | None) -> Rows:
-    """Rows whose allocated or requested processors exceed the machine."""
     if procs is None:
         raise WorkloadError("the rule `wide` needs the machine's size, which the header does not give; pass --procs")
     return (log["procs"] > procs) | (log["requested_procs"] > procs)
 
 
 def processors(log: SwfLog, procs: int | None) -> Rows:
-    """Rows with neither allocated nor requested processors."""
     return ~((log["procs"] > 0) | (log["requested_procs"] > 0))
 
 
 def times(log: SwfLog, procs: int | None) -> Rows:
-    """Rows whose run time or submission time is negative."""
     return (log["runtime_s"] < 0) | (log["submit_s"] < 0)
 
 
 def ran(log: SwfLog, procs: int | None) -> Rows:
-    """Rows that did not run: run time 0 or negative."""
     return ~(log["runtime_s"] > 0)
 
 

@@ -65,10 +65,7 @@ NO_SPEED = "{source}: speed applies to jobs that compute, of Batsim JSON; leave 
 
 
 class Converted(NamedTuple):
-    """A conversion's result: the number of jobs, the machine's size, and what it dropped or changed.
-
-    For a log the number is that of its rows, and the size None if it is unknown.
-    """
+    """A conversion's result; of a log, the number of jobs is that of its rows, and the size None if it is unknown."""
 
     jobs: int
     procs: int | None

@@ -34,10 +34,7 @@ def describe(
     speed: float | str | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """The report on the log in `path`, as `--json` prints it: numbers, shares between 0 and 1, seconds.
-
-    Without the machine's size no load is reported. `advance` gets the number of rows read since the last call.
-    """
+    """The report as `--json` prints it: shares between 0 and 1, seconds; no load without the machine's size."""
     log = load_log(path, speed=speed, advance=advance)
     filters = filters_report(log)
     size = machine_size(path, log, procs)

@@ -371,7 +371,6 @@ def provenance(command: str, source: Path, **choices: object) -> dict[str, objec
 
 
 def made_by(log: SwfLog, description: Mapping[str, object]) -> SwfLog:
-    """The log with its provenance as a note in its header; lists are left out."""
     return log.noted(", ".join(f"{name} {value}" for name, value in description.items() if not isinstance(value, list)))
 
 

@@ -90,10 +90,7 @@ def generate_log(
 
 
 def synthetic_users(n_jobs: int, users: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A user for each job: user k has weight 1 / k, and half of the jobs have the previous job's user.
-
-    This is not a published model; it gives per-user methods an unequal, bursty population.
-    """
+    """A user for each job: user k has weight 1 / k, half of the jobs have the previous one's; not a published model."""
     weight = 1 / np.arange(1, users + 1)
     drawn = (1 + rng.choice(users, size=n_jobs, p=weight / weight.sum())).astype(np.float64)
     stays = rng.random(n_jobs) < SESSION

@@ -127,10 +127,7 @@ def workload_of(
 
 
 def amounts_in(log: SwfLog, keep: NDArray[np.intp]) -> NDArray[np.void] | None:
-    """What jobs state that they take: the log's amounts, and `memory`, in GB to the byte; None if they state nothing.
-
-    The log has the memory for each processor, in kB.
-    """
+    """What jobs state that they take: amounts, and `memory`, in GB, of the log's kB per processor; None for nothing."""
     known, others = log["requested_memory_kb"][keep], None if log.amounts is None else log.amounts[keep]
     found = {} if others is None else {name: others[name] for name in others.dtype.names or ()}
     if (known > 0).any():

@@ -329,10 +329,7 @@ def brief(token: bytes) -> str:
 
 
 def number_in(path: Path, line: int, field: int, token: bytes) -> float:
-    """The value of a token that is not a plain short decimal: long, with an exponent, or invalid.
-
-    `line` is counted from 1, `field` from 0; a file may have more fields than the 18 of SWF.
-    """
+    """The value of a token that is no plain short decimal, if it is valid; `line` counts from 1, `field` from 0."""
     shown = brief(token)
     where = f"{path}:{line}: field {field + 1}{f' ({FIELDS[field]})' if field < N_FIELDS else ''}"
     if not NUMBER.fullmatch(token):

@@ -50,15 +50,12 @@ def windows(
 ) -> list[Window]:
     """The windows from the first submission to the last, empty ones included.
 
-    Args:
-        log: any log; rows without a submission time belong to no window.
-        width_s: seconds, or "month" for calendar months.
-        align: where the first window starts: at the log's second 0 (counted in whole windows), at the first submission,
-            or on the calendar (Mondays at midnight for weeks, midnights for days), which needs the header's
-            UnixStartTime. Months are always calendar months.
-        boundary: the rows a window keeps: all "submitted" in it; those that also finished in it by the log
-            ("submit-finish", the rule closest to the mixed-policies paper's figures); or those that started and
-            finished in one window ("start-finish", as that paper words it). A start is submission plus wait.
+    `align`: the first window starts at the log's second 0 (counted in whole windows), at the first submission, or on
+    the calendar (Mondays at midnight for weeks, midnights for days), which needs the header's UnixStartTime. Months are
+    always calendar months. `boundary`: a window keeps all rows "submitted" in it; those that also finished in it by the
+    log ("submit-finish", the rule closest to the mixed-policies paper's figures); or those that started and finished in
+    one window ("start-finish", as that paper words it). A start is submission plus wait. Rows without a submission time
+    belong to no window.
     """
     submit_s = log["submit_s"]
     known = submit_s >= 0
@@ -88,10 +85,7 @@ def windows(
 def consecutive_windows(
     found: Sequence[Window], *, skip: int = 0, count: int | None = None, min_jobs: int = 0
 ) -> list[Window]:
-    """Consecutive windows: after the first `skip`, the first run of `count` with at least `min_jobs` jobs each.
-
-    Without `count`, all windows after the skipped ones that hold enough jobs.
-    """
+    """After `skip` windows, the first `count` in a row with `min_jobs` each; without `count`, all with these."""
     left = list(found[skip:])
     if count is None:
         chosen = [window for window in left if len(window.rows) >= min_jobs]
@@ -271,10 +265,7 @@ def offered_load(log: SwfLog, procs: int) -> float:
 
 
 def stretch(log: SwfLog, factor: float) -> SwfLog:
-    """The log with every time between submissions multiplied by `factor` (below 1 raises the load), to whole seconds.
-
-    Waits and think times belong to the old dates and become unknown.
-    """
+    """The log with the times between submissions times `factor`, in whole seconds, without waits and think times."""
     if not 0 < factor < np.inf:
         raise WorkloadError(f"an inter-arrival factor of {factor:g}; it must be above 0")
     rows = log.rows.copy()

@@ -54,12 +54,10 @@ class Where(NamedTuple):
 
     @property
     def here(self) -> bool:
-        """Whether the workers are local processes."""
         return self.scheduler is None and self.batch is None
 
     @property
     def patience_s(self) -> float:
-        """How long a scheduler or cluster may be without workers."""
         return WORKER_LIMIT_S if self.limit_s is None else self.limit_s
 
     def check(self) -> None:

@@ -202,7 +202,6 @@ def reserving(depth: int | str | None) -> dict[str, Any]:
 
 
 def whole(preset: str) -> dict[str, Any]:
-    """The options of a preset, with those that every run states."""
     usual = {name: OPTIONS[name].default for name in ("policy", "backfill", "threshold")}
     return usual | with_preset({"preset": preset})
 

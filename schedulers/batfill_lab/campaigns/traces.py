@@ -132,10 +132,7 @@ def whole_workload(source: TraceFile) -> Jobs:
 
 
 def warnings_by_log(traces: Iterable[tuple[Trace, set[str]]]) -> dict[str, tuple[str, ...]]:
-    """`Jobs.warnings` of the whole log of each trace, by path; logs without warnings are left out.
-
-    `traces`: each with the fields of its jobs that a run reads.
-    """
+    """`Jobs.warnings` of each trace's whole log, by path, without empty ones; a trace has the fields that it reads."""
     found, uncut, fields = {}, {}, dict[TraceFile, set[str]]()
     for trace, read in traces:
         uncut[trace.source] = trace.windows is None and trace.resamplings is None

@@ -69,7 +69,6 @@ class Fit:
     free: tuple[tuple[float, float], ...] = ()  # without signs, and errors
 
     def interval(self, i: int) -> tuple[float, float]:
-        """The ends of the i-th coefficient's interval at CONFIDENCE, nan if it has none."""
         return ends(self.terms[i][0], float(self.standard_errors[i]))
 
     def held(self, i: int) -> bool:
@@ -115,10 +114,7 @@ class Fit:
 
     @property
     def mixed(self) -> str | None:
-        """The mixed policy with the same order; None if there is none.
-
-        Its keys are rounded differently, so that nearly equal ones may change places.
-        """
+        """The mixed policy with the same order, but for nearly equal keys, rounded differently; None without one."""
         weights = {(p, q, r): coefficient for coefficient, p, q, r in self.terms if (p, q, r) != (0, 0, 0)}
         b, a, c, f = (weights.pop(powers, 0.0) for powers in SIGNED["area"][1:])
         if any(weights.values()) or not any((a, b, c, f)):
@@ -150,12 +146,8 @@ def fit_scores(scores: Scores, name: str, weights: Weights = "pq", regression: R
     of the tuples and of the orders, that is another seed. They do not cover another log of the same machine: all seeds
     draw from the same jobs, and tuples overlap.
 
-    Args:
-        scores: of the proxy problem, N_QUEUED per tuple.
-        name: of FUNCTIONS, or of SIGNED for a signed regression.
-        weights: a squared error weighs p q, or (p q)^2 as in equation 5 and the published code. A job without run time
-            counts as one of one second.
-        regression: "plain" or "signed".
+    `name`: of FUNCTIONS, or of SIGNED for a signed regression. `weights`: a squared error weighs p q, or (p q)^2 as in
+    equation 5 and the published code. A job without run time counts as one of one second.
     """
     signed = regression == "signed"
     powers = SIGNED[name] if signed else FUNCTIONS[name]

@@ -77,7 +77,6 @@ class Bandit:
             self.seen[self.used].append(float(costs[self.used]) / n_jobs)
 
     def means(self) -> NDArray[np.float64]:
-        """The mean cost of each policy; inf if it was never used."""
         return np.array([np.mean(costs) if costs else np.inf for costs in self.seen])
 
     def worst(self) -> float:
@@ -115,10 +114,7 @@ class UpperConfidence(Bandit):
 
 
 class Exponential(Bandit):
-    """EXP3: draws policies by exponential weights. Source: Auer et al., SIAM Journal on Computing 2002.
-
-    Rewards as in `UpperConfidence`.
-    """
+    """EXP3, with rewards as in `UpperConfidence`. Source: Auer et al., SIAM Journal on Computing 2002."""
 
     def __init__(self, n: int, seed: int, *, gamma: float) -> None:
         super().__init__(n, seed)

@@ -34,10 +34,7 @@ class PresentJob:
 
 
 class PolicyChoice:
-    """Selects a cluster's policy after each period, counted from second 0.
-
-    A period is evaluated when the first message after its end arrives, before that message's events are handled.
-    """
+    """Selects a cluster's policy after each period from second 0, before the events of the first message after it."""
 
     def __init__(self, cluster: Cluster, options: Options, selection: Selection) -> None:
         self.cluster = cluster
@@ -47,7 +44,7 @@ class PolicyChoice:
         self.from_s = BEFORE_S
         self.jobs: dict[int, PresentJob] = {}  # by row, those present in the current period
         self.just_ended: list[PresentJob] = []  # in the current message
-        self.cluster.change_policy(self.selector.begin())
+        self.cluster.change_policy(self.selector.choose())
 
     @staticmethod
     def check(options: Options) -> None:

@@ -153,9 +153,6 @@ class Selector:
     chosen: list[int] = field(default_factory=list)  # by period
     over_budget: int = 0  # periods without feedback because their replays took too long
 
-    def begin(self) -> Policy:
-        return self.choose()
-
     def renew(self, past: Past) -> Policy:
         costs: NDArray[np.float64] | None
         if self.chooser.needs_all:
@@ -170,7 +167,6 @@ class Selector:
         return self.choose()
 
     def choose(self) -> Policy:
-        """The chooser's next policy; its index is appended to `chosen`."""
         self.chosen.append(self.chooser.choose())
         return self.policies[self.chosen[-1]]
 
@@ -181,7 +177,7 @@ def select_online(jobs: Jobs, selector: Selector, period_s: float) -> Schedule:
     Period t is (t period_s, (t + 1) period_s]; the first includes its start. Jobs wider than the machine are rejected.
     """
     site = selector.site
-    run = EngineReplay(jobs, site.size, site.under(selector.begin()))
+    run = EngineReplay(jobs, site.size, site.under(selector.choose()))
     from_s = BEFORE_S
     for period in count(1):
         until_s = period * period_s

@@ -155,7 +155,6 @@ def first_places(n_features: int, n_random: int, rng: np.random.Generator) -> li
 
 
 def on_sphere(point: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The point of L1 norm 1 in the same direction: the same policy."""
     return np.asarray(point / np.abs(point).sum())
 
 

@@ -95,18 +95,11 @@ def read_periods(
     min_jobs: int = 1,
     **reading: Any,
 ) -> Periods:
-    """Cut a log into periods.
+    """Cut a log into periods of so many days, or calendar months; see `times.windows` for `align` and `boundary`.
 
-    Args:
-        log: a workload or a file, as for `read_workload`.
-        days: length of a period, or "month" for calendar months.
-        align: see `times.windows`.
-        boundary: see `times.windows`. The default, jobs submitted and finished in one period of the log, comes
-            closest to the figures of the 2019 study of mixed policies.
-        skip: leave out this many periods at the start.
-        count: take this many consecutive periods; None for all.
-        min_jobs: leave out periods with fewer jobs.
-        **reading: see `ReadingOptions`; what stands in for requests is settled on the whole log.
+    The default boundary, jobs submitted and finished in one period of the log, comes closest to the figures of the 2019
+    study of mixed policies. After the first `skip` periods, `count` consecutive ones with at least `min_jobs` are
+    taken, None for all. What stands in for requests is settled on the whole log.
     """
     source = ReadingOptions.of(**reading).source(log)
     where = source.where
@@ -152,10 +145,7 @@ def costs(
     *,
     advance: Callable[[int], None] = lambda _: None,
 ) -> NDArray[np.float64]:
-    """The mean bounded slowdown of every policy on every period, shape (n_policies, n_periods).
-
-    `advance` is called with 1 after every period.
-    """
+    """The mean bounded slowdown, shape (n_policies, n_periods); `advance` is called with 1 after every period."""
     result = np.empty((len(policies), len(periods)))
     shared: dict[str, Any] = {"backfill": conditions.backfill, "threshold_s": conditions.threshold_s}
     for column, jobs in enumerate(periods.tables):

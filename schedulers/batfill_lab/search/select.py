@@ -274,10 +274,7 @@ def band(values: Sequence[float]) -> dict[str, float]:
 
 
 def selection_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Online selection among the policies used throughout, best first.
-
-    Of the log as it is, with the comparison with EASY-FCFS; of samples, with the band.
-    """
+    """The policies, best first: of the log as it is compared with EASY-FCFS, of samples with the band."""
     lines = {ONLINE: found["wait_over_fcfs"], **found["throughout"]}
     resampled = found["input"]["resampled"] is not None
     rows = [

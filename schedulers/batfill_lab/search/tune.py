@@ -192,10 +192,7 @@ class Study:
     n_training: int
 
     def sums(self) -> list[dict[str, Any]]:
-        """Table 2: every line's sums over the training and testing periods (null if unknown), and its long waits.
-
-        The 99.9 % quantile and the maximum are over all jobs of the testing periods.
-        """
+        """Table 2: sums over the training and testing periods (null if unknown), and the testing jobs' long waits."""
         rows = []
         for name, line in self.lines.items():
             training, testing = (float(part.sum()) for part in np.split(line.costs, [self.n_training]))

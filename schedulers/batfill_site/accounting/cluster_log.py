@@ -75,7 +75,6 @@ class Takes(Names):
 
     @staticmethod
     def text_of(amounts: Mapping[str, float]) -> str:
-        """The text of these amounts, whatever their order; zeros are left out."""
         return ",".join(f"{name}={amount!r}" for name, amount in sorted(amounts.items()) if amount)
 
     @staticmethod
@@ -102,10 +101,8 @@ class Takes(Names):
 class Jobs:
     """Jobs in any order as narrow columns (TYPES), 49 bytes each.
 
-    Attributes:
-        names: the texts of the columns of names.
-        takes: the texts of the extra column of this name, if there is one.
-        extra: other columns, by name, that a reader needs until it has read all files; and what jobs take.
+    `names`: the texts of the columns of names; `takes`: those of the extra column of this name, if there is one.
+    `extra`: other columns, by name, that a reader needs until it has read all files; and what jobs take.
     """
 
     def __init__(self) -> None:
@@ -549,10 +546,6 @@ class ClusterLog:
 
     def log(self) -> SwfLog:
         return replace(self.piece(slice(0, len(self))).only(FIELDS), comments=self.comments)
-
-
-def swf_of(reading: Reading, **choices: Any) -> SwfLog:
-    return ClusterLog(reading, **choices).log()
 
 
 def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -65,10 +65,7 @@ def each(texts: Sequence[str], read: Callable[[str], Any]) -> NDArray[np.int64]:
 
 
 def lines_of(path: Path, odd: Callable[[int], None] = lambda number: None) -> Iterator[tuple[int, str]]:
-    """Each line of a text file that is not blank, plain or compressed, with its number from 1.
-
-    `odd` is called with the number of each line that is not UTF-8, see `text_of`.
-    """
+    """Each line of a text file that is not blank, with its number from 1; `odd` gets those of lines not in UTF-8."""
     number = 0
     for piece in pieces_of(path):
         if piece.isspace():  # which may be most of a file

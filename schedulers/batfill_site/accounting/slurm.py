@@ -131,18 +131,13 @@ PLAIN_NUMBERS = (
 
 
 def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] | None = None) -> Reading:
-    """The finished jobs of `sacct` output, with a line of column names.
+    """The finished jobs of `sacct` output, with a line of column names, into an empty reading.
 
-    - A requeued job has several records (with `-D`, of one id, user and name, each submitted when the earlier one was
-      over): its last one is the job, with the submission time of the first.
-    - The components of a heterogeneous job (JobID 7+0, 7+1) are one job with all their processors.
-    - A task of an array is a job; the record of tasks that never started (7_[3-9]) is one job that never ran.
-    - Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left out and counted.
-
-    Args:
-        paths: the files, plain or compressed. They are read in pieces: memory holds 66 bytes a record, and the names.
-        reading: an empty one, with its choices.
-        clusters: those to read; None for all.
+    A requeued job has several records (with `-D`, of one id, user and name, each submitted when the earlier one was
+    over): its last one is the job, with the submission time of the first. The components of a heterogeneous job (JobID
+    7+0, 7+1) are one job with all their processors. A task of an array is a job; the record of tasks that never started
+    (7_[3-9]) is one job that never ran. Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left
+    out and counted. Files are read in pieces: memory holds 66 bytes a record, and the names.
     """
     records = Records(reading, clusters)
     records.read_files(paths)
@@ -323,7 +318,6 @@ class Head:
         self.forms = [FORMS.get({**plain, **ours}.get(title.lower(), "")) for title in self.titles]
 
     def missing(self, wanted: list[str]) -> str | None:
-        """The first of the NEEDED columns, and of the wanted ones, that is not there."""
         return next((name for name in (*NEEDED, *wanted) if name not in self.names), None)
 
     def split(self, line: str) -> list[str]:
@@ -470,9 +464,8 @@ def _rows(
 class Records:
     """The records of ended jobs, with the keys of their ids.
 
-    Attributes:
-        columns: the titles of each column that is read, as `COLUMNS`.
-        command: the one that errors recommend; "" for one with the columns that are needed.
+    `columns`: the titles of each column that is read, as `COLUMNS`. `command`: the one that errors recommend; "" for
+    one with the columns that are needed.
     """
 
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
@@ -552,7 +545,8 @@ class Records:
             match = JOB_ID.fullmatch(job_id)
             if match is None:
                 valid[row] = False
-                reason = _odd(job_id)
+                steps = "." in job_id
+                reason = "steps, left out" if steps else "records whose JobID is not understood, left out"
                 self.result.note(reason, example="" if reason in self.result.examples else table.show(row))
                 continue
             job, task, other, component = match.groups()
@@ -662,10 +656,6 @@ class Records:
         self.result.notes["components of heterogeneous jobs, joined"] += len(order)
         jobs.keep(~parts)
         jobs.add({name: head[name] for name in TYPES}, {name: head[name] for name in jobs.extra})
-
-
-def _odd(job_id: str) -> str:
-    return "steps, left out" if "." in job_id else "records whose JobID is not understood, left out"
 
 
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.intp]:

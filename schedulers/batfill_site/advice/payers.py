@@ -187,7 +187,6 @@ def killed(schedule: Schedule, first: Schedule) -> Kills | None:
 
 
 def passed(schedule: Schedule, row: int) -> int:
-    """How many jobs that were submitted after this one started before it."""
     later = (schedule.submit_s > schedule.submit_s[row]) & (schedule.start_s < schedule.start_s[row])
     return int(later.sum())
 

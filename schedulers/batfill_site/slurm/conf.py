@@ -119,10 +119,7 @@ class Line(NamedTuple):
 
 
 def lines_in(path: Path, within: tuple[Path, ...] = (), found: list[Path] | None = None) -> Iterator[Line]:
-    """The lines of a configuration and of the files that it includes, which are relative to the first file's folder.
-
-    The files are added to `found`.
-    """
+    """The lines of a configuration and of what it includes, from the first file's folder; adds the files to `found`."""
     begun, start, found = "", 0, [] if found is None else found
     found.append(path)
     for number, raw in chain(lines_of(path), [(0, "")]):  # the last line may end with a backslash, too

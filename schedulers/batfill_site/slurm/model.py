@@ -60,10 +60,7 @@ class Model:
         return rows
 
     def run(self, clock: Clock, *, run_s: Floats | None = None, asked: Bools | None = None) -> Run:
-        """The run under a clock; runs may be made in threads at once.
-
-        `run_s`: other run times, (n_jobs,). `asked`: jobs, (n_jobs,), after whose starts the run is over.
-        """
+        """The run, also in threads, with other run times, or until the jobs `asked` have started, (n_jobs,)."""
         slurm = self.begun(clock)
         if run_s is not None:
             slurm.jobs["run_s"] = run_s[self.of]

@@ -133,5 +133,4 @@ class Past(NamedTuple):
 
     @property
     def days(self) -> int:
-        """How many days' arrivals may come again."""
         return int(min(max(1, math.floor(self.age_s / DAY_S)), DAYS))

@@ -285,10 +285,7 @@ def request_of(where: str, value: Any) -> float:
 
 
 def second_of(where: str, what: str, value: Any, absolute: set[bool]) -> float:
-    """A date as a number: seconds as they are, others as Unix times; local dates are taken as UTC.
-
-    Whether the date is the same instant in each time zone is added to `absolute`.
-    """
+    """A date in seconds or Unix time, local ones as UTC; adds to `absolute` whether it is the same in each zone."""
     number = number_or_text(value)
     if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= LATEST_S:
         absolute |= {True} if number >= UNIX_S else set()

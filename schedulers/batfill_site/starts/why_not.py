@@ -120,10 +120,7 @@ def in_order(queue: Queue, now_s: float) -> list[int]:
 
 
 def reservation(queue: Queue, need: int) -> tuple[float, int, list[int]]:
-    """When the running jobs' requests will have freed `need` processors, what is spare then, and the jobs that do it.
-
-    inf and 0, if they never will; the jobs of the same instant count.
-    """
+    """When running jobs will have freed `need` processors, what is spare then, and these jobs; inf and 0 for never."""
     free, rows, shadow_s = queue.free, [], math.inf
     for end_s, procs, row in queue.running.tolist():
         if free >= need and end_s > shadow_s:
