@@ -114,7 +114,7 @@ def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulate
 def errors_of(
     submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """The mean and median absolute percentage error of moving means; None without `FEWEST_JOBS` that wait over 1 min."""
+    """Mean and median percentage error of moving means; None if none has `FEWEST_JOBS` and waits over a minute."""
     if not len(submit_s):
         return None, None
     at_s = np.arange(submit_s[0], submit_s[-1] + 1, HOUR_S)
