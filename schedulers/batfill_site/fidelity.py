@@ -415,11 +415,7 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
 
 
 def unmodelled(log: SwfLog) -> list[str]:
-    """What a log has and a replay knows nothing of, such as "3 partitions" and "12 of 40 jobs requested GPUs".
-
-    Partitions and queues count that have `LEAST_SHARE` of the jobs, if these are several; all else is as the import
-    noted it.
-    """
+    """What a replay knows nothing of, such as "3 partitions": places count that have `LEAST_SHARE` of the jobs."""
     found = []
     for name in PLACES:
         several = number_of(log, name)

@@ -272,11 +272,7 @@ def summarize(
 def figure_rows(
     figures: Mapping[str, float], tau_s: float = TAU_S, *, of_replay: bool = False
 ) -> list[tuple[str, str]]:
-    """A run's figures in words, as rows of (label, text).
-
-    `figures`: fields of `Summary` by name; `utilisation` may be missing if the machine's size is unknown. `of_replay`:
-    with what only the replay engine knows for certain, such as how each job was started.
-    """
+    """A run's figures in words, as (label, text); `of_replay`: also what the replay engine alone knows for certain."""
     f = figures
     at_walltime = " at their walltime" if of_replay else ""  # under Batsim the scheduler may also kill jobs
     per_processor = f"; per processor {f['mean_pp_bsld']:,.4f}" if of_replay else ""

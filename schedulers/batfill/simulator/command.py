@@ -52,11 +52,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def simulate_batsim(options: BatsimOptions) -> None:
-    """Simulate what the options say, and write the result files.
-
-    They are `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`, and with -E `_consumed_energy.csv` and
-    `_pstate_changes.csv`.
-    """
+    """Simulate what the options say, and write the result files."""
     started = time.perf_counter()
     folder = Path(f"{options.export}jobs.csv").parent
     if not folder.is_dir():

@@ -208,11 +208,7 @@ class BatsimDocument:
 
 
 def load_document(path: Path, *, workload: str | None = None) -> BatsimDocument:
-    """The checked workload in this file, plain or compressed.
-
-    `workload`: the name that Batsim 4 will give it, which may stand in front of an id; None takes either version's
-    form.
-    """
+    """The checked workload in this file; Batsim 4 will name it `workload`, None for the form of either version."""
     document = read_members(path)
     jobs, profiles, found = document.jobs, document.profiles, document.version
     if workload is not None and found == 5 and profiles:

@@ -130,11 +130,7 @@ class Store:
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[Store]:
-    """The campaign's folder, created if needed, and locked against a second campaign.
-
-    The lock ends with the process that holds it, even if that is killed. A folder created here is removed if the
-    campaign stops before anything is in it.
-    """
+    """The campaign's folder, made if needed and removed if it stays empty, locked until this process ends."""
     made = not folder.exists()
     make_folder(folder)
     with (folder / ".lock").open("w") as lock:
@@ -178,11 +174,7 @@ def store_rows(table: pa.Table, path: Path) -> None:
 
 
 def overview(table: pa.Table) -> list[dict[str, Any]]:
-    """A row per workload and choice of options, in the table's order: its runs, the jobs that they rejected, and waits.
-
-    Of waits and slowdowns the mean and the longest. Each run has equal weight, whatever its number of jobs; runs
-    without a figure do not count.
-    """
+    """A row per workload and choice, in the table's order; each run has equal weight, without a figure none."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     columns = ["workload", *CHOICE_COLUMNS, "rejected", "mean_wait_s", "max_wait_s", "mean_bsld"]
     for row in table.select(columns).to_pylist():

@@ -200,11 +200,7 @@ def limit_of(text: str, *, bare: float) -> int:
 
 
 def clock_seconds(text: str, *, bare: float) -> float | None:
-    """Seconds of a duration, or None.
-
-    It is [days-]hours:minutes:seconds, days:hours:minutes:seconds as PBS writes it, minutes:seconds, or a number of
-    units of `bare` seconds.
-    """
+    """Seconds of [days-]hours:minutes:seconds, days by : as PBS has them, minutes:seconds or `bare` s; else None."""
     days, dash, clock = text.rpartition("-")
     whole, point, fraction = clock.partition(".")
     parts = whole.split(":")

@@ -462,11 +462,7 @@ def _rows(
 
 
 class Records:
-    """The records of ended jobs, with the keys of their ids.
-
-    `columns`: the titles of each column that is read, as `COLUMNS`. `command`: the one that errors recommend; "" for
-    one with the columns that are needed.
-    """
+    """The records of ended jobs, with their ids' keys; `columns` are as `COLUMNS`, errors recommend the `command`."""
 
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
     command = ""
