@@ -44,10 +44,7 @@ class Paired:
 
     @property
     def verdict(self) -> str:
-        """Better or worse beyond chance, after the correction for all choices compared; or unclear.
-
-        This is the rule of every page, table and command: also unclear if there are fewer than FEWEST_BLOCKS periods.
-        """
+        """Better or worse beyond chance, corrected for all choices; else, or below FEWEST_BLOCKS periods, unclear."""
         if self.corrected_p > 1 - self.level or self.periods < FEWEST_BLOCKS:
             return UNCLEAR
         return BETTER if self.value < self.null else WORSE
@@ -260,10 +257,7 @@ def skewed_mean(mean: NDArray[np.float64], square: float, cube: NDArray[np.float
 
 
 def random_halves(n: int, seed: int, resamples: int) -> Iterator[NDArray[np.float64]]:
-    """Indicators of subsets of n blocks, each (n_subsets, n): with their complements all subsets, or a random sample.
-
-    The first is the set of all blocks, whose complement is empty.
-    """
+    """Indicators, (n_subsets, n), of all subsets but complements, or of a sample; the first is of all blocks."""
     if 2 ** (n - 1) <= resamples:
         number = np.arange(2 ** (n - 1), dtype=np.int64)[:, None]
         yield np.column_stack([np.ones(len(number)), 1.0 - (number >> np.arange(n - 1) & 1)])

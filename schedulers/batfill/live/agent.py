@@ -374,10 +374,7 @@ def object_in(text: str) -> dict[str, Any] | None:
 
 
 def with_options(agent: Agent, text: str, where: str) -> tuple[Agent, bool | None]:
-    """An agent that also takes the options in `text`, and what they say of `ACKNOWLEDGE`.
-
-    The text is a JSON object that a simulator passes on; any other is ignored with a warning about `where` it is from.
-    """
+    """An agent that also takes the options in a JSON text, and what they say of `ACKNOWLEDGE`; warns of other text."""
     found = object_in(text)
     if found is None:
         if text.strip():

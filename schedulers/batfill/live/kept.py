@@ -131,10 +131,7 @@ class KeptPlan:
     """The places of the jobs that wait and run on one machine, and the rules by which they move."""
 
     def __init__(self, machines: Iterable[int], margin_s: float = 0.0, windows: Sequence[Place] = ()) -> None:
-        """An empty plan, in which jobs are planned for `margin_s` longer than they request.
-
-        No job runs in `windows`, which may overlap, and begin at second 0 or later.
-        """
+        """An empty plan, of jobs that may take `margin_s` longer; none runs in `windows`, which may overlap."""
         self.margin_s = margin_s
         self.usable = mask_of(machines)  # but for those that are unavailable
         self.busy = 0

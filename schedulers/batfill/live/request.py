@@ -69,10 +69,7 @@ class Registration(NamedTuple):
 
 
 def job_request(name: str, fields: Mapping[str, Any], odd: set[str], extra: str | None = None) -> Request:
-    """The request of a job with the fields of Batsim 4; `extra` is further data of Batsim 5's.
-
-    `odd` collects the user's fields that were unusable in a job; a warning names the first of each.
-    """
+    """The request of a job of Batsim 4's form, with `extra` data of Batsim 5; adds unusable fields to `odd`."""
     user, amounts, request_s = -1, NOTHING, fields.get("walltime", NO_WALLTIME)
     walltime_s = request_s if request_s > 0 else math.inf
     if not RESERVED.issuperset(fields):  # the user has added some

@@ -30,10 +30,7 @@ def array_of(given: Any) -> NDArray[Any]:
 
 
 def seconds_in(source: str, name: str, given: Any) -> tuple[NDArray[np.float64], int | None]:
-    """A column of dates or durations in seconds, and the Unix time of second 0 if it holds dates.
-
-    Dates count from the first one's whole second; those without a zone are in UTC.
-    """
+    """Dates or durations in seconds, and the Unix time of second 0 if they are dates, without a zone in UTC."""
     values = array_of(given)
     if values.dtype == object:
         known = next((value for value in values.tolist() if not is_missing(value)), None)

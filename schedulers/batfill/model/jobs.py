@@ -112,10 +112,7 @@ class Jobs(ReadOnly, KeptRows):
     entering: InitVar[bool] = False  # whether they come from outside, where every run time is finite
 
     def __post_init__(self, source: str, entering: bool) -> None:
-        """Make the columns read-only, and refuse jobs that no engine can run, and rows out of order.
-
-        A run time may be infinite later: it may mark a job that does not end within the period of interest.
-        """
+        """Make the columns read-only; refuse jobs that no engine can run. Run times may become infinite later."""
         super(Jobs, self).__post_init__()
         n = len(self)
         for name, column in self.stored().items():

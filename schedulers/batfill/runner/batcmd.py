@@ -278,10 +278,7 @@ def require_programs(setting: Setting) -> None:
 
 
 def options_file_of(words: Sequence[str]) -> Path | None:
-    """The file of options in these words of a schedcmd; None if it starts no pybatsim, has none, or leaves it to bash.
-
-    pybatsim takes it as -O FILE, -OFILE, --options-file FILE or --options-file=FILE.
-    """
+    """The file of options in a schedcmd of pybatsim, -O FILE or --options-file FILE; None if that is left to bash."""
     given = None
     for word, behind in zip(words, [*words[1:], None], strict=True) if words[:1] == ["pybatsim"] else ():
         if match := re.fullmatch(r"(?:-O|--options-file(?:=|$))(.*)", word, re.DOTALL):

@@ -114,10 +114,7 @@ def _download(
 
 
 def _received(url: str, started: Callable[[int | None], None]) -> Iterator[bytes]:
-    """The bytes that the server sends, packed as they are; `started` gets the length that it announces, or None.
-
-    Raises Gone if another request would not help, and ValueError with the reason if the transfer failed.
-    """
+    """The bytes as they are; `started` gets their length or None. Gone: never ask again; ValueError: it failed."""
     from http.client import HTTPException  # with TLS it takes as long to load as numpy
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen

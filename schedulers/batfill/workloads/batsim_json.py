@@ -512,10 +512,7 @@ def repeat_of(profile: Mapping[str, Any]) -> Any:
 
 
 def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Mapping[str, str] | None = None) -> None:
-    """Refuse a profile that is neither a delay, nor a computation, nor a sequence of `known` profiles.
-
-    `types`: what the file calls types, if not by version 4's names.
-    """
+    """Refuse what is no delay, computation or sequence of `known` profiles; `types`: names other than version 4's."""
     if not isinstance(profile, dict):
         raise WorkloadError(f"{where}: {_shown(profile)} is not an object; a profile has a type and a delay or cpu")
     kind = profile.get("type")

@@ -196,10 +196,7 @@ def _is_open(text: str) -> bool:
 
 
 def matching(log: SwfLog, text: str) -> Rows:
-    """The rows that a filter matches, by the grammar at the top of this file.
-
-    WorkloadError if it is no filter, or uses dates or hours of a log whose header has no UnixStartTime.
-    """
+    """The rows that a filter matches, by the grammar above; WorkloadError if it is none, or needs dates."""
     compared: dict[str, Rows] = {}
 
     def mistake(what: str) -> WorkloadError:

@@ -130,10 +130,7 @@ def read_file(
     speed: float | str | None = None,
     fields: Sequence[str] | None = None,
 ) -> Jobs:
-    """The jobs of a file, with the log that they were read from, if its columns (`fields`) are given.
-
-    By default it has those that the jobs need, and is not kept. The other arguments are those of `read_workload`.
-    """
+    """The jobs of a file as by `read_workload`, and their log if its columns, `fields`, are given."""
     zone = "UTC" if timezone is None else timezone
     cores = 1 if cores_per_resource is None else number_from("cores_per_resource", cores_per_resource)
     with held_open(path):
@@ -191,10 +188,7 @@ def source_of(
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
 ) -> Jobs:
-    """The jobs with the log that they were read from, read again; if they were made, with themselves as a log.
-
-    None is the workload's or the file's own choice; see `read_workload`.
-    """
+    """The jobs with their log, read again, or made of them; None is the workload's or the file's own choice."""
     if is_frame(log):
         log = workload_of_frame(log, procs)
     if not isinstance(log, Jobs):

@@ -178,10 +178,7 @@ class ModelJobs:
 
 
 def lublin_jobs(n_jobs: int, procs: int, rng: np.random.Generator, *, kind: Kind = "all") -> ModelJobs:
-    """`n_jobs` >= 1 jobs of the model for a machine of `procs` >= 2 processors.
-
-    `kind`: "all" draws from the parameters fitted to all jobs, "both" merges batch and interactive jobs.
-    """
+    """Jobs of the model, for 2 processors or more; "all" is one fit, "both" merges batch and interactive jobs."""
     if procs < 2 or n_jobs < 1:
         raise WorkloadError(f"the model needs at least 2 processors and 1 job, not {procs} and {n_jobs}")
     parts = []
@@ -287,10 +284,7 @@ class Requested(NamedTuple):
 def requested_times(
     runtime_s: NDArray[np.float64], rng: np.random.Generator, *, longest_s: float | None = None
 ) -> Requested:
-    """Requests for these run times, none below its run time.
-
-    `longest_s`: the longest that the machine allows, by default the longest run time rounded up to hours.
-    """
+    """Requests for these run times, none below; `longest_s` is by default the longest in whole hours."""
     most = float(runtime_s.max())
     if longest_s is None:
         longest_s = max(HOUR_S * np.ceil(most / HOUR_S), HOUR_S)

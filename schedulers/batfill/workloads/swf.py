@@ -265,10 +265,7 @@ def choice_for(log: SwfLog, unrequested: Unrequested | None) -> tuple[Unrequeste
 
 
 def with_assumed(where: object, log: SwfLog, rows: NDArray[np.intp], unrequested: Unrequested) -> SwfLog:
-    """The log with p~ of its `rows` without a request, unless the run time stands in for it, or they have it already.
-
-    "queue" and "user-max" read the whole log.
-    """
+    """The log with p~ of its `rows` without a request, unless the run time stands in for it, or p~ is there."""
     keep = np.zeros(len(log), bool)
     keep[rows] = True
     missing = keep & ~(log["requested_s"] > 0)

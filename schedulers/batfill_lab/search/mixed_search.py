@@ -109,10 +109,7 @@ class Coverage:
         advance: Callable[[int], None] = lambda _: None,
         known: NDArray[np.float64] | None = None,
     ) -> None:
-        """Replay every period under every point, of which there are at least `least`, see `l1_grid`.
-
-        `known`: costs of an earlier equal search, shape (n_points, n_periods); then nothing is replayed.
-        """
+        """Replay every period under at least `least` points, unless costs, (n_points, n_periods), are `known`."""
         self.space = space
         self.weights = l1_grid(least)
         self.policies = [space.policy(point) for point in self.weights]

@@ -191,10 +191,7 @@ def counts_in(text: str) -> Mapping[str, int]:
 
 
 def tres_text(held: str, asked: str, memory: str, nodes: int, cpus: int) -> str:
-    """The TRES that a job held, else those that it asked for; with the memory of ReqMem if they have none.
-
-    `nodes`, `cpus`: those of the job, below 1 if unknown, which counts as one.
-    """
+    """The TRES that a job held, else asked for, with ReqMem's memory if they lack it; unknown counts are one."""
     text = held if held.strip() else asked
     if not memory or "mem=" in text:
         return text

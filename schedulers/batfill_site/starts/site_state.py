@@ -389,10 +389,7 @@ def whole_jobs(path: Path, jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any
 
 
 def tasks_of(name: str) -> list[str]:
-    """The jobs that an id of Slurm stands for: 7_[1-3,5%2] for four tasks of an array, and any other for itself.
-
-    No job if the tasks are not all named.
-    """
+    """The jobs of an id of Slurm, four for 7_[1-3,5%2] of an array; none if not all tasks are named."""
     array, among, tasks = name.partition("_[")
     if not among:
         return [name]

@@ -76,10 +76,7 @@ def second(where: str, date: Any, clock: Clock | None) -> Any:
 
 
 def unreached(dated: Mapping[str, Any], end_s: float) -> list[str]:
-    """A line for each option whose dates, in seconds, are all behind the last end or, of a gate, before the origin.
-
-    Those dates are perhaps of another clock. `dated`: what each option has, None for nothing.
-    """
+    """A line for each option whose dates are all behind the last end or, of a gate, before the origin."""
     found, last = [], f"the last job ended at {end_s:,.0f} s"
     for name, one in dated.items():
         periods = getattr(one, "periods", None)
