@@ -52,5 +52,4 @@ def __getattr__(name):  # type: ignore[no-untyped-def]
 
 
 def __dir__():  # type: ignore[no-untyped-def]
-    """The public names, loaded or not."""
     return __all__

@@ -6,7 +6,6 @@ import sys
 
 
 def stop(*_: object) -> None:
-    """End the program on an interrupt."""
     os.write(2, b"batfill: interrupted by SIGINT\n")
     os._exit(3 if sys.argv[1:2] == ["run"] else 130)
 

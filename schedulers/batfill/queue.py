@@ -60,14 +60,9 @@ class Queue:
     """The waiting and running jobs of a machine of `size` processors. Jobs are named by their rows."""
 
     def __init__(self, size: int, rules: Rules, *, capacity: int = FIRST_CAPACITY, tries: bool = True) -> None:
-        """An empty queue.
+        """An empty queue; `tries`: whether jobs can be small, or outlive what is expected of them.
 
-        Args:
-            size: m.
-            rules: those in force; `change_rules` changes order, backfill order and threshold, `change_divider` the
-                divider.
-            capacity: number of jobs to allocate for; `submit` grows it.
-            tries: whether jobs can be small, or outlive what is expected of them.
+        `change_rules` changes order, backfill order and threshold, `change_divider` the divider, `submit` the capacity.
         """
         self.size, self.rules = size, rules
         self.arrays: QueueArrays = QueueArrays(
@@ -116,7 +111,6 @@ class Queue:
 
     @property
     def free(self) -> int:
-        """The number of idle processors."""
         return max(int(self.arrays.state["free"][0]), 0)
 
     @property
@@ -132,7 +126,6 @@ class Queue:
 
     @property
     def running_rows(self) -> NDArray[np.intp]:
-        """The running jobs, by expected end."""
         return self.running["row"].astype(np.intp)
 
     @property
@@ -193,7 +186,6 @@ class Queue:
             self.arrays.wants[:] = wants
 
     def reset(self, given: Given, events: Events) -> None:
-        """Reset to an empty machine, with the `events` of these jobs."""
         if self.arrays.state["waiting"][0]:
             blocks.clear(self.arrays.blocks)
         loop.reset(self.size, given, self.arrays, events)
@@ -226,12 +218,10 @@ class Queue:
         return sum(array.nbytes for array in self.arrays if isinstance(array, np.ndarray))
 
     def start(self, row: int, now_s: float) -> None:
-        """Start a job that does not wait."""
         running.start(float(now_s), self.arrays, row)
         running.unsettle(self.arrays)
 
     def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
-        """Queue these jobs, all among the first `submitted` jobs, the submitted ones."""
         self.arrays.state["submitted"] = submitted
         self.arrays.jobs["section"][rows] = QUEUED_AGAIN
         self.resort()
@@ -263,18 +253,10 @@ class Queue:
     ) -> int:
         """Queue a job that fits the machine; returns its row.
 
-        Args:
-            job_id: breaks ties of `submit_s`, as text.
-            submit_s: r; may be earlier than that of a job submitted before.
-            unpredicted_s: p~; inf if it has none.
-            procs: q.
-            user: whose job it is; below 0 if unknown.
-            small: whether it goes before large jobs.
-            killable: whether a small job is killed at the divider.
-            expected_s: a prediction in its place; by default p~.
-            key_expected_s: p~ of the keys, which must not move; by default the expected run time.
-            outlives: whether it may run for longer than p~.
-            wants: what it takes of each of `rules.all_pools`; one of each by default.
+        `job_id` breaks ties of `submit_s`, as text, which may be earlier than that of a job submitted before.
+        `unpredicted_s` is p~, inf without one; `expected_s` a prediction in its place, by default p~; `key_expected_s`
+        that of the keys, which must not move, by default the expected run time. `outlives`: whether it may run for
+        longer than p~. `wants`: what it takes of each of `rules.all_pools`, by default one.
         """
         row = self.known
         if row == len(self.arrays.jobs):
@@ -349,7 +331,6 @@ class Queue:
         waiting.spare(self.arrays, row)
 
     def demote(self, row: int) -> None:
-        """Move a job whose killed try has ended to the large jobs."""
         waiting.demote(self.arrays, row)
 
     def requeue(self, row: int, now_s: float) -> None:
@@ -384,12 +365,10 @@ class Queue:
     # Machines become available and unavailable
 
     def change_free(self, by: int) -> None:
-        """Add idle processors, or withdraw them if `by` is negative."""
         self.arrays.state["free"] += by
         running.unsettle(self.arrays)
 
     def change_release(self, row: int, by: int) -> None:
-        """Change the number of processors that a running job will release."""
         running.change_release(self.arrays, row, by)
 
     def pass_changes(self, now_s: float) -> int:
@@ -426,7 +405,6 @@ class Queue:
     def classify(
         self, row: int, small: bool, *, killable: bool, expected_s: float, key_expected_s: float | None = None
     ) -> None:
-        """Set class, expected run time and keys of a job not yet submitted; the arguments are those of `submit`."""
         job = self.arrays.jobs[row]
         self.has_key_requests |= key_expected_s is not None
         key_expected_s = expected_s if key_expected_s is None else key_expected_s
@@ -437,10 +415,7 @@ class Queue:
         waiting.set_class(self.arrays, row, int(small), int(killable), expected_s)
 
     def change_divider(self, divider_s: float, *, bound: bool) -> None:
-        """Kill small jobs that start from now on at this divider.
-
-        With `bound` it also caps the expected run times of waiting jobs and of those classified from now on.
-        """
+        """Set the divider of tries that start from now on; `bound`: it caps these jobs' expected run times, too."""
         rules, bound_s = self.arrays.rules, divider_s if bound else math.inf
         if (rules["divider_s"][0], rules["bound_s"][0]) == (divider_s, bound_s):
             return
@@ -452,7 +427,6 @@ class Queue:
             self.resort()
 
     def change_rules(self, rules: Rules) -> None:
-        """Order and backfill by these rules from the next decision on."""
         self.adopt(rules)
         self.resort()
 

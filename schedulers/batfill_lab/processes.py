@@ -46,12 +46,7 @@ def spread(function: Callable[[Item], Any], tasks: Sequence[Item], workers: int)
 
     Every worker is a process, started when there is a task for it, with one task at a time. If one dies, another takes
     over its task. When the generator is closed, or this process ends in any way, SIGKILL included, the workers end at
-    once.
-
-    Args:
-        function: of a module, so that a worker can import it.
-        tasks: its arguments, one call each; they and the results must be picklable.
-        workers: the maximum number of processes.
+    once. A worker imports the function from its module; tasks and results must be picklable.
     """
     if IN_BROWSER:
         with thread_pool(1) as pool:

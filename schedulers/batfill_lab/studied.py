@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def truth(name: str, value: Any) -> bool:
-    """The value, which must be true or false."""
     if not isinstance(value, bool):
         raise BatfillError(f"option {name}: {value!r:.60} is neither true nor false")
     return value
@@ -31,11 +30,7 @@ STUDIED = options_table(
 
 
 def studied(given: Mapping[str, Any]) -> Options:
-    """As `Options.of`, with the settings of STUDIED among the options.
-
-    Raises:
-        BatfillError: as `Options.of`, or a value is none of a setting's.
-    """
+    """As `Options.of`, with the settings of STUDIED among the options."""
     plain = {name: value for name, value in given.items() if name not in STUDIED}
     own = {name: value for name, value in given.items() if name in STUDIED and value is not None}
     study = Study(**{STUDIED[name].argument: STUDIED[name].check(name, value) for name, value in own.items()})
@@ -43,6 +38,5 @@ def studied(given: Mapping[str, Any]) -> Options:
 
 
 def stated(options: Options) -> dict[str, Any]:
-    """The settings that are not the usual ones, by name."""
     values = {name: getattr(options.study, row.argument) for name, row in STUDIED.items()}
     return {name: value for name, value in values.items() if value != STUDIED[name].default}

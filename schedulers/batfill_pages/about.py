@@ -81,7 +81,6 @@ class About:
 
     @property
     def limits(self) -> str:
-        """What may keep a job out beside processors, in words; "" for nothing."""
         gate = ["the gate on backfilling"] if self.given.get("backfill-while") else []
         budget = ["the energy budget"] if self.given.get("energy-budget") else []
         return in_a_row([*(f"the pool {pool.name}" for pool in self.pools), *budget, *gate])
@@ -117,10 +116,7 @@ class RanWorkload(NamedTuple):
 
 
 def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, RanWorkload | None]:
-    """The record next to this `_jobs.csv`, and the workload that may have its jobs' users and requests.
-
-    A damaged file, or one of another run, is ignored: the results stand on their own.
-    """
+    """The record next to this `_jobs.csv`, and its workload; a damaged one, or one of another run, is ignored."""
     with suppress(*DAMAGE):
         return sound(of_replay(loaded_json(file_bytes(jobs_csv.with_name(f"{prefix}_{RUN_JSON}"))))), None
     for folder in jobs_csv.absolute().parents[:3]:
@@ -184,7 +180,6 @@ def learned_here(record: Mapping[str, Any]) -> bool:
 
 
 def made_with(stated: Mapping[str, Any]) -> list[str]:
-    """What was done with requests, as far as it is not the default."""
     usual = {"overrun": (None, "keep"), "unrequested": (None, "refuse")}
     return [f"{name} {stated[name]}" for name, values in usual.items() if stated.get(name) not in values]
 

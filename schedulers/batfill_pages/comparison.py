@@ -116,10 +116,7 @@ class Comparison:
         return [Difference(name, bsld, wait_s, *of_jobs) for name, bsld, wait_s, of_jobs in rows]
 
     def paired(self, columns: Iterable[NDArray[np.float64]], seed: int) -> list[Paired]:
-        """The mean of each column of differences, shape (n_items,), against 0, corrected for all columns.
-
-        Neighbouring jobs are not independent, so whole blocks are swapped instead of jobs; see `stats.paired`.
-        """
+        """The mean of each column, (n_items,), against 0, corrected for all; whole blocks are swapped, not jobs."""
         sums = np.array([np.bincount(self.block, weights=column) for column in columns])
         return paired(sums, np.bincount(self.block), null=0, seed=seed, together=True) if len(sums) else []
 
@@ -127,10 +124,7 @@ class Comparison:
         return comparison_warnings(compared, self.n_blocks, self.blocks)
 
     def against(self, references: Sequence[int], seed: int) -> dict[int, list[Paired | None]]:
-        """The mean bounded slowdown of all choices minus that of each reference, by reference; None for itself.
-
-        P-values and intervals are corrected for the comparisons with one reference.
-        """
+        """The mean bounded slowdowns minus each reference's, None for itself; corrected by reference."""
         found: dict[int, list[Paired | None]] = {}
         for one in references:
             others = [k for k in range(len(self.names)) if k != one]
@@ -207,7 +201,6 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
 
 
 def names_in_words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
-    """The names of runs in words and in short: of a policy and its options, or what the user called it."""
     found = [policy_words(run.about.given) if run.about.given else (run.name, run.name) for run in runs]
     shorts = [short for _, short in found]
     return tuple(

@@ -52,10 +52,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
 
 
 class View:
-    """A comparison as its page shows it: names, figures, and the differences from each possible reference.
-
-    Choices are numbers, in the order of the comparison.
-    """
+    """A comparison as its page shows it, from each possible reference; choices are numbers, in its order."""
 
     def __init__(self, comparison: Comparison, seed: int) -> None:
         self.of, self.seed = comparison, seed
@@ -77,7 +74,6 @@ class View:
         self.few = undecided(compared, comparison.blocks) if compared else None  # the same for each reference
 
     def said(self, part: str, *given: Any) -> str:
-        """What the template says, such as the answer against a reference, as HTML."""
         return said("sentences.html.j2", SENTENCES, part, self, *given)
 
     # Choices
@@ -89,7 +85,6 @@ class View:
         return self.words[k][1]
 
     def inside(self, k: int) -> str:
-        """The name in words inside a sentence."""
         long = self.long(k)
         return f"{long[0].lower()}{long[1:]}" if " " in long and not long[1].isupper() else long
 
@@ -110,7 +105,6 @@ class View:
         return "the same" if k in self.alike(reference) else VERDICTS[self.verdict(k, reference)]
 
     def alike(self, reference: int) -> list[int]:
-        """The choices under which each item has the same slowdown, the reference among them."""
         return [k for k in self.order if np.array_equal(self.of.bsld[k], self.of.bsld[reference])]
 
     def undecided(self, reference: int) -> str:
@@ -128,7 +122,6 @@ class View:
         return self.both if self.decided(reference) and self.both != reference else None
 
     def decided(self, reference: int) -> bool:
-        """Whether the figures tell the choices apart, and may be trusted."""
         return self.waits and not self.undecided(reference) and not self.of.invented
 
     # What sentences name
@@ -238,7 +231,6 @@ class View:
         return found
 
     def against(self, reference: int) -> dict[str, Any]:
-        """What the page says if this is the reference."""
         return {
             **{part: self.said(part, reference) for part in ("answer", "tail", "kills", "losers")},
             "chosen": self.chosen(reference),

@@ -121,10 +121,7 @@ def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: s
 
 
 def save_figure(canvas: Canvas, path: Path, title: str, caption: str) -> None:
-    """Write a figure without a date, so that equal ones are equal files; the caption goes into its metadata.
-
-    In an SVG it is the description, which screen readers say.
-    """
+    """Write a figure without a date, so that equal ones are equal files; the caption describes it in its metadata."""
     kind = path.suffix[1:]
     metadata: dict[str, dict[str, str | None]] = {
         "pdf": {"CreationDate": None, "Title": title, "Subject": caption},
@@ -148,7 +145,6 @@ def listed(names: Sequence[str], values: Iterable[str]) -> str:
 
 
 def keyed(names: Sequence[str], drawn: Sequence[Style]) -> list[str]:
-    """Each series' name in the legend; the grey ones share one entry."""
     rest = sum(style.rest for style in drawn)
     return [f"the other {rest}" if style.rest else name for name, style in zip(names, drawn, strict=True)]
 

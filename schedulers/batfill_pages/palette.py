@@ -41,7 +41,6 @@ class Style(NamedTuple):
 
     @property
     def line(self) -> str | tuple[float, tuple[float, ...]]:
-        """The dashes as matplotlib's `linestyle`, with lengths in line widths."""
         return (0, tuple(length / 2 for length in self.dash)) if self.dash else "-"
 
 
@@ -61,7 +60,6 @@ def styles(n: int, chosen: Collection[int] = ()) -> list[Style]:
 
 
 def colour_script() -> str:
-    """The colours of jobs, as constants of the page's script."""
     return f"const PALETTE = {list(JOBS)}, GREY = '{IN_ORDER}', FAILED_INK = '{FAILED}';"
 
 

@@ -60,11 +60,7 @@ def run_section(
     alone: bool = True,
     explained: bool = False,
 ) -> str:
-    """The section of one run; of its jobs the page holds the sample, or all of them.
-
-    On a page of several runs the section is folded and has a title of its own. `explained`: what slowdowns and tries
-    are stands above it.
-    """
+    """The section of one run, with its sample or all jobs; `explained`: what slowdowns and tries are stands above."""
     figures, waits, over_time, clock = run.summary(tau_s), waits_of(run), course(run), run.about.clock
     begin_s, end_s = span_s(run)
     named = [name for name, _ in in_words(uses)]

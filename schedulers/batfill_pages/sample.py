@@ -103,10 +103,7 @@ class Tries(NamedTuple):
 
 
 def tries_of(run: ReportedRun) -> Tries:
-    """The tries that ran.
-
-    A requeued job waits from the end of its previous try, which is in the row before.
-    """
+    """The tries that ran; a requeued job waits from the end of its previous try, which is in the row before."""
     ran = run.state != REFUSED
     end_s = run.start_s + run.runtime_s
     # Files round dates to microseconds: a try that ends when another starts ends then.

@@ -44,10 +44,7 @@ class Paired:
 
     @property
     def verdict(self) -> str:
-        """Better or worse beyond chance, after the correction for all choices compared; or unclear.
-
-        This is the rule of every page, table and command: also unclear if there are fewer than FEWEST_BLOCKS periods.
-        """
+        """Better or worse beyond chance, corrected for all choices; else, or below FEWEST_BLOCKS periods, unclear."""
         if self.corrected_p > 1 - self.level or self.periods < FEWEST_BLOCKS:
             return UNCLEAR
         return BETTER if self.value < self.null else WORSE
@@ -59,7 +56,6 @@ class Paired:
 
     @property
     def narrow(self) -> bool:
-        """Whether merging has left so few blocks that its interval may be too narrow."""
         return self.merged > 1 and self.blocks < FEWEST_BLOCKS
 
     @property
@@ -94,23 +90,18 @@ def paired(
     is the share of all ways to swap that give a statistic at least as large, and the interval holds every ratio that
     such a test does not reject. Under that hypothesis the rate of false positives is at most 1 - level for any number
     of periods and any distribution of costs, which the percentile bootstrap misses by far if a few periods carry most
-    of the cost. The statistic is the mean difference in units of its spread, corrected for skewness (`skewed_mean`):
-    if only the means of two choices are equal, because rare bad periods of one make up for its usual gain, swapping
-    the plain mean calls them different much too often.
+    of the cost. The statistic is the mean difference in units of its spread, corrected for skewness (`skewed_mean`): if
+    only the means of two choices are equal, because rare bad periods of one make up for its usual gain, swapping the
+    plain mean calls them different much too often.
 
     Periods whose difference is correlated with the next one's are merged in pairs until that is not so, and swapped
     together. Sources: Fisher, The Design of Experiments, 1935 (swapping); Hall, Journal of the Royal Statistical
     Society B 1992 (the correction for skewness); Holm, Scandinavian Journal of Statistics 1979 (that for many choices).
 
-    Args:
-        costs: by period in order of time, shape (n_choices, n_periods). For mean differences: the sums of differences.
-        base: >= 0, by period, shape (n_periods,): the costs compared with. For mean differences: the numbers of items.
-        null: the value without a difference: 1 for a ratio of costs, 0 for a mean difference.
-        seed: of the resampling; unused if all ways to swap are few enough to be enumerated.
-        resamples: number of random halves.
-        level: of the intervals; 1 - level is that of the verdicts.
-        together: whether the intervals are corrected as the p-values are, so that one holds the null if and only if its
-            verdict is unclear.
+    `costs`, (n_choices, n_periods), and `base` >= 0, (n_periods,), are by period in order of time: for mean
+    differences, their sums and the numbers of items. `null`: the value without a difference, 1 for a ratio of costs, 0
+    for a mean difference. `level`: of the intervals; 1 - level is that of the verdicts. `together`: correct the
+    intervals as the p-values are, so that one holds the null if and only if its verdict is unclear.
     """
     blocks = [Blocks.of(row, np.asarray(base, np.float64)) for row in np.asarray(costs, np.float64)]
     swaps = swaps_of(blocks, seed, resamples)
@@ -195,7 +186,6 @@ class Swaps:
         return float(np.count_nonzero(found >= NEARLY * found[0]) / len(found))
 
     def interval(self, alpha: float, null: float) -> tuple[float, float]:
-        """The ends of the ratios with a p-value above alpha."""
         known = {null: self.p(null)}
         return self.end(-1, alpha, known), self.end(1, alpha, known)
 
@@ -267,10 +257,7 @@ def skewed_mean(mean: NDArray[np.float64], square: float, cube: NDArray[np.float
 
 
 def random_halves(n: int, seed: int, resamples: int) -> Iterator[NDArray[np.float64]]:
-    """Indicators of subsets of n blocks, each (n_subsets, n): with their complements all subsets, or a random sample.
-
-    The first is the set of all blocks, whose complement is empty.
-    """
+    """Indicators, (n_subsets, n), of all subsets but complements, or of a sample; the first is of all blocks."""
     if 2 ** (n - 1) <= resamples:
         number = np.arange(2 ** (n - 1), dtype=np.int64)[:, None]
         yield np.column_stack([np.ones(len(number)), 1.0 - (number >> np.arange(n - 1) & 1)])
@@ -305,10 +292,7 @@ def undecided(compared: Sequence[Paired], what: str) -> str | None:
 
 
 def comparison_warnings(compared: Mapping[str, Paired], blocks: int, what: str) -> tuple[str, ...]:
-    """Why the comparisons, by name, may be wrong, a line each: too few periods, or too few once neighbours are merged.
-
-    `blocks` is the number of periods, `what` their name.
-    """
+    """Why the comparisons of so many blocks, called `what`, may be wrong, a line each: too few, perhaps once merged."""
     if blocks < FEWEST_BLOCKS:
         few = f"below {FEWEST_BLOCKS}, every verdict is unclear and intervals are not calibrated"
         return (f"too few {what} ({blocks}): {few}",)

@@ -41,7 +41,6 @@ class EnergyUse(NamedTuple):
     figures: Drawn
 
     def balance_j(self, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What has become available, less what was drawn, up to dates in the period."""
         drawn_j = self.drawn_w.total(at_s) - self.drawn_w.total(self.budget.begin)
         return np.asarray(self.budget.rate_w * (at_s - self.budget.begin) - drawn_j)
 

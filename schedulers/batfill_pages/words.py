@@ -39,7 +39,6 @@ def interval_text(found: Paired, write: Callable[[float], str]) -> str:
 
 
 def asset(name: str, place: str = "batfill_pages") -> str:
-    """The text of a file in a package's folder of assets."""
     return files(place).joinpath("assets", name).read_text("utf-8")
 
 
@@ -53,12 +52,10 @@ def units_kept(html: str) -> str:
 
 
 def duration_html(seconds: float) -> str:
-    """A duration on one line, with a true minus."""
     return no_break(duration(seconds).replace("-", "−"))
 
 
 def count(number: float) -> str:
-    """A whole number with its thousands separated."""
     return f"{number:,.0f}".replace("-", "−")
 
 

@@ -157,9 +157,10 @@ def write_report(
     compared = [group.log or group.title for group in groups]
     title = f"{len(groups)} comparisons: {few(compared)}" if len(groups) > 1 else few(parts)
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
-    sections.append(made_from(origin, command, inputs))
+    sections.append(part("made_from", origin, command, inputs))
     log = groups[0].about if alone else run_line(runs[0]) if single else ""
-    scripts = [asset(name) for name in SCRIPTS * bool(runs) + ("compare.js",) * bool(groups)]
+    names_of_scripts = ("draw.js", *SCRIPTS * bool(runs), *("compare.js",) * bool(groups))
+    scripts = [colour_script(), *map(asset, names_of_scripts)]
     write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
     if not figures:
         return [page]
@@ -180,26 +181,11 @@ def few(names: Sequence[str]) -> str:
     return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
 
 
-def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
-    """The page's command, versions, options, and checksums of its inputs, folded, as HTML."""
-    return part("made_from", origin, command, inputs)
-
-
-def html_page(
-    title: str,
-    sections: Sequence[str],
-    *,
-    log: str = "",
-    links: Sequence[tuple[str, str]] = (),
-    data: Sequence[str] = (),
-    scripts: Sequence[str] = (),
-    styles: Sequence[str] = (),
-) -> str:
+def html_page(title: str, sections: Sequence[str], **known: Any) -> str:
     """A page of these sections, which are HTML; the first begins with the answer.
 
-    `log` is the line below the title; `links` are anchors and names of the parts; `data` is JSON of each run. Scripts
-    and styles are their texts, behind those of all pages.
+    Of `known`, `log` is the line below the title; `links` are anchors and names of the parts; `data` is JSON of each
+    run; `scripts` are texts.
     """
-    known = {"generator": f"batfill {__version__}", "title": title, "sections": sections, "log": log, "links": links}
-    known |= {"data": data, "scripts": [colour_script(), asset("draw.js"), *scripts]}
-    return html_of("page.html.j2", known | {"styles": [asset("report.css"), *styles]})
+    known |= {"generator": f"batfill {__version__}", "title": title, "sections": sections}
+    return html_of("page.html.j2", known | {"styles": [asset("report.css")]})

@@ -66,7 +66,6 @@ class Screen(NamedTuple):
 
     @property
     def first(self) -> dict[str, str]:
-        """The lines that have room."""
         return dict([(name, text) for name, text in self.lines.items() if text][:MOST_LINES])
 
 
@@ -102,7 +101,6 @@ class Point(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Its name in an address."""
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
@@ -131,7 +129,6 @@ class Picture(NamedTuple):
     sure: bool = True  # whether the row of what is shown is marked
 
     def as_dict(self) -> dict[str, Any]:
-        """What the script needs."""
         points = [
             {"name": units_kept(p.name), "key": p.key, "slowdown": p.slowdown, "longest": p.longest_s}
             for p in self.points
@@ -265,7 +262,6 @@ class FoundAnswer(Found):
 
 @cache
 def templates() -> Any:
-    """The templates of pages; what they are given is escaped."""
     import jinja2
 
     def marked(text: str) -> Any:
@@ -281,7 +277,6 @@ def templates() -> Any:
 
 
 def markup(html: str) -> Any:
-    """HTML that a template takes as it is."""
     from markupsafe import Markup
 
     return Markup(html)
@@ -295,19 +290,16 @@ def plain(value: Any) -> Any:
 
 
 def dates_text(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
-    """A log's dates, each on one line."""
     return submission_dates(submit_s, clock).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows with equal keys as a table."""
     return Table(
         [heading(name) for name in rows[0]], [[shown(name, cell) for name, cell in row.items()] for row in rows]
     )
 
 
 def filled(text: str) -> str:
-    """A paragraph in lines, all but the first indented."""
     return fill(
         re.sub(MARKS, "", text), COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
@@ -334,6 +326,5 @@ def columns(table: Table) -> list[str]:
 
 
 def detail_lines(detail: Detail) -> list[str]:
-    """A detail as lines of a terminal."""
     found = [detail.title, *map(filled, detail.sentences), *(columns(detail.table) if detail.table else [])]
     return [*found, *detail.code.splitlines(), ""]

@@ -129,11 +129,7 @@ class Logged(NamedTuple):
 
 
 def logged_of(workload: Jobs, log: SwfLog, where: Path | str) -> Logged:
-    """The log of a workload with its waits.
-
-    Raises:
-        WorkloadError: it has no waits of a site, or one is negative.
-    """
+    """The log of a workload with its waits; WorkloadError if they are not a site's, or one is negative."""
     ran = job_rows(Path(where), log)
     kept = ran.row
     wait_s, jobs = log["wait_s"][kept], f"{len(kept):,} jobs that ran"
@@ -210,13 +206,9 @@ def longest_request_s(workload: Jobs) -> float:
 def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
     """Which outages the replay learns of only when they begin, so that the longest request can start within a month.
 
-    A job cannot start if an outage that is known begins before its request is over. Between frequent outages a long
-    request might find no time for years. Where the longest would find none for `LONGEST_BLOCKED_S`, the outages that
-    begin before the end of a request from the gap on are sudden.
-
-    Args:
-        found: the outages, which are announced at most a week before.
-        longest_s: the longest request.
+    A job cannot start if an outage that is known begins before its request is over; outages are announced at most a
+    week before. Between frequent outages a long request might find no time for years. Where the longest would find none
+    for `LONGEST_BLOCKED_S`, the outages that begin before the end of a request from the gap on are sudden.
     """
     # For the longest request to start, no outage begins so soon; one that begins in just a week is known already.
     clear_s = min(longest_s, WEEK_S + 1)
@@ -401,7 +393,6 @@ SHOWN = {"plain": PLAIN, "outages": WITH_OUTAGES}
 
 
 def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
-    """The scores of jobs by width, run time, hour of submission and queue; `waits` by replay."""
     jobs = logged.workload.jobs
     width, length = width_class(jobs.procs), np.searchsorted(list(LENGTHS), jobs.runtime_s)
     kinds = {
@@ -424,11 +415,7 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
 
 
 def unmodelled(log: SwfLog) -> list[str]:
-    """What a log has and a replay knows nothing of, such as "3 partitions" and "12 of 40 jobs requested GPUs".
-
-    Partitions and queues count that have `LEAST_SHARE` of the jobs, if these are several; all else is as the import
-    noted it.
-    """
+    """What a replay knows nothing of, such as "3 partitions": places count that have `LEAST_SHARE` of the jobs."""
     found = []
     for name in PLACES:
         several = number_of(log, name)
@@ -596,7 +583,6 @@ class Fidelity(NamedTuple):
 
 
 def fidelity_of(source: Jobs) -> Fidelity:
-    """How near simulated waits are to those in the log, and what explains the rest, or why that cannot be known."""
     workload = part_of(source, source.log)
     try:
         logged = logged_of(workload, source.log, source.where)

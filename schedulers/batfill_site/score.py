@@ -95,7 +95,6 @@ def ratio_text(value: float | None) -> str:
 
 
 def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]) -> Score:
-    """The score of some jobs, at least one, in order of submission."""
     logged, simulated = float(logged_s.mean()), float(simulated_s.mean())
     varied = len(submit_s) > 1 and logged_s.std() > 0 and simulated_s.std() > 0
     return Score(
@@ -115,10 +114,7 @@ def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulate
 def errors_of(
     submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """The mean and the median absolute percentage error of moving means.
-
-    Both are None if no moving mean has `FEWEST_JOBS` and logged waits over a minute.
-    """
+    """Mean and median percentage error of moving means; None if none has `FEWEST_JOBS` and waits over a minute."""
     if not len(submit_s):
         return None, None
     at_s = np.arange(submit_s[0], submit_s[-1] + 1, HOUR_S)

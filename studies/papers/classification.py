@@ -135,7 +135,7 @@ def classify_log(jobs: LoggedJobs, settings: Options, advance: Callable[[int], N
         if classifier.trained > len(importances):
             importances.append({"week": job.submit_s // WEEK_S, **classifier.importances})
         small[row], probability[row], divider_s[row] = verdict.small, verdict.probability, classifier.divider_s
-        events.started(job, end_s - runtime_s)
+        classifier.started(job, end_s - runtime_s)
         events.add_end(job, end_s, runtime_s, killed=False)
         advance(1)
     return ClassifiedLog(jobs, small, probability, divider_s, importances)

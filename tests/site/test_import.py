@@ -20,7 +20,7 @@ from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import whole_file
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf_log import read_log
-from batfill_site.accounting.cluster_log import Key, Reading, swf_of
+from batfill_site.accounting.cluster_log import ClusterLog, Key, Reading
 from batfill_site.accounting.oar import read_oar
 from batfill_site.accounting.pbs import read_pbs
 from batfill_site.accounting.record_text import clock_seconds
@@ -239,7 +239,7 @@ def test_an_anonymous_log_holds_no_name_and_its_key_keeps_numbers_from_one_log_t
     assert first.number("user", "zoe") == 1
     first.save(path)
     key = Key.load(path)
-    log = swf_of(read_slurm([DATA / "slurm.txt"], Reading()), source="test", anonymise=True, key=key)
+    log = ClusterLog(read_slurm([DATA / "slurm.txt"], Reading()), source="test", anonymise=True, key=key).log()
     assert log["user"][0] == 2
     text = "\n".join(log.header)
     for name in ("alice", "bob", "carol", "zoe", "phys", "relax", "sweep"):
@@ -283,7 +283,7 @@ def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_g
     path.write_bytes((DATA / good).read_bytes() + text if after_a_good_one else text)
     message = ""
     try:
-        swf_of(read([path], Reading()), source="x")
+        ClusterLog(read([path], Reading()), source="x")
     except WorkloadError as error:
         message = str(error)
     assert "\n" not in message

@@ -354,14 +354,8 @@ def advance(until_s, size, queue, events):
 def violation(until_s, size, given, owner, start_s, events, scratch):
     """A violation of an invariant by a replay, as `violations.first_violation` returns it.
 
-    Args:
-        until_s: the last instant handled; inf if the replay is over.
-        size: the machine's processors.
-        given: the input.
-        owner: as in `violations.Ran`.
-        start_s: float64 (n_jobs,), the starts of the jobs' last tries.
-        events: read only.
-        scratch: changed.
+    `until_s`: the last instant handled; inf if the replay is over. `owner`: as in `violations.Ran`. `start_s`: float64
+    (n_jobs,), the starts of the jobs' last tries. `events` are read only, `scratch` is changed.
     """
     clock, end_s = events.clock[0], scratch.end_s
     for row in range(len(start_s)):
@@ -382,18 +376,10 @@ def violation(until_s, size, given, owner, start_s, events, scratch):
 def advance_each(moves, weights, lines, start_s, given, size, queue, events, scratch):
     """Replay the whole workload under each policy; returns whether every replay is sound.
 
-    A replay that violates an invariant is the last, and is left as it is then.
-
-    Args:
-        moves: uint8 (n_policies,), as RULES.moves.
-        weights: float64 (n_policies, 6), of mixed policies.
-        lines: records.LINE (n_policies, n_jobs), the keys; (0, n_jobs) if all are mixed policies.
-        start_s: float64 (n_policies, n_jobs), receives the starts; nan for rejected jobs.
-        given: the input that all replays share.
-        size: the machine's processors.
-        queue: changed in place; `rules[0].moves` is set for each policy.
-        events: changed in place.
-        scratch: changed.
+    A replay that violates an invariant is the last, and is left as it is then. `moves`: uint8 (n_policies,), as
+    RULES.moves. `weights`: float64 (n_policies, 6), of mixed policies. `lines`: records.LINE (n_policies, n_jobs), the
+    keys; (0, n_jobs) if all are mixed policies. `start_s`: float64 (n_policies, n_jobs), receives the starts; nan for
+    rejected jobs. `queue` (`rules[0].moves` is set for each policy), `events` and `scratch` are changed in place.
     """
     jobs = queue.jobs
     for i in range(len(moves)):

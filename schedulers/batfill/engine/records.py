@@ -248,7 +248,6 @@ class Decided(NamedTuple):
 
 
 def new_records(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """`n` records of zeros."""
     return as_records(np.zeros(n, dtype))
 
 

@@ -59,11 +59,8 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
     pool. It is linear in the number of tries, since it is given the order of the ends, and how many came before each
     start; both are checked.
 
-    Args:
-        size: the machine's processors, or the capacity of a pool.
-        until_s: the last instant processed; inf if the run is over, and every job must have ended.
-        ran: Ran.
-        scratch: Marks; changed.
+    `size`: the machine's processors, or the capacity of a pool. `until_s`: the last instant processed; inf if the run
+    is over, and every job must have ended. `ran`: Ran. `scratch`: Marks; changed.
     """
     submit_s, procs, start_s, end_s, ends = ran.submit_s, ran.procs, ran.start_s, ran.end_s, ran.ends
     marks, used, dates_s = scratch.marks, scratch.used, scratch.dates_s
@@ -128,7 +125,6 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
 
 
 def marks_for(n_jobs: int, n_kills: int, n_ends: int) -> Marks:
-    """Room to check a run with this many jobs, kills and ends."""
     n_marks = 4 * n_jobs + n_kills if n_kills else n_jobs
     marks, used = np.zeros(n_marks, np.int32), np.zeros(n_jobs + 1, np.int64)
     return Marks(marks, used, np.empty(n_ends + 1), np.empty(n_jobs))

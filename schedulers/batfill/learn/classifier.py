@@ -33,7 +33,6 @@ class Classifier(Knowledge):
     classifies = True
 
     def __init__(self, settings: Options, clock: Clock | None = None) -> None:
-        """Start without data; `clock` gives the log's hours and days."""
         self.settings = settings
         self.name = f"classifier-{self.settings.study.regime}"
         self.history = History(clock or NO_CLOCK)
@@ -77,7 +76,7 @@ class Classifier(Knowledge):
         self.ended_since.append((job, runtime_s, record))
         if self.settings.study.regime != "decoupled":
             self.history.add(job, runtime_s)
-        self.divided.add(runtime_s)
+        self.divided.median.add(runtime_s)
 
     def killed(self, job: SubmittedJob, ran_s: float) -> None:
         """The job is not small; its run time is unknown until it ends."""
@@ -100,7 +99,6 @@ class Classifier(Knowledge):
         return self.next_s
 
     def learn(self, now_s: float) -> None:
-        """Add the ended jobs to the training data, set the divider and retrain."""
         self.next_s = (now_s // WEEK_S) * WEEK_S + WEEK_S
         if not self.ended_since:
             return
@@ -116,7 +114,6 @@ class Classifier(Knowledge):
         self.train()
 
     def train(self) -> None:
-        """Start training a forest on all known jobs."""
         records, series, divider_s = self.records, self.history.series(), self.divider_s
         small = self.runtime_s < divider_s
         if small.all() or not small.any():

@@ -56,7 +56,6 @@ class ClassClairvoyant(Knowledge):
     classifies = True
 
     def __init__(self, runtime_s: NDArray[np.float64], divider: Divider) -> None:
-        """`runtime_s`, shape (n_jobs,): p by row."""
         self.runtime_s = runtime_s
         self.divided = Divided(divider)
         self.divider_s = self.divided.value
@@ -66,7 +65,7 @@ class ClassClairvoyant(Knowledge):
         return Judgement(job.expected_s, bool(small), float(small))
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        self.divided.add(runtime_s)
+        self.divided.median.add(runtime_s)
 
     def renew(self, now_s: float) -> None:
         self.divider_s = self.divided.value
@@ -79,7 +78,6 @@ class EveryJob(Knowledge):
     classifies = True
 
     def __init__(self, divider: Divider, *, weekly: bool) -> None:
-        """`weekly`: whether the divider moves at the ends of weeks only."""
         self.divided, self.weekly = Divided(divider), weekly
         self.next_s: float = WEEK_S
         self.divider_s = self.divided.value
@@ -88,7 +86,7 @@ class EveryJob(Knowledge):
         return Judgement(job.expected_s, self.divider_s < math.inf)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        self.divided.add(runtime_s)
+        self.divided.median.add(runtime_s)
 
     def renew(self, now_s: float) -> None:
         if not self.weekly or now_s >= self.next_s:

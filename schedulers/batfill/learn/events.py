@@ -21,11 +21,7 @@ class EventQueue:
         self.knowledge = knowledge
         self.coming: list[tuple[float, int, bool, float, SubmittedJob]] = []  # heap of (date, row, killed, ran, job)
 
-    def started(self, job: SubmittedJob, start_s: float) -> None:
-        self.knowledge.started(job, start_s)
-
     def add_end(self, job: SubmittedJob, end_s: float, ran_s: float, *, killed: bool) -> None:
-        """A try of this job ends at `end_s`: complete, or killed at the divider."""
         heappush(self.coming, (end_s, job.row, killed, ran_s, job))
 
     def catch_up(self, now_s: float) -> None:
@@ -73,7 +69,6 @@ class KnowledgeByName:
         killable: bool,
         request_s: float,
     ) -> Judgement:
-        """Judge a job that is submitted now; the arguments are those of `SubmittedJob`."""
         if submit_s > self.now_s:
             self.events.catch_up(submit_s)
             self.now_s = submit_s
@@ -92,7 +87,7 @@ class KnowledgeByName:
 
     def started(self, name: str, now_s: float) -> None:
         self.start_s[name] = now_s
-        self.events.started(self.jobs[name], now_s)
+        self.knowledge.started(self.jobs[name], now_s)
 
     def ended(self, name: str, now_s: float, again: str | None = None) -> None:
         """A try has ended; `again` names the next try if this one was killed at the divider."""

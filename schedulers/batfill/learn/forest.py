@@ -29,13 +29,7 @@ class Forest:
     """A trained forest."""
 
     def __init__(self, features: NDArray[np.float32], small: NDArray[np.bool_], seed: int) -> None:
-        """Train on these jobs.
-
-        Args:
-            features: (n_jobs, n_features).
-            small: (n_jobs,), with both classes present.
-            seed: for sampling jobs and features.
-        """
+        """Train on these jobs: `features` are (n_jobs, n_features), and both classes are present."""
         grown = optional("sklearn.ensemble", "learn").RandomForestClassifier(
             TREES,
             min_samples_leaf=LEAST_IN_LEAF,

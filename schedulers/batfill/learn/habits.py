@@ -45,10 +45,7 @@ NO_CLOCK = Clock(0, UTC)  # for a workload without dates: its second 0 counts as
 
 
 class Category:
-    """The run times of one category's jobs with known class, in the order in which the classes became known.
-
-    A running job already known to be large has an infinite run time until it ends.
-    """
+    """The run times of one category's jobs, as their classes became known; infinite while a large one still runs."""
 
     __slots__ = ("number", "runtime_s", "sorted_s")
 
@@ -63,7 +60,6 @@ class Category:
         return len(self.runtime_s) - 1
 
     def settle(self, place: int, runtime_s: float) -> None:
-        """Set the run time of a job that was known to be large and has ended."""
         self.runtime_s[place] = runtime_s
         self.sorted_s.pop()  # its infinity, or another one
         insort(self.sorted_s, runtime_s)
@@ -134,24 +130,18 @@ class History:
             category.add(runtime_s)
 
     def features(self, place: Place, divider_s: float) -> list[float]:
-        """A job's features in the order of NAMES, with classes by this divider."""
         lags = (lag for category in place.categories for lag in category.lags(divider_s))
         return [*place.own, *lags, *(category.share(divider_s) for category in place.categories)]
 
     def series(self) -> list[list[float]]:
-        """Each category's run times known now, for `matrix`."""
         return [category.runtime_s.copy() for category in self.categories.values()]
 
 
 def matrix(records: NDArray[np.float64], series: list[list[float]], divider_s: float) -> NDArray[np.float32]:
     """The features that jobs had at submission, with classes by this divider, (n_jobs, n_features).
 
-    The divider moves; training data must not keep classes by its former values.
-
-    Args:
-        records: of the jobs' places, (n_jobs, RECORD).
-        series: the history's, taken when all of these jobs had ended, or later.
-        divider_s: separates small from large.
+    The divider moves; training data must not keep classes by its former values. `records`: (n_jobs, RECORD); `series`:
+    the history's, taken when all of these jobs had ended, or later.
     """
     own, numbers, known = np.split(records, (OWN, OWN + len(CATEGORIES)), axis=1)
     first = np.cumsum([0, *(len(runtimes_s) for runtimes_s in series)])

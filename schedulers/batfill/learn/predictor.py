@@ -31,13 +31,7 @@ if TYPE_CHECKING:
 
 
 def make(options: Options, jobs: Jobs | None, clock: Clock | None) -> Knowledge:
-    """A fresh predictor.
-
-    Args:
-        options: in force.
-        jobs: the run times for a clairvoyant predictor; None if they are not available.
-        clock: the log's; None if the workload has no dates.
-    """
+    """A fresh predictor; `jobs` have the run times for a clairvoyant one."""
     knowledge = everywhere(options, jobs, clock)
     return OrderOnly(knowledge) if options.predict_for == ORDER else knowledge
 

@@ -37,9 +37,6 @@ class Divided:
     def __init__(self, divider: Divider) -> None:
         self.divider, self.median = divider, RollingMedian()
 
-    def add(self, value: float) -> None:
-        self.median.add(value)
-
     @property
     def value(self) -> float:
         fixed_s = self.divider.fixed_s

@@ -118,7 +118,6 @@ class Agent:
         self.done = False
 
     def refuse_contradictions(self) -> None:
-        """Refuse options that a live scheduler does not have, or not together."""
         chosen, calendar = self.chosen, self.chosen.calendar
         if calendar is not None and calendar.most_kills(1) > 0:
             raise BatfillError(
@@ -131,7 +130,6 @@ class Agent:
             KeptPlan.check(chosen)
 
     def stated(self) -> dict[str, Any]:
-        """Every option in force by name, default or not; those of a selection come last."""
         stated = self.chosen.as_dict() | self.live
         if plans_machines(self.preset):
             stated["preset"] = self.preset
@@ -149,7 +147,6 @@ class Agent:
     # Events
 
     def begin(self, machines: Iterable[int], registration: Registration, say: Callable[[Decision], None]) -> None:
-        """Begin the simulation on the compute machines with these ids; `say` takes the decisions."""
         self.say, self.registration, self.may_register = say, registration, registration.allowed
         self.machines = list(machines)
         self.chosen = self.chosen.sized(len(self.machines))
@@ -167,10 +164,6 @@ class Agent:
             )
 
     def submitted(self, name: str, job: Mapping[str, Any], now_s: float, extra: str | None = None) -> None:
-        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run.
-
-        `job` has the fields of Batsim 4; `extra` is further data of Batsim 5's.
-        """
         request = job_request(name, job, self.odd_fields, extra)
         if self.kills and name.partition("!")[0] in self.registration.workflows:
             raise BatfillError(
@@ -201,10 +194,7 @@ class Agent:
         self.say(Reject(name))
 
     def answer(self, query: Request, now_s: float) -> None:
-        """Say how long a job would wait that was submitted after the decision at `now_s`, if that can be known.
-
-        Where jobs are killed, or expected to run for other than their requests, nothing is said of it.
-        """
+        """Say how long a job would wait, unless jobs are killed, or expected to run for other than their requests."""
         wait_s = math.inf
         if not self.kills and self.knowledge is None and self.impossible(query) is None:
             wait_s = self.cluster.wait_s(query, self.judge(query), now_s)
@@ -236,7 +226,6 @@ class Agent:
         return 0 if pool.of_user and request.user < 0 else int(pool.amount(request.amounts, request.procs))
 
     def judge(self, request: Request) -> Judgement:
-        """What the scheduler expects of a job, and whether it is small: as predicted, or as its class says."""
         if self.knowledge is None:
             if self.chosen.small == NO_SMALL:
                 return Judgement(request.expected_s, False)  # by place, which takes half the time
@@ -257,10 +246,7 @@ class Agent:
         return judgement
 
     def ended(self, job: str, now_s: float, *, killed: bool) -> None:
-        """Release a job that has ended; `killed` if on our request, which makes a small job large.
-
-        This call alone reports a kill: other events about it need none.
-        """
+        """Release a job that has ended; `killed` on our request, which this alone reports, it becomes large."""
         request = self.requests.pop(job)
         again = request.next_try() if killed and job in self.killed else None
         name = again.name if again is not None else None
@@ -284,7 +270,6 @@ class Agent:
             self.cluster.requeue(again.name, now_s)
 
     def called(self, now_s: float) -> None:
-        """A requested call: note the jobs that are due; `decide` kills them if they still run."""
         while self.calls and self.calls[0][0] <= now_s:
             self.due.append(heapq.heappop(self.calls)[1])
 
@@ -381,7 +366,6 @@ class Agent:
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text holds; None if it holds something else."""
     try:
         found = msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -390,13 +374,7 @@ def object_in(text: str) -> dict[str, Any] | None:
 
 
 def with_options(agent: Agent, text: str, where: str) -> tuple[Agent, bool | None]:
-    """An agent that takes the options which a simulator passes on, too, and what they say of `ACKNOWLEDGE`.
-
-    Args:
-        agent: with the options of its own command line.
-        text: a JSON object with options as `Agent` takes them; other text is ignored with a warning.
-        where: the text's origin, for messages.
-    """
+    """An agent that also takes the options in a JSON text, and what they say of `ACKNOWLEDGE`; warns of other text."""
     found = object_in(text)
     if found is None:
         if text.strip():

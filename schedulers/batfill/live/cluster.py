@@ -246,7 +246,6 @@ class Cluster:
 
 
 def without(intervals: Intervals, away: set[int]) -> Intervals:
-    """The intervals without the unavailable machines."""
     if not away:
         return intervals
     return intervals_of([m for first, last in intervals for m in range(first, last + 1) if m not in away])

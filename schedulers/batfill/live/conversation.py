@@ -167,7 +167,6 @@ class Conversation4(Conversation):
     version = BATSIM_4
 
     def begin(self, data: Any) -> None:
-        """SIMULATION_BEGINS."""
         config = data.config
         if config.redis_enabled:
             self.refuse("requires redis, which batfill does not use; start Batsim without --enable-redis")
@@ -184,14 +183,12 @@ class Conversation4(Conversation):
         self.begin_on(data.compute_resources, data.storage_resources, registration)
 
     def asked(self, data: Any) -> None:
-        """QUERY: how long a job would wait if it were submitted now; answered after the decision."""
         query = data.requests.estimate_waiting_time
         job = {**query.job, "subtime": self.now_s, "profile": ""}
         msgspec.convert(job, JOB)
         self.queries.append(job_request(query.job_id, job, self.agent.odd_fields))
 
     def notified(self, data: Any) -> None:
-        """NOTIFY."""
         if data.type == "no_more_static_job_to_submit":
             self.agent.no_more_jobs()
         elif data.type == "event_machine_unavailable":
@@ -239,18 +236,15 @@ class Conversation5(Conversation):
         return FLAGS + msgspec.json.encode({"now": 0.0, "events": [event]})
 
     def say(self, decision: Decision) -> None:
-        """See `Conversation`; each call has an id."""
         super().say(decision)
         if isinstance(decision, CallAt):
             self.calls += 1
             self.events[-1]["event"]["call_me_later_id"] = f"divider {self.calls}"
 
     def last_answer(self) -> bytes:
-        """See `Conversation`."""
         return (FLAGS if self.messages <= 1 else b"") + super().last_answer()
 
     def begin(self, data: Any) -> None:
-        """SimulationBeginsEvent."""
         offers = self.features.get
         registration = Registration(
             offers("dynamic_registration", False), offers("profile_reuse", False), offers(ACKNOWLEDGE, False)

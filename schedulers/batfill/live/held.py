@@ -49,12 +49,10 @@ class HeldMachines:
         return int(np.count_nonzero(self.held.by == IDLE))
 
     def give(self, intervals: Intervals) -> None:
-        """Let no job hold these machines."""
         for first, last in intervals:
             self.held.by[first : last + 1] = IDLE
 
     def withdraw(self, machine: int) -> bool:
-        """Stop using this machine; returns whether it was idle."""
         was_idle = bool(self.held.by[machine] == IDLE)
         self.held.by[machine] = AWAY
         return was_idle
@@ -64,7 +62,6 @@ class HeldMachines:
         self.held.by[machine] = row
 
     def decide(self, queue: Queue, now_s: float) -> Iterable[tuple[int, Intervals]]:
-        """Run one pass; returns the rows of the jobs that start, and their machines."""
         rows = queue.decide_with(decide, now_s, self.held).tolist()
         if not rows:
             return ()

@@ -80,10 +80,7 @@ class Timeline:
                 del self.dates_s[i], self.free[i], self.counts[i]
 
     def room(self, length_s: float, procs: int, n: int) -> Iterator[int]:
-        """Those of the first n steps from which `procs` machines, always the same or not, are free for so long.
-
-        What comes after the n steps does not count.
-        """
+        """Which of the first n steps have `procs` machines, the same or not, free for so long within these steps."""
         dates_s, counts, i = self.dates_s, self.counts, 0
         while i < n:
             if counts[i] < procs:
@@ -100,11 +97,7 @@ class Timeline:
     def earliest(self, length_s: float, procs: int, usable: int, idle: int) -> tuple[float, int] | None:
         """The first date from which `procs` machines are free for so long, and all that are; None if there is none.
 
-        Args:
-            length_s: how long.
-            procs: how many.
-            usable: the machines that may be used.
-            idle: those of them that run no job, which alone can be used at once.
+        `usable`: those that may be used; `idle`: those of them that run no job, which alone can be used at once.
         """
         hopeless = -1  # the last step from which there is no place
         for i in self.room(length_s, procs, len(self.free)):
@@ -138,13 +131,7 @@ class KeptPlan:
     """The places of the jobs that wait and run on one machine, and the rules by which they move."""
 
     def __init__(self, machines: Iterable[int], margin_s: float = 0.0, windows: Sequence[Place] = ()) -> None:
-        """An empty plan.
-
-        Args:
-            machines: their ids.
-            margin_s: for how much longer than its request a job is planned.
-            windows: in which machines run no job; they may overlap, and begin at second 0 or later.
-        """
+        """An empty plan, of jobs that may take `margin_s` longer; none runs in `windows`, which may overlap."""
         self.margin_s = margin_s
         self.usable = mask_of(machines)  # but for those that are unavailable
         self.busy = 0
@@ -164,7 +151,6 @@ class KeptPlan:
 
     @staticmethod
     def check(options: Options) -> None:
-        """Refuse options that a kept plan does not model."""
         moves = options.policy.moves
         for name, is_wrong, why in (
             ("depth", options.depth != ALL, "holds a place for every job that waits; choose depth all"),
@@ -190,7 +176,6 @@ class KeptPlan:
         return self.called_s
 
     def submit(self, row: int, request: Request, key: float) -> None:
-        """Queue a job with a request, which is to run for no longer."""
         if request.expected_s < request.walltime_s:
             raise BatfillError(
                 f"option plan: job {request.name} may outlive its request of {request.expected_s:g} s, which a kept "
@@ -222,7 +207,6 @@ class KeptPlan:
         self.moves, self.freed_s = True, math.inf
 
     def decide(self, now_s: float) -> list[tuple[int, Intervals]]:
-        """Place jobs; returns the rows of those that start, and their machines."""
         timeline = self.timeline
         timeline.advance(now_s)
         while self.windows_end_s and self.windows_end_s[-1] <= now_s:
@@ -275,7 +259,6 @@ class KeptPlan:
 
 
 def windows_of(calendar: Calendar | None) -> list[Place]:
-    """The windows of a calendar that names machines."""
     return [
         Place(max(window.begin, 0.0), window.end, sum((2 << last) - (1 << first) for first, last in machines))
         for window in (() if calendar is None else calendar.windows)

@@ -45,12 +45,10 @@ class Request(NamedTuple):
     amounts: Mapping[str, float] = NOTHING  # what it states that it takes, by name, for pools
 
     def next_try(self) -> Request:
-        """The request of the try after this one, which was killed."""
         first, kills = self.first or self.name, self.kills + 1
         return self._replace(name=try_name(first, kills), first=first, kills=kills)
 
     def registered(self) -> Register:
-        """The decision to submit it, with a job of Batsim 4's form."""
         job = {
             "profile": self.profile,
             "id": self.name,
@@ -71,14 +69,7 @@ class Registration(NamedTuple):
 
 
 def job_request(name: str, fields: Mapping[str, Any], odd: set[str], extra: str | None = None) -> Request:
-    """The request of a Batsim job.
-
-    Args:
-        name: its id.
-        fields: its JSON object, with the fields that Batsim 4 gives it.
-        odd: fields of the user's that were unusable in a job; a warning names the first of each.
-        extra: further data of Batsim 5's.
-    """
+    """The request of a job of Batsim 4's form, with `extra` data of Batsim 5; adds unusable fields to `odd`."""
     user, amounts, request_s = -1, NOTHING, fields.get("walltime", NO_WALLTIME)
     walltime_s = request_s if request_s > 0 else math.inf
     if not RESERVED.issuperset(fields):  # the user has added some

@@ -36,13 +36,7 @@ AUTO = "auto"  # the first frame says which
 
 
 def conversation_with(frame: bytes, agent: Agent, protocol: str = AUTO) -> Conversation:
-    """The conversation that begins with this first frame; it is still to be answered.
-
-    Args:
-        frame: what Batsim sent first.
-        agent: which decides.
-        protocol: "4", "5", or "auto" for that of the first frame.
-    """
+    """The conversation that begins with this first frame; `protocol`: "4", "5", or "auto" for that of the frame."""
     is_5, is_4 = handshake_text(frame) is not None, frame.lstrip().startswith(b"{")
     if protocol == AUTO and not (is_5 or is_4):
         raise BatfillError(
@@ -74,7 +68,6 @@ class Visitors:
         return time.monotonic() - self._left_s > RETURN_S
 
     def message(self, timeout_s: float, *, known: bool = True) -> bytes | None:
-        """The next message; None if there is none for so long."""
         deadline_s = time.monotonic() + timeout_s
         while (left_s := deadline_s - time.monotonic()) > 0:
             wait_ms = math.ceil(min(left_s, LOOK_S) * 1000)
@@ -129,10 +122,7 @@ def owes_answer(socket: zmq.Socket[bytes]) -> bool:
 
 
 def refuse_path(endpoint: str) -> None:
-    """Refuse an ipc endpoint whose path is in use: ZeroMQ would remove whatever is there.
-
-    A socket on which nothing listens is free: a process that was killed left it.
-    """
+    """Refuse an ipc endpoint whose path is in use, which ZeroMQ would remove; a dead process's socket is free."""
     name = endpoint.removeprefix("ipc://")
     if name == endpoint or name.startswith(("@", "*")):  # these make no file, or one with a new name
         return
@@ -156,17 +146,10 @@ def refuse_path(endpoint: str) -> None:
 def serve(
     options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_ms: int = 0, protocol: str = AUTO
 ) -> None:
-    """Schedule for one simulator that connects to `endpoint`, until its simulation ends.
+    """Schedule for one simulator that connects to `endpoint`, until its simulation ends; `options` are `Agent`'s.
 
-    Args:
-        options: as `Agent`'s.
-        endpoint: a ZeroMQ address to bind, as tcp://127.0.0.1:28000; tcp://*:28000 listens on every interface.
-        timeout_ms: how long to wait for each of the simulator's messages; 0 for ever.
-        protocol: "4", "5", or "auto" for that of the first frame.
-
-    Raises:
-        BatfillError: an option, the endpoint or a message cannot be used. Batsim is sent an answer that ends it.
-        RunFailed: the simulator is gone, or timed out.
+    tcp://*:28000 listens on every interface. `timeout_ms`: for each of the simulator's messages, 0 for ever. If an
+    option or a message cannot be used, Batsim is sent an answer that ends it.
     """
     try:
         refuse_port(endpoint)

@@ -30,10 +30,7 @@ def array_of(given: Any) -> NDArray[Any]:
 
 
 def seconds_in(source: str, name: str, given: Any) -> tuple[NDArray[np.float64], int | None]:
-    """A column of dates or durations in seconds, and the Unix time of second 0 if it holds dates.
-
-    Dates count from the first one's whole second; those without a zone are in UTC.
-    """
+    """Dates or durations in seconds, and the Unix time of second 0 if they are dates, without a zone in UTC."""
     values = array_of(given)
     if values.dtype == object:
         known = next((value for value in values.tolist() if not is_missing(value)), None)
@@ -66,7 +63,6 @@ def stamp_of(date: datetime) -> float:
 def each_in(
     source: str, name: str, values: NDArray[Any], kind: type, convert: Callable[[Any], float], what: str
 ) -> NDArray[np.float64]:
-    """Objects of one kind in seconds, nan for missing ones."""
     for row, value in enumerate(values.tolist()):
         if not (is_missing(value) or isinstance(value, kind)):
             raise column_error(source, name, row, value, what)
@@ -74,7 +70,6 @@ def each_in(
 
 
 def since_first(stamps: NDArray[np.float64]) -> tuple[NDArray[np.float64], int | None]:
-    """Unix times from the first one's whole second on, and that second."""
     if not len(stamps) or not np.isfinite(stamps).all():
         return stamps, None
     first = int(np.floor(stamps.min()))
@@ -108,7 +103,6 @@ def whole_in(source: str, name: str, given: Any) -> NDArray[np.int64]:
 
 
 def texts_in(given: Any) -> NDArray[Any]:
-    """A column of ids as text: numbers in decimal, texts as they are."""
     values = array_of(given)
     if values.dtype.kind == "T" or (values.dtype == object and all(type(value) is str for value in values)):
         return values

@@ -27,11 +27,7 @@ class InternalError(Exception):
 
 
 class Ledger:
-    """The starts and ends of a simulation's jobs, as they happen, for the check at its end.
-
-    Args:
-        size: the machine's processors.
-    """
+    """The starts and ends of a simulation's jobs, as they happen, for the check at its end."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -50,17 +46,12 @@ class Ledger:
         self.ended.append(len(self.ends))
 
     def end(self, name: str, now_s: float) -> None:
-        """Enter the end of a job, if it runs."""
         if (row := self.rows.pop(name, None)) is not None:
             self.end_s[row] = now_s
             self.ends.append(row)
 
     def check(self, *, over: bool) -> None:
-        """Check the invariants; `over`: whether every job that has started must have ended.
-
-        Raises:
-            InternalError: one is violated.
-        """
+        """Raise InternalError if an invariant is violated; `over`: every job that has started must have ended."""
         n_jobs = len(self.names)
         submit_s, procs, start_s, end_s, ended, ends = (  # lists, whose items plain Python reads faster than numpy's
             column.tolist() for column in (self.submit_s, self.procs, self.start_s, self.end_s, self.ended, self.ends)
@@ -72,22 +63,13 @@ class Ledger:
 
 
 def require_sound(found: tuple[int, int, float], name: Callable[[int], object]) -> None:
-    """Raise what `first_violation` found; `name` gives a row's job.
-
-    Raises:
-        InternalError: it found something.
-    """
+    """Raise InternalError for what `first_violation` found, if anything; `name` gives a row's job."""
     wrong, row, at_s = found
     if wrong:
         raise InternalError(f"job {name(int(row))} {WRONG[wrong]}, at {float(at_s):.15g} s")
 
 
 def require_once(jobs: int, expected: int) -> None:
-    """Require that figures count each job once.
-
-    Raises:
-        InternalError: they do not.
-    """
     if jobs != expected:
         raise InternalError(f"the figures count {jobs} jobs, and {expected} were submitted")
 
@@ -95,11 +77,7 @@ def require_once(jobs: int, expected: int) -> None:
 def require_at_most(
     what: str, value: float, most: float, shares: Callable[[], NDArray[np.float64]], ids: NDArray[Any]
 ) -> None:
-    """Require that a figure does not exceed what it cannot exceed; `shares` are the jobs' in it, to name the largest.
-
-    Raises:
-        InternalError: it does.
-    """
+    """Raise InternalError if a figure exceeds `most`; `shares` are the jobs' in it, to name the largest."""
     if not value <= most + TOLERANCE * max(most, 1.0):
         largest = ids[int(np.argmax(shares()))]
         raise InternalError(f"{what} is {value!r}, above {most!r}; the largest share in it is that of job {largest}")

@@ -112,13 +112,7 @@ class Jobs(ReadOnly, KeptRows):
     entering: InitVar[bool] = False  # whether they come from outside, where every run time is finite
 
     def __post_init__(self, source: str, entering: bool) -> None:
-        """Make the columns read-only, and refuse jobs that no engine can run, and rows out of order.
-
-        A run time may be infinite later: it may mark a job that does not end within the period of interest.
-
-        Raises:
-            WorkloadError: a column's shape or a value is invalid; the message names the first such job.
-        """
+        """Make the columns read-only; refuse jobs that no engine can run. Run times may become infinite later."""
         super(Jobs, self).__post_init__()
         n = len(self)
         for name, column in self.stored().items():
@@ -260,7 +254,6 @@ class Jobs(ReadOnly, KeptRows):
         return {"workload": self.name, "sha256": self.digest, "procs": self.size, **known}
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other has equal jobs, machine, clock and choices."""
         if not isinstance(other, Jobs):
             return NotImplemented
         may = (np.ones(len(one), bool) if one.killable is None else one.killable for one in (self, other))
@@ -348,7 +341,6 @@ def in_order(submit_s: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.boo
 
 
 def in_time(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of these dates or durations are in range."""
     return (values >= 0) & (values <= LONGEST_S)
 
 
@@ -400,7 +392,6 @@ CHECKS: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[np.bool_]], str],
 
 
 def checked_size(source: object, procs: int) -> int:
-    """The machine's size, checked."""
     if isinstance(procs, bool) or not isinstance(procs, (int, np.integer)) or not 1 <= procs <= LARGEST:
         raise WorkloadError(f"{source}: a machine of {procs!r} processors; give its size (procs), {whole_from(1)}")
     return int(procs)
@@ -463,19 +454,11 @@ class Clock:
 
 
 def unread(field: str) -> str:
-    """How a line begins that says that nothing reads a field of jobs."""
     return f"{UNREAD} {field} of "
 
 
 def size_warnings(submit_s: NDArray[Any], runtime_s: NDArray[Any], procs: NDArray[Any], size: int) -> tuple[str, ...]:
-    """A line if jobs are wider than the machine, and one if all of them, or those that fit, overload it.
-
-    Args:
-        submit_s: r, (n_jobs,).
-        runtime_s: p, (n_jobs,).
-        procs: q, (n_jobs,).
-        size: m.
-    """
+    """A line if jobs are wider than the machine, and one if all of them, or those that fit, overload it."""
     if not len(procs):
         return ()
     work, wide = runtime_s * procs.astype(np.float64), procs > size
@@ -505,20 +488,13 @@ def request_warnings(tables: Sequence[Jobs], unrequested: Unrequested) -> tuple[
 
 
 def request_warning(missing: int, n_jobs: int, consequence: str = RUN_TIME_STANDS_IN) -> tuple[str, ...]:
-    """One line if more than `FEW` of the jobs have no requested time, else none.
-
-    Args:
-        missing: number of jobs without one.
-        n_jobs: number of jobs.
-        consequence: what replaces it, and the effect on the figures.
-    """
+    """One line if more than `FEW` of the jobs lack a requested time; `consequence`: of what replaces it."""
     if missing <= FEW * n_jobs:
         return ()
     return (f"{share_text(missing, n_jobs)} {NO_REQUEST}: {consequence}",)
 
 
 def raised_warning(raised: int, n_jobs: int, unrequested: Unrequested | None = None) -> tuple[str, ...]:
-    """One line if more than `FEW` of the jobs had their request raised to the run time, else none."""
     if raised <= FEW * n_jobs:
         return ()
     other = "" if unrequested in ("refuse", "runtime") else ", or than what stands in for it"
@@ -537,12 +513,7 @@ def refuse_unrequested(
 ) -> None:
     """Refuse to replay jobs of which more than `FEW` have no request, unless it is stated what stands in for it.
 
-    Args:
-        source: begins the message.
-        missing: number of jobs without one.
-        n_jobs: number of jobs.
-        unrequested: what is stated.
-        remedy: what to do with the option that the message names.
+    `source` begins the message; `remedy`: what to do with the option that it names.
     """
     if unrequested == "refuse" and missing > FEW * n_jobs:
         raise WorkloadError(
@@ -552,12 +523,10 @@ def refuse_unrequested(
 
 
 def share_text(part: int, n_jobs: int) -> str:
-    """A number of jobs, of how many, and the share: 20 of 60 jobs (33.3 %)."""
     return f"{part:,} of {n_jobs:,} jobs ({100 * part / n_jobs:.1f} %)"
 
 
 def stand_in(unrequested: Unrequested) -> str:
-    """What stands in for a missing request, and the effect on the figures."""
     if unrequested in ("refuse", "runtime"):
         return RUN_TIME_STANDS_IN
     limit = STANDS_IN.get(str(unrequested), f"a limit of {unrequested} s stands in for it")
@@ -681,7 +650,6 @@ def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike] | NDArray[n
 
 
 def table_in_order(source: str, **columns: Any) -> Jobs:
-    """The table of columns that have its types, in any order; the arguments are the fields of `Jobs`."""
     ids, submit_s = columns["ids"], columns["submit_s"]
     if not (ids[1:] > ids[:-1]).all() and _any_twice(ids):
         seen: set[str] = set()
@@ -706,12 +674,8 @@ def workload_of_frame(
 ) -> Jobs:
     """The workload in the columns of a frame, named as those of `Jobs.to_pandas` or the arguments of `job_table`.
 
-    Args:
-        frame: of pandas or polars, an Arrow table, or a dict. Columns takes_NAME are amounts. Other columns are left
-            out, and a note names them.
-        procs: the machine's size; by default the frame's `attrs["procs"]`, if it has them.
-        unrequested: what made the walltimes; see `read_workload`.
-        name: the workload's, if the frame's `attrs` have none.
+    The frame is of pandas or polars, an Arrow table, or a dict. Columns takes_NAME are amounts. Others are left out,
+    and a note names them. The frame's `attrs` may have `procs`, and the name before `name`.
     """
     names = [str(column) for column in getattr(frame, "column_names", None) or list(frame)]
     timed = {"submit", "runtime", "walltime", "requested"}  # `submit` also means `submit_s`

@@ -50,13 +50,11 @@ class Needs(NamedTuple):
     own: bool = False  # whether a user's own object will do
 
     def met(self, chosen: Mapping[str, Any]) -> bool:
-        """Whether the options by name have a value that suffices."""
         value = chosen.get(self.option)
         return value in self.values or (self.own and isinstance(value, Own)) if self.values else value is not None
 
     @property
     def advised(self) -> Any:
-        """A value of the option that meets this."""
         return self.values[0] if self.example is None else self.example
 
 
@@ -88,7 +86,6 @@ class Option(NamedTuple):
         return None if self.default in (None, self.off) else self.check(self.name, self.default)
 
     def with_unit(self, value: Any) -> str:
-        """The value in text."""
         return as_word(value) + ("" if value is None or isinstance(value, str) else self.kind.unit)
 
     def check(self, name: str, value: Any) -> Any:
@@ -106,10 +103,7 @@ def option(
     off: Any = None,
     quiet: bool = False,
 ) -> Any:
-    """A field of `Options`, with its row of the table but for the name.
-
-    If the option is idle, the field is `off`, or without that the default.
-    """
+    """A field of `Options`, with its row of the table; if it is idle, it is `off`, or without that the default."""
     idle = off if off is not None or default in (None, SAME) else kind.check("", default)
     return field(default=idle, metadata={"row": (group, kind, default, help, needs, quiet)})
 
@@ -120,7 +114,6 @@ def options_table(group: str, *rows: tuple[Any, ...]) -> dict[str, Option]:
 
 
 def words(*known: str) -> Kind:
-    """A fixed set of words."""
     listed = ", ".join(f"`{word}`" for word in known)
     return Kind(lambda name, value: one_of(name, value, known), listed, "which", choices=known)
 
@@ -136,13 +129,11 @@ class Own(str):
     knowledge: Any  # a `learn.Knowledge`
 
     def __new__(cls, knowledge: Any) -> Own:
-        """The word for this object."""
         word = super().__new__(cls, type(knowledge).__name__)
         word.knowledge = knowledge
         return word
 
     def __reduce__(self) -> tuple[type[Own], tuple[Any]]:
-        """For processes and copies."""
         return Own, (self.knowledge,)
 
 
@@ -150,8 +141,6 @@ MEMBERS = ("name", "classifies", "outlived", "divider_s", "renewal_s", "judge", 
 
 
 def words_or_own(classifies: bool, *known: str) -> Kind:
-    """As `words`, or in Python an object as `learn.Knowledge` describes it."""
-
     def check(name: str, value: Any) -> str:
         if isinstance(value, str):
             return value if isinstance(value, Own) else one_of(name, value, known)
@@ -169,7 +158,6 @@ def words_or_own(classifies: bool, *known: str) -> Kind:
 
 
 def policy_of(name: str, value: Any) -> Policy:
-    """The policy of this name, or the policy itself."""
     from batfill.model.policy import Policy, policy_named
 
     if callable(value):
@@ -187,7 +175,6 @@ class Divider:
     part: int = 1  # the divider is the median over this
 
     def __str__(self) -> str:
-        """As a user writes it."""
         return as_word(self.fixed_s) if self.fixed_s < math.inf else f"median/{self.part}".removesuffix("/1")
 
     def of_median(self, median_s: float) -> float:
@@ -196,7 +183,6 @@ class Divider:
 
 
 def divider_of(name: str, value: Any) -> Divider:
-    """A divider: a duration > 0, median, or median/4."""
     if isinstance(value, Divider):
         return value
     if found := re.fullmatch(r"median(?:/([1-9]\d{0,5}))?", str(value).strip().lower(), re.ASCII):

@@ -87,7 +87,6 @@ class Preset(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The meaning, and what batfill does not model."""
         return f"{self.meaning} Not modelled: {self.lacks}" if self.lacks else self.meaning
 
 
@@ -399,7 +398,6 @@ LIVE = kinds.options_table(
 
 
 def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by their own names as keyword arguments; absent ones are left out."""
     return {OPTIONS[name].argument: value for name, value in given.items() if value is not None}
 
 
@@ -473,13 +471,11 @@ def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that the preset stands for."""
     preset: str = OPTIONS["preset"].check("preset", given["preset"] if given.get("preset") is not None else NO_PRESET)
     return PRESETS[preset].values
 
 
 def plans_machines(preset: str) -> bool:
-    """Whether a preset is for live schedulers alone."""
     return preset in PRESETS and bool(LIVE.keys() & PRESETS[preset].values.keys())
 
 
@@ -516,6 +512,5 @@ def refuse_live(what: str) -> None:
 
 
 def refuse_other(name: str) -> None:
-    """Refuse an option of LIVE where jobs are replayed without machines."""
     if name in LIVE:
         refuse_live(name)

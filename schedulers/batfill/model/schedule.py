@@ -54,7 +54,6 @@ class Away(AsDict):
 
     @property
     def free_proc_s(self) -> float:
-        """The processor-seconds of the windows in which no job ran."""
         return self.away_proc_s - self.overrun_proc_s
 
     def as_text(self) -> str:
@@ -99,7 +98,6 @@ class Drawn(AsDict):
     above_s: float  # how long more was drawn than had become available
 
     def as_dict(self) -> dict[str, Any]:
-        """As a dict by field, for JSON, with the share of the budget."""
         return {**AsDict.as_dict(self), "share": self.drawn_j / self.budget_j}
 
     def as_text(self) -> str:
@@ -136,7 +134,6 @@ class Schedule(ReadOnly):
     gate: Gate | None = None  # on backfilling, in seconds
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other schedule starts equal jobs at the same instants in the same order, and kills the same."""
         if not isinstance(other, Schedule):
             return NotImplemented
         return all(same_values(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))

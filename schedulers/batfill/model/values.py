@@ -45,7 +45,6 @@ def quantity(text: str, units: Mapping[str, float]) -> float | None:
 
 
 def of_numpy(value: Any) -> Any:
-    """The value in Python's type if it is a number of NumPy, and as it is otherwise."""
     return value.item() if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () else value
 
 
@@ -74,7 +73,6 @@ def number_of(name: str, value: Any, least: float, most: float, rule: str, *, gi
 
 
 def speed_given(name: str, value: Any) -> float:
-    """A speed in operations per second, from a number or text such as 1Gf."""
     number = quantity(value, SPEED_UNITS) if isinstance(value, str) else value
     rule = "a finite number of operations per second > 0, as 1e9 or 1Gf"
     return number_of(name, number, 1e-300, math.inf, rule, given=value)
@@ -112,7 +110,6 @@ tau_of = partial(seconds_of, "tau", least=1e-9)  # the bound of the bounded slow
 
 
 def machines_of(name: str, value: Any) -> float:
-    """The value as a number of machines > 0, also as text."""
     rule = "a number of machines > 0, as 32, or none"
     return number_of(name, number_or_text(value), 1e-9, math.inf, rule, given=value)
 
@@ -148,14 +145,12 @@ def unrequested_of(name: str, value: Any) -> str | float:
 
 
 def text_of(name: str, value: Any) -> str:
-    """The value, which must be text."""
     if not isinstance(value, str):
         raise BatfillError(f"option {name}: {value!r:.60} is not a name; try 'fcfs', or see `batfill policies`")
     return value
 
 
 def one_of(name: str, value: Any, known: Sequence[str]) -> str:
-    """The value, which must be one of these."""
     if not isinstance(value, str) or value not in known:
         suggested = nearest(value, known) if isinstance(value, str) else ""
         raise BatfillError(f"option {name}: {value!r:.60} is none of {', '.join(known)}{suggested}")
@@ -174,7 +169,6 @@ def has_policy_name(text: str, names: Collection[str] = POLICY_NAMES) -> bool:
 
 
 def function_of(name: str, value: Any) -> Any:
-    """The value of an argument, which must be a function, or None."""
     if value is not None and not callable(value):
         raise BatfillError(f"argument {name}: {value!r:.60} is no function; leave it out, or give one")
     return value

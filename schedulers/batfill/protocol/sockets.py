@@ -27,7 +27,6 @@ def received_event(monitor: zmq.Socket[bytes]) -> int:
 
 
 def received(socket: zmq.Socket[bytes]) -> bytes:
-    """The next message."""
     frame = socket.recv(copy=False)  # which knows whether more follow; to ask the socket took 10 us a message
     if frame.more:
         raise ValueError(f"has {1 + len(socket.recv_multipart())} parts instead of one")

@@ -211,10 +211,6 @@ class EngineReplay:
         kills: NDArray[np.void] = self.events.kills
         return kills[: self.events.clock["kills"][0]]
 
-    def reaches_divider(self, row: int) -> bool:
-        """Whether a job's last try reaches its divider, or has gone on there."""
-        return bool(self.queue.kill_after_s(row) < self.events.duration_s[row])
-
     def check(self, start_s: NDArray[np.float64]) -> None:
         """Check the invariants of the run so far, not after `begin_at`, which omits the past; `start_s` is its own.
 

@@ -44,7 +44,6 @@ class ReadingOptions:
 
     @classmethod
     def taken_from(cls, arguments: dict[str, Any]) -> Self:
-        """The arguments of these names, which are removed."""
         return cls(**{each.name: arguments.pop(each.name) for each in fields(cls) if each.name in arguments})
 
     @property
@@ -52,7 +51,6 @@ class ReadingOptions:
         return {each.name: getattr(self, each.name) for each in fields(ReadingOptions)}
 
     def source(self, log: Jobs | str | Path) -> Jobs:
-        """The log, to be cut or resampled; see `replayable`."""
         return replayable(log, **self.reading)
 
     def jobs(self, log: Jobs | str | Path) -> tuple[Jobs, Jobs, int]:
@@ -67,10 +65,7 @@ class ReadingOptions:
 def document(
     command: str, *, seed: int | None, given: Mapping[str, Any], source: Mapping[str, Any], results: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Results first, provenance last; `given` are the command's options, `source` describes the input.
-
-    The seed is None if nothing is random.
-    """
+    """Results first, provenance last; `source` describes the input; the seed is None if nothing is random."""
     return {
         **results,
         "made_by": f"batfill {__version__} {command}",
@@ -107,7 +102,6 @@ class Found(Rows, dict[str, Any]):
 
 
 def as_json(content: Mapping[str, Any]) -> str:
-    """The text of a result file: keys in order, null for unknown values."""
     return json_text(plain(content))
 
 

@@ -46,16 +46,12 @@ class LearningReplay:
         widest_try: int | None = None,
         own: bool = False,
     ) -> None:
-        """Set up the replay.
+        """`run` is at its beginning, made with `learns`, the predictor's `outlived`; do not use `knowledge` again.
 
-        Args:
-            run: a replay at its beginning, made with `learns`, the predictor's `outlived`.
-            knowledge: the predictor; do not use it again.
-            kill: kill small jobs at the divider and requeue them as large.
-            bound: expect a job that will be killed at the divider to end there at the latest.
-            killable: whether each job may be killed, shape (n_jobs,); by default all.
-            widest_try: wider jobs count as large, whatever the predictor says of them; None for no limit.
-            own: the predictor is a user's, whose judgements are checked.
+        `kill`: kill small jobs at the divider and requeue them as large. `bound`: expect a job that will be killed at
+        the divider to end there at the latest. `killable`: (n_jobs,), by default all. `widest_try`: wider jobs count as
+        large, whatever the predictor says of them; None for no limit. `own`: a user's predictor, whose judgements are
+        checked.
         """
         assert kill or not bound
         assert run.queue.rules.outlived or not knowledge.outlived
@@ -94,7 +90,6 @@ class LearningReplay:
         self.run.advance(np.nextafter(until_s, -math.inf))
 
     def learn(self, now_s: float) -> None:
-        """Report events to the predictor, and new dividers to the replay."""
         self.watch_kills()
         self.watch_starts()
         self.watch_spared()
@@ -103,7 +98,6 @@ class LearningReplay:
             self.run.queue.change_divider(self.knowledge.divider_s, bound=self.bound)
 
     def watch_kills(self) -> None:
-        """Report the tries killed since the last call."""
         kills = self.run.kills
         for row, start_s, ran_s, *_ in kills[self.seen_kills :].tolist():
             self.note_start(row, start_s)
@@ -118,10 +112,11 @@ class LearningReplay:
                 continue
             start_s, ran_s = float(run.queue.jobs["start_s"][row]), self.duration_s[row]
             self.note_start(row, start_s)
-            if not run.reaches_divider(row):
+            divider_s = run.queue.kill_after_s(row)
+            if not divider_s < ran_s:
                 self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
             elif run.queue.rules.spares:
-                heappush(self.undecided, (start_s + run.queue.kill_after_s(row), row, start_s))
+                heappush(self.undecided, (start_s + divider_s, row, start_s))
         self.seen_starts = len(tries)
 
     def watch_spared(self) -> None:
@@ -134,13 +129,11 @@ class LearningReplay:
                 self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
 
     def note_start(self, row: int, start_s: float) -> None:
-        """Report the start of a try, once."""
         if self.begun_s.get(row) != start_s:
             self.begun_s[row] = start_s
-            self.events.started(self.jobs[row], start_s)
+            self.knowledge.started(self.jobs[row], start_s)
 
     def judge(self, first: int, beyond: int) -> None:
-        """Judge the jobs submitted at the next instant."""
         for row in range(first, beyond):
             job = self.jobs[row]
             if self.run.rejected[row]:
@@ -157,7 +150,6 @@ class LearningReplay:
             self.apply(job, verdict)
 
     def apply(self, job: SubmittedJob, verdict: Judgement) -> None:
-        """Set the job's expected run time and class in the replay."""
         small = verdict.small and job.procs <= self.widest_try
         killable = self.kill and job.killable
         self.run.queue.classify(
@@ -224,12 +216,8 @@ class Confusion:
 def auc_of(probability: NDArray[np.float64], small: NDArray[np.bool_]) -> float | None:
     """The probability that a small job has a higher value than a large one, ties half; None without both.
 
-    It is the area under the receiver operating characteristic, from ranks in O(n log n). Source: Hanley and McNeil,
-    Radiology 1982.
-
-    Args:
-        probability: of being small, shape (n_jobs,), no nan.
-        small: whether each job was small, shape (n_jobs,).
+    It is the area under the receiver operating characteristic, from ranks in O(n log n). No value is nan. Source:
+    Hanley and McNeil, Radiology 1982.
     """
     n_small = int(small.sum())
     n_large = len(small) - n_small
@@ -245,12 +233,10 @@ def share_of(part: int, whole: int) -> float | None:
 
 
 def kills_by_width(schedule: Schedule) -> list[dict[str, float]]:
-    """Kills and wasted processor-seconds of jobs of up to 1, 2, 4, ... processors."""
     return kills_by(schedule, width_class(schedule.jobs.procs), "procs_up_to", lambda width: 1 << width)
 
 
 def kills_by_user(schedule: Schedule) -> list[dict[str, float]]:
-    """Kills and wasted processor-seconds of each user with kills, most kills first."""
     table = kills_by(schedule, schedule.jobs.user, "user", lambda user: user)
     return sorted((row for row in table if row["kills"]), key=lambda row: (-row["kills"], row["user"]))
 
@@ -330,7 +316,6 @@ class Learned(ReadOnly):
 def replay_learning(
     jobs: Jobs, size: int, options: Options, clock: Clock | None, advance: Callable[[int], None]
 ) -> Learned:
-    """Replay the workload with the predictor of the options; `advance` gets the number of jobs judged."""
     knowledge = make(options, jobs, clock)
     rules = replace(options.rules, divider_s=knowledge.divider_s, outlived=knowledge.outlived, bound=False)
     return LearningReplay(

@@ -46,10 +46,7 @@ def in_threads(
     advance: Callable[[int], None] = lambda _: None,
     threads: int | None = None,
 ) -> list[Made]:
-    """The results for these items, in their order, by default with a thread per processor.
-
-    `advance` is called with 1 after each.
-    """
+    """The results for these items, in their order, by default with a thread per processor; `advance` gets 1 each."""
     found = []
     with thread_pool(threads or cpu_count()) as pool:
         for made in pool.map(function, items):

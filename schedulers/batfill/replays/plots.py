@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from batfill.model.schedule import Schedule
 
@@ -24,14 +23,7 @@ Plot = Literal["waits", "utilisation", "gantt"]
 MOST_BARS = 20_000  # of a Gantt chart, which takes seconds
 
 
-def by_day(at_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The days with something at these instants, and the place of each among them."""
-    days, place = np.unique(at_s // DAY_S, return_inverse=True)
-    return days, place
-
-
 def plot_schedule(schedule: Schedule, kind: Plot, axes: Axes | None, from_s: float, until_s: float) -> Axes:
-    """Draw a schedule; the arguments are those of `Result.plot`."""
     if not isinstance(kind, str) or kind not in KINDS:
         raise BatfillError(f"kind: {kind!r} is none of {', '.join(KINDS)}{nearest(str(kind), KINDS)}")
     if not until_s > from_s:
@@ -42,11 +34,10 @@ def plot_schedule(schedule: Schedule, kind: Plot, axes: Axes | None, from_s: flo
 
 
 def draw_waits(schedule: Schedule, axes: Axes, from_s: float, until_s: float) -> None:
-    """The mean and the longest wait of the jobs submitted each day."""
     submit_s = schedule.submit_s
     ran = schedule.ended & (submit_s >= from_s) & (submit_s <= until_s)
     wait_s = (schedule.start_s - submit_s)[ran]
-    days, place = by_day(submit_s[ran])
+    days, place = np.unique(submit_s[ran] // DAY_S, return_inverse=True)
     longest = np.zeros(len(days))
     np.maximum.at(longest, place, wait_s)
     mean = np.bincount(place, weights=wait_s, minlength=len(days)) / np.bincount(place, minlength=len(days))

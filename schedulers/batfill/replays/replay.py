@@ -44,7 +44,6 @@ def nothing(_: float) -> None:
 def simulate(
     jobs: Jobs, workload: Jobs, options: Options, advance: Callable[[int], None] | None = None
 ) -> tuple[Schedule, Learned | None]:
-    """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
     assert workload.size is not None
     options = options.on(workload, jobs)
     if options.learns:
@@ -66,7 +65,6 @@ def memory_line(workload: Jobs, options: Options) -> str:
 
 
 def options_of(policy: Policy | str | None, arguments: Mapping[str, Any]) -> Options:
-    """The options from `replay`'s arguments."""
     if isinstance(policy, (Mapping, Sequence)) and not isinstance(policy, str):
         raise BatfillError("policy: these are several; `replay_many` replays a log under each")
     return Options.of(of_arguments({"policy": policy, **arguments}))

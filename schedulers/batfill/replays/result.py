@@ -76,7 +76,6 @@ class Result(ReadOnly, KeptRows):
     changes: tuple[tuple[float, Options], ...] = ()  # the options until these instants, if they were changed
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other result has an equal workload, options and schedule."""
         if not isinstance(other, Result):
             return NotImplemented
         same = self.workload == other.workload and self.tau_s == other.tau_s and self.stated() == other.stated()

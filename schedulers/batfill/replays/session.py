@@ -208,7 +208,6 @@ class Replay(JobRows):
 
     @cached_property
     def _result(self) -> Result:
-        """The result so far, until the run goes on."""
         schedule = self.engine.schedule()
         figures = schedule.summary(self.tau_s)
         return Result(self.workload, self.options, schedule, self.tau_s, figures, self.simulate_s, changes=self.changes)
@@ -335,16 +334,11 @@ class Replay(JobRows):
 
 
 def digest_of(run: EngineReplay) -> str:
-    """The sha256 of what the replay has found so far, hexadecimal."""
     return sha256(b"".join(array.tobytes() for array in (run.start_s, run.tries, run.kills))).hexdigest()
 
 
 def end_of(until_s: Any) -> float:
-    """The date of a saved step up to which rules held.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The date of a saved step up to which rules held; ValueError if it is none."""
     if not is_finite(until_s) and until_s not in (math.inf, -math.inf):
         raise ValueError("a step's date")
     return float(until_s)
@@ -393,5 +387,4 @@ def read_run(path: Path) -> tuple[Jobs, dict[str, Any]]:
 
 
 def wrong(path: Path, what: str) -> BatfillError:
-    """The refusal of a file that differs from what `write_run` writes."""
     return BatfillError(f"{path}: was changed after it was saved ({what:.200}); run it again from the workload")

@@ -65,7 +65,6 @@ class SimulatorCommand(NamedTuple):
     platform: Path | None
 
     def missing(self) -> list[Path]:
-        """The files among these that do not exist, workloads first."""
         files = (*self.workloads, *([self.platform] if self.platform else []))
         return [path for path in files if not path.exists()]
 
@@ -133,7 +132,6 @@ def expanded(text: str, env: Mapping[str, str]) -> str:
 
 
 def read_command(setting: Setting) -> SimulatorCommand:
-    """The command line that batcmd is, split as by bash."""
     batcmd, where = setting.descriptor.batcmd.strip().replace("\\\n", ""), f"{setting.path}: batcmd"
     if sign := next((match[1] for match in SHELL.finditer(VARIABLE.sub(r"\1", batcmd)) if match[1]), None):
         raise BatfillError(
@@ -165,7 +163,6 @@ def is_here(host: str) -> bool:
 
 
 def read_context(setting: Setting, command: SimulatorCommand, lifeline: Lifeline) -> ExecutionContext:
-    """The execution context of batcmd, requested from the simulator itself."""
     descriptor, log = setting.descriptor, setting.output_dir / BATSIM_LOG
     script, answer = setting.scratch / "context.bash", setting.scratch / "context.json"
     script.write_text(f"{descriptor.batcmd.rstrip()} {DUMP}\n")
@@ -239,7 +236,6 @@ def making(workload: Path) -> str:
 
 
 def check_command(setting: Setting, context: ExecutionContext, command: SimulatorCommand) -> None:
-    """Check that batcmd fits the engine and the schedcmd, and note what looks odd."""
     batcmd, schedcmd = f"{setting.path}: batcmd", expanded(setting.descriptor.schedcmd, setting.env).strip()
     if setting.simulator == "embedded" and command.program != "batsim":
         raise BatfillError(f"{batcmd} starts {command.program or 'no batsim'} itself; write ${{BATSIM:-batsim}} for it")
@@ -282,10 +278,7 @@ def require_programs(setting: Setting) -> None:
 
 
 def options_file_of(words: Sequence[str]) -> Path | None:
-    """The file of options in these words of a schedcmd; None if it starts no pybatsim, has none, or leaves it to bash.
-
-    pybatsim takes it as -O FILE, -OFILE, --options-file FILE or --options-file=FILE.
-    """
+    """The file of options in a schedcmd of pybatsim, -O FILE or --options-file FILE; None if that is left to bash."""
     given = None
     for word, behind in zip(words, [*words[1:], None], strict=True) if words[:1] == ["pybatsim"] else ():
         if match := re.fullmatch(r"(?:-O|--options-file(?:=|$))(.*)", word, re.DOTALL):
@@ -294,7 +287,6 @@ def options_file_of(words: Sequence[str]) -> Path | None:
 
 
 def options_in_file(setting: Setting) -> dict[str, Any] | None:
-    """The options in the file that a schedcmd of pybatsim names; None without one."""
     path = options_file_of(scheduler_words(setting))
     if path is None:
         return None
@@ -323,7 +315,6 @@ def choose_port(setting: Setting) -> None:
 
 
 def wait_for_port(setting: Setting, port: int) -> None:
-    """Wait until no process of this machine listens on the port."""
     ready_timeout = setting.descriptor.ready_timeout
     if not setting.wait(lambda: not is_listening(port), ready_timeout):
         raise Stopped(

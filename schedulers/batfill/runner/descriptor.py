@@ -80,14 +80,12 @@ def read_descriptor(path: Path) -> ReadDescriptor:
 
 
 def is_usable(key: str, value: object) -> bool:
-    """Whether the value is what MEANING requires of the key."""
     if key.endswith("-timeout"):
         return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
     return isinstance(value, str) and "\0" not in value and (value != "" or key == "schedcmd")
 
 
 def misspellings(keys: Iterable[str]) -> dict[str, str]:
-    """The unknown keys that look like one of robin's, each with that key."""
     found = {}
     for key in keys:
         plain = key.lower().replace("_", "-")

@@ -47,7 +47,6 @@ class Watch:
         self._offset = 0
 
     def read(self) -> SimulationState:
-        """The current progress."""
         with suppress(OSError, ValueError, TypeError):
             return SimulationState(**json.loads(self._progress_file.read_bytes()))
         with suppress(OSError), self._jobs_csv.open("rb") as file:
@@ -74,7 +73,6 @@ def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
 
 
 def state_text(reading: SimulationState) -> str:
-    """The simulated date and the queue's length, if known."""
     parts = ["simulating"]
     if reading.date is not None:
         days, second_s = divmod(int(reading.date), DAY_S)
@@ -93,10 +91,7 @@ class End(NamedTuple):
 
 
 class Lookout:
-    """Monitors a run: shows its progress, and says once if nothing listens on the simulator's port.
-
-    A scheduler may take minutes to load before it listens, so the run goes on.
-    """
+    """Shows a run's progress, and says once if nothing listens: a scheduler may take minutes to load before it does."""
 
     def __init__(
         self,
@@ -117,7 +112,6 @@ class Lookout:
         self._next_listen_s = self._next_look_s = 0.0
 
     def look(self, scheduler: Command) -> None:
-        """Update; call this regularly."""
         listened, now_s = self.listened(), time.monotonic()
         if now_s < self._next_look_s:
             return
@@ -144,7 +138,6 @@ class Lookout:
         return "" if self._listened else f", and nothing was seen listening on port {self._port}"
 
     def why_late(self, commands: Sequence[Command]) -> str:
-        """Why a run takes too long: its progress, the process it waits for, and the log to read."""
         reading = self._watch.read()
         of_all = "" if reading.jobs_total is None else f" of {reading.jobs_total}"
         if not self._listened:

@@ -114,10 +114,7 @@ class Lifeline:
 
 
 class Command:
-    """A bash script that runs in a separate session.
-
-    `end` ends the session, not the process group: `timeout` and job control create further groups.
-    """
+    """A bash script in its own session, which `end` ends: `timeout` and job control create further process groups."""
 
     def __init__(
         self, name: str, script: Path, *, env: Mapping[str, str], stdout: Path, stderr: Path, lifeline: Lifeline
@@ -161,14 +158,12 @@ class Command:
 
 
 def end(commands: Collection[Command]) -> None:
-    """End every process of these commands: SIGTERM, a short wait, SIGKILL."""
     end_sessions(set().union(*(command.sessions for command in commands)))
     for command in commands:
         command.reap()
 
 
 def is_listening(port: int) -> bool:
-    """Whether a process of this machine listens on this TCP port, at any of its addresses."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):  # a kernel without IPv6 has no second table
             for row in Path(table).read_text().splitlines()[1:]:

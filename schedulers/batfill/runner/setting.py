@@ -76,21 +76,17 @@ class Setting:
 
     @property
     def output_dir(self) -> Path:
-        """The run's folder, relative to the working directory as in robin."""
         return Path(self.descriptor.output_dir)
 
     @property
     def progress_file(self) -> Path:
-        """The file for the progress of a simulator that can write it."""
         return self.scratch / "progress.json"
 
     @property
     def options_file(self) -> Path:
-        """The file for the options in force of a scheduler that can write them."""
         return self.scratch / "options.json"
 
     def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether the condition became true in time."""
         deadline = time.monotonic() + timeout_s
         while not until():
             self.heed_interrupts()
@@ -100,12 +96,10 @@ class Setting:
         return True
 
     def heed_interrupts(self) -> None:
-        """Stop the run if a signal has arrived."""
         if self.interrupts:
             raise Stopped(3, f"interrupted by {self.interrupts[0].name}; every process of the run was ended")
 
     def cannot_write(self, error: OSError) -> Stopped:
-        """The exception for a file of the run that cannot be written."""
         place, reason = error.filename or self.output_dir, (error.strerror or str(error)).lower()
         return Stopped(1, f"{place}: {reason}; set output-dir in {self.path} to a writable folder")
 
@@ -166,10 +160,7 @@ def is_locked(handle: int) -> bool:
 
 @contextmanager
 def recorded(setting: Setting) -> Iterator[None]:
-    """Write `run.json` when the block ends: versions, times, exit status with its reason, and the record.
-
-    The block's exceptions propagate.
-    """
+    """Write `run.json` when the block ends, whose exceptions propagate: versions, times, exit status, record."""
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     status, reason = 1, "unexpected"
     try:

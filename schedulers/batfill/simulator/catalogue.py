@@ -88,11 +88,7 @@ class Catalogue:
 
     Like Batsim it drops profiles: at once those that no job of their file uses, itself or as a part of a sequence, and,
     unless profiles may be reused, a job's profile when the first job of this profile ends. A name is never free again.
-
-    Args:
-        documents: the workloads, by name.
-        reuse_profiles: whether a job's profile stays when it ends.
-        speed: that of the hosts, for jobs that compute; None if it differs, or jobs share hosts.
+    `speed`: that of the hosts, for jobs that compute; None if it differs, or jobs share hosts.
     """
 
     def __init__(
@@ -128,7 +124,6 @@ class Catalogue:
 
     @property
     def profiles(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """The profiles in use, by workload and name."""
         return {w: {name: p for name, p in known.items() if p is not None} for w, known in self._profiles.items()}
 
     def __getitem__(self, job_id: str) -> SimulatedJob:
@@ -160,7 +155,6 @@ class Catalogue:
         profiles[name] = profile
 
     def _timed(self, task: ProfileTask, workload: str, raw: dict[str, Any]) -> ProfileTask:
-        """The work of a job whose run time is known."""
         where = f"job {full_id(workload, raw['id'])!r}"
         if task.computes and self._speed is None:
             raise WorkloadError(
@@ -205,6 +199,5 @@ class Catalogue:
 
 
 def full_id(workload: str, identifier: str | int) -> str:
-    """The id with its workload's name in front, added if missing."""
     text = str(identifier)
     return text if text.startswith(f"{workload}!") else f"{workload}!{text}"

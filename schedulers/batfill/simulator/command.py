@@ -35,7 +35,6 @@ BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit status; a failure is one line on stderr."""
     try:
         options = parse_arguments(arguments)
         if options.dump_execution_context:
@@ -53,11 +52,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def simulate_batsim(options: BatsimOptions) -> None:
-    """Simulate what the options say, and write the result files.
-
-    They are `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`, and with -E `_consumed_energy.csv` and
-    `_pstate_changes.csv`.
-    """
+    """Simulate what the options say, and write the result files."""
     started = time.perf_counter()
     folder = Path(f"{options.export}jobs.csv").parent
     if not folder.is_dir():
@@ -180,7 +175,6 @@ def _logged(exchange: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
 
 
 def _speaker(verbosity: str) -> Callable[[str], None]:
-    """The function that prints a line on stderr, or nothing if the verbosity is too low."""
     if verbosity in ("quiet", "network-only"):
         return lambda line: None
     return lambda line: print(f"batfill batsim: {line}", file=sys.stderr, flush=True)

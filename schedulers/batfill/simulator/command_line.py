@@ -194,7 +194,6 @@ def form_of(arguments: Sequence[str]) -> int:
 
 
 def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
-    """The options on this command line; --help and --version print and exit."""
     if form_of(arguments) == 5:
         raise ArgumentsError("these are options of Batsim 5, and simulated is Batsim 4; run Batsim 5 itself")
     given = _parser().parse_args(arguments)
@@ -256,7 +255,6 @@ def _config(given: argparse.Namespace) -> str:
 
 
 def _remarks(given: argparse.Namespace) -> tuple[str, ...]:
-    """The options that do nothing beside the others, as in Batsim, one line each."""
     reasons = {}
     if given.no_sched:
         reasons = dict.fromkeys(FOR_SCHEDULERS, "with --no-sched")
@@ -312,7 +310,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _roles(given: Sequence[str]) -> dict[str, str]:
-    """The role of each host named in h1,h2:role texts."""
     roles = {}
     for text in given:
         hosts, colon, role = text.partition(":")

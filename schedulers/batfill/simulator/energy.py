@@ -76,14 +76,7 @@ class EnergyMeter:
 
     A host draws its busy watts while a core computes at full speed, its idle watts while none does, during a delay too.
     In a `parallel` profile a host with fewer operations than the busiest computes at a part of its speed; the hosts'
-    average counts, which is exact if they draw the same watts.
-
-    Args:
-        platform: the machines.
-        path: its file, for messages.
-
-    Raises:
-        PlatformError: a compute host does not say what it draws.
+    average counts, which is exact if they draw the same watts. `path`: the platform's, for messages.
     """
 
     def __init__(self, platform: Platform, path: Path) -> None:

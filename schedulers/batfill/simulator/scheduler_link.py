@@ -32,7 +32,6 @@ def scheduler_link(endpoint: str, timeout_s: float) -> Iterator[Callable[[bytes]
     met = False
 
     def is_gone() -> bool:
-        """Whether the connection went down since the last check."""
         nonlocal met
         gone = False
         while monitor.poll(0):
@@ -80,10 +79,7 @@ def scheduler_link(endpoint: str, timeout_s: float) -> Iterator[Callable[[bytes]
 
 
 class NoScheduler:
-    """Batsim's --no-sched: runs one job at a time, in submission order, on the first machines; replies to messages.
-
-    A job that requests more machines than there are is rejected.
-    """
+    """Batsim's --no-sched: one job at a time, in submission order, on the first machines; rejects wider ones."""
 
     def __init__(self) -> None:
         self._n_machines = 0

@@ -48,16 +48,9 @@ DEADLOCK = "Deadlock detected"  # tools look for Batsim's words
 class Simulation:
     """One run, from SIMULATION_BEGINS to SIMULATION_ENDS.
 
-    Args:
-        platform: the machines.
-        workloads: the documents, by name ("w0", "w1", ...).
-        exchange: sends a message and returns the scheduler's reply.
-        settings: what Batsim's options determine.
-        on_job_end: called with each job as it ends.
-        on_machine_states: called with (date, idle machines, computing machines) after each start and end.
-        energy: measures what the hosts draw; None if that is not simulated.
-        events: external events in time order; None if there is no such input, and then the scheduler gets no
-            notification of its end.
+    `exchange` sends a message and returns the scheduler's reply. `on_machine_states` gets (date, idle machines,
+    computing machines) after each start and end. `events` are external ones in time order; without such an input, None,
+    the scheduler gets no notification of its end.
     """
 
     def __init__(
@@ -113,16 +106,13 @@ class Simulation:
 
     @property
     def jobs_total(self) -> int:
-        """The number of jobs so far, including those that the scheduler registered."""
         return len(self.catalogue.static_jobs) + self.catalogue.registered
 
     @property
     def jobs_waiting(self) -> int:
-        """The number of jobs that are submitted and neither started nor rejected."""
         return self.jobs_submitted - self.jobs_running - self.jobs_done
 
     def run(self) -> None:
-        """Simulate to the end."""
         profiles = self.catalogue.profiles
         self._tell("SIMULATION_BEGINS", wire.simulation_begins(self._platform, self.settings, self._paths, profiles))
         self._send()
@@ -311,7 +301,6 @@ class Simulation:
             self._ready = True
 
     def _end(self, job: SimulatedJob, execution_s: float, state: str, return_code: int) -> None:
-        """Release a job's machines, and send its completion to the scheduler."""
         assert job.machines
         self._conclude(job, state, execution_s)
         self._tell("JOB_COMPLETED", wire.job_completed(job, return_code))
@@ -340,7 +329,6 @@ class Simulation:
         self._outbox.append(b'{"timestamp":%.6f,"type":"%b","data":%b}' % (self.now, kind.encode(), data))
 
     def _send(self) -> None:
-        """Send the pending events, and apply the reply."""
         reply = self._deliver()
         due = self.now
         for place, event in enumerate(reply.events):
@@ -416,7 +404,6 @@ class Simulation:
 
 
 def _is_void(entry: HeapEntry) -> bool:
-    """Whether this is the completion of a job that has been killed."""
     return bool(entry[1] == COMPLETION and entry[3].state != RUNNING)
 
 

@@ -66,7 +66,6 @@ def progress(task: ProfileTask, left_s: float) -> tuple[bytes, bool]:
 def simulation_begins(
     platform: Platform, settings: SimulationSettings, paths: dict[str, str], profiles: Profiles
 ) -> bytes:
-    """SIMULATION_BEGINS: machines, settings, and each workload's path and profiles."""
     n_compute = len(platform.compute)
     resources = [
         {
@@ -103,20 +102,17 @@ def simulation_begins(
 
 
 def job_submitted(job: SimulatedJob, *, with_profile: bool) -> bytes:
-    """JOB_SUBMITTED: the job with all the user's fields, and the id with the workload's name."""
     profile = b',"profile":%b' % orjson.dumps(job.profile_raw) if with_profile else b""
     return b'{"job_id":%b,"job":%b%b}' % (job.id_json, orjson.dumps({**job.raw, "id": job.id}), profile)
 
 
 def job_completed(job: SimulatedJob, return_code: int) -> bytes:
-    """JOB_COMPLETED, in the job's state."""
     assert job.machines
     values = (job.id_json, job.state.encode(), return_code, job.machines.text.encode())
     return b'{"job_id":%b,"job_state":"%b","return_code":%d,"alloc":"%b"}' % values
 
 
 def jobs_killed(jobs: Sequence[SimulatedJob], entries: Mapping[bytes, bytes]) -> bytes:
-    """JOB_KILLED: the jobs of one request to kill, and the progress of those that ran."""
     ids = b",".join([job.id_json for job in jobs])
     done = b",".join([b"%b:%b" % entry for entry in entries.items()])
     return b'{"job_ids":[%b],"job_progress":{%b}}' % (ids, done)

@@ -31,11 +31,7 @@ class Gone(Exception):  # noqa: N818 - an answer
 
 
 def known_log(name: str) -> ArchiveLog:
-    """The log with this name or file stem; case does not matter.
-
-    Raises:
-        WorkloadError: there is none.
-    """
+    """The log with this name or file stem; case does not matter. WorkloadError if there is none."""
     logs = manifest()
     for log in logs.values():
         if name.lower() in (log.name, stem_of(Path(log.file)).lower()):
@@ -44,18 +40,13 @@ def known_log(name: str) -> ArchiveLog:
 
 
 def cache_folder() -> Path:
-    """$BATFILL_CACHE, else batfill in $XDG_CACHE_HOME, else in ~/.cache."""
     if given := os.environ.get("BATFILL_CACHE"):
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "batfill"
 
 
 def verified(log: ArchiveLog, path: Path) -> str:
-    """Check the file; returns what was verified, in a few words.
-
-    Raises:
-        ValueError: the file is not this log; the message says why.
-    """
+    """What was verified of the file, in a few words; ValueError with the reason if it is not this log."""
     if log.sha256 is not None and digest(path) == log.sha256:
         return "sha256 as expected"
     text = hashlib.sha256()
@@ -82,18 +73,10 @@ def fetch(
     started: Callable[[int | None], None] = lambda _: None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> tuple[Path, str]:
-    """A checked copy of the log in the cache, and what was verified about it.
+    """A checked copy of the log in the cache, by default `cache_folder()`, and what was verified about it.
 
-    Args:
-        log: the log to fetch.
-        cache: the folder of the copies; by default `cache_folder()`.
-        local: take the file from this folder instead of the network.
-        started: called with the length the server announces, or None, at the start of each transfer.
-        advance: called with the number of bytes received since the last call.
-
-    Raises:
-        RunFailed: the log cannot be fetched, or the download is something else.
-        WorkloadError: the local folder does not hold the log, or holds something else; or the cache cannot be written.
+    `local`: take the file from this folder instead of the network. `started` gets the length that the server announces,
+    or None, at the start of each transfer, `advance` the number of bytes received since the last call.
     """
     folder = cache_folder() if cache is None else cache
     make_folder(folder, remedy=ELSEWHERE)
@@ -113,12 +96,7 @@ def fetch(
 def _download(
     log: ArchiveLog, folder: Path, started: Callable[[int | None], None], advance: Callable[[int], None]
 ) -> str:
-    """Download the complete log into the folder and check it, or leave nothing; returns what was verified.
-
-    Raises:
-        RunFailed: the log cannot be fetched; one line with the reason and the address.
-        WorkloadError: the folder cannot be written.
-    """
+    """Download the complete log into the folder and check it, or leave nothing; returns what was verified."""
     kept = folder / log.file
     for tries_left in reversed(range(DOWNLOAD_TRIES)):
         try:
@@ -136,12 +114,7 @@ def _download(
 
 
 def _received(url: str, started: Callable[[int | None], None]) -> Iterator[bytes]:
-    """The bytes that the server sends, packed as they are; calls `started` with the length it announces, or None.
-
-    Raises:
-        Gone: the server says that another request would not help.
-        ValueError: the transfer failed; the message says why.
-    """
+    """The bytes as they are; `started` gets their length or None. Gone: never ask again; ValueError: it failed."""
     from http.client import HTTPException  # with TLS it takes as long to load as numpy
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen

@@ -54,10 +54,7 @@ def version_of(where: str, profiles: Mapping[str, Any]) -> int:
 def from_version_5(
     where: str, jobs: list[Any], profiles: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any], Counter[str]]:
-    """These jobs and profiles in version 4's form, and the fields left out, with the number of jobs that had each.
-
-    What is wrong in both versions is left for the checks of version 4.
-    """
+    """These jobs and profiles in version 4's form, to be checked as such; and how many jobs had each field left out."""
     dropped = Counter(name for job in jobs if isinstance(job, dict) for name in job if name not in RESERVED)
     old_jobs = [job_from_version_5(f"{where}: jobs[{place}]", job) for place, job in enumerate(jobs)]
     old_profiles = {
@@ -131,13 +128,7 @@ def profile_from_version_5(where: str, profile: Any) -> Any:
 
 
 def job_for_version_5(where: str, job: Mapping[str, Any], workload: str) -> dict[str, Any]:
-    """Version 4's job object in version 5's form: the user's fields in `extra_data`, no walltime of -1.
-
-    Args:
-        where: begins the messages.
-        job: the object; `check_job` has passed it.
-        workload: the name that Batsim will give the workload, "w0" for the first.
-    """
+    """Version 4's checked job object in version 5's form, for the workload that Batsim will give this name."""
     for name in ("id", "profile"):
         refuse_name(f"{where}.{name}", job.get(name), workload)
     extra = extra_of(where, job)
@@ -211,5 +202,4 @@ def refuse_no_delay(where: str, profile: Mapping[str, Any]) -> None:
 
 
 def is_positive(value: Any) -> bool:
-    """Whether this JSON value is a number above 0."""
     return type(value) in (int, float) and value > 0

@@ -95,7 +95,6 @@ def _limits(value: Any) -> bool:
 
 
 def _is_user(value: Any) -> bool:
-    """Whether this numbers a user, or is null, for none."""
     return value is None or (type(value) is int and abs(value) <= LARGEST)
 
 
@@ -120,10 +119,7 @@ READ_FIELDS = frozenset((*RESERVED, *USER_FIELDS, ASSUMED_FIELD)) - {RESOURCES}
 
 
 class ProfileTask(NamedTuple):
-    """The work of a profile: a delay, a computation, or parts that run one after the other, several times over.
-
-    A part with a return code other than 0 ends the whole, as in Batsim.
-    """
+    """The work of a profile: a delay, a computation, or parts in turn, repeated, until a return code is not 0."""
 
     profile: str
     run_s: float  # to its end, that of the part that fails if there is one; nan if hosts compute, see `on`
@@ -140,7 +136,6 @@ class ProfileTask(NamedTuple):
     ends_computing: bool = False  # and whether they do so in the part that ends it
 
     def on(self, where: str, hosts: int, speed: float | None) -> ProfileTask:
-        """The same on so many hosts of this speed, in operations per second: its run time is known."""
         if not self.computes:
             return self
         if speed is None:
@@ -213,13 +208,7 @@ class BatsimDocument:
 
 
 def load_document(path: Path, *, workload: str | None = None) -> BatsimDocument:
-    """The checked workload in this file, plain or compressed.
-
-    Args:
-        path: the file.
-        workload: the name that Batsim 4 will give it, which may stand in front of an id; None takes the form of either
-            version.
-    """
+    """The checked workload in this file; Batsim 4 will name it `workload`, None for the form of either version."""
     document = read_members(path)
     jobs, profiles, found = document.jobs, document.profiles, document.version
     if workload is not None and found == 5 and profiles:
@@ -272,12 +261,7 @@ def name_in(where: str, identifier: str, workload: str) -> str:
 
 
 def read_members(path: Path) -> BatsimDocument:
-    """The workload in this file, of which only the machine's size is checked.
-
-    Raises:
-        WorkloadError: the file cannot be read, is not JSON, lacks one of them, or has Batsim 5's form and something
-            that only Batsim 5 refuses.
-    """
+    """The workload in this file, of which only the machine's size is checked."""
     document, stored_sum = read_json(path, "fix the file or write it again")
     if not isinstance(document, dict):
         raise WorkloadError(f"{path}: not a JSON object; a Batsim workload has nb_res, jobs and profiles")
@@ -450,7 +434,6 @@ NEEDED: tuple[tuple[str, Any, Callable[[Any], bool], str], ...] = (
 
 
 def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
-    """Refuse a job that Batsim could not run; `where` begins the message."""
     if not isinstance(job, dict):
         raise WorkloadError(f"{where}: {_shown(job)} is not an object; a job has id, subtime, res and profile")
     for name, default, fits, rule in NEEDED:
@@ -475,7 +458,6 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
 
 
 def tasks_of(where: str, profiles: Mapping[str, Any], types: Mapping[str, str] | None = None) -> dict[str, ProfileTask]:
-    """The work of each of these profiles, by name; `where` begins the messages, `types` are as in `check_profile`."""
     tasks: dict[str, ProfileTask] = {}
     sequences: dict[str, list[str]] = {}
     for name, profile in profiles.items():
@@ -499,7 +481,6 @@ def tasks_of(where: str, profiles: Mapping[str, Any], types: Mapping[str, str] |
 
 
 def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapping[str, ProfileTask]) -> ProfileTask:
-    """The work of a checked composed profile; `tasks` has that of its parts."""
     parts = [tasks[part] for part in profile["seq"]]
     levels, n_parts = 1 + max(part.levels for part in parts), sum(part.n_parts for part in parts)
     if levels > DEEPEST or n_parts > MOST_PARTS:
@@ -512,7 +493,6 @@ def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapp
 
 
 def plain_task(name: str, profile: Mapping[str, Any]) -> ProfileTask:
-    """The work of a checked profile that has no parts."""
     kind, ret = profile["type"], profile.get("ret", 0)
     if kind == "delay":
         return ProfileTask(name, min(float(profile["delay"]), ENDLESS_S), ret)
@@ -532,14 +512,7 @@ def repeat_of(profile: Mapping[str, Any]) -> Any:
 
 
 def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Mapping[str, str] | None = None) -> None:
-    """Refuse a profile that is neither a delay, nor a computation, nor a sequence of known profiles.
-
-    Args:
-        where: begins the message.
-        profile: the object.
-        known: the profiles that a sequence may have.
-        types: what the file calls types, if not by version 4's names.
-    """
+    """Refuse what is no delay, computation or sequence of `known` profiles; `types`: names other than version 4's."""
     if not isinstance(profile, dict):
         raise WorkloadError(f"{where}: {_shown(profile)} is not an object; a profile has a type and a delay or cpu")
     kind = profile.get("type")
@@ -564,7 +537,6 @@ def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Map
 
 
 def _check_computation(where: str, kind: str, profile: dict[str, Any]) -> None:
-    """Refuse a computation with unusable operations, or one that communicates."""
     cpu = profile.get("cpu")
     amounts = cpu if kind == "parallel" and isinstance(cpu, list) and cpu else [cpu] if kind != "parallel" else [None]
     if not all(map(is_time, amounts)):
@@ -576,7 +548,6 @@ def _check_computation(where: str, kind: str, profile: dict[str, Any]) -> None:
 
 
 def _check_sequence(where: str, profile: dict[str, Any], known: Mapping[str, Any]) -> None:
-    """Refuse a composed profile with unusable repetitions or an unknown part."""
     for key in ("repeat", "nb"):
         times = profile.get(key, 1)
         if type(times) is not int or not 1 <= times <= LARGEST:
@@ -626,7 +597,6 @@ def odd_fields(job: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def usable(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The job without its `odd_fields`."""
     odd = dict(odd_fields(job))
     return {name: value for name, value in job.items() if name not in odd} if odd else job
 
@@ -651,7 +621,6 @@ def unread_in(job: Mapping[str, Any]) -> set[str]:
 
 
 def unread_lines(found: Mapping[str, int]) -> tuple[str, ...]:
-    """A line for each field that nothing reads, with the number of the jobs that have it."""
     return tuple(f"{unread(name)}{things(n, 'job')}" for name, n in sorted(found.items()))
 
 
@@ -689,7 +658,6 @@ def user_of(job: Mapping[str, Any]) -> int:
 
 
 def _shown(value: Any) -> str:
-    """A JSON value for an error message: short, and on one line."""
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -697,15 +665,11 @@ def _shown(value: Any) -> str:
 def write_batsim_json(
     out: Path, jobs: Jobs, *, description: Mapping[str, object] | None = None, version: BatsimVersion = 4
 ) -> int:
-    """Write a workload that Batsim reads; returns its number of jobs.
+    """Write a workload that Batsim reads, in the order of its log; returns its number of jobs.
 
-    Args:
-        out: the file, compressed if its name ends in .gz, .xz or .bz2.
-        jobs: written in the order of their log, on a machine of a known size. A job's `user`, if known, becomes its
-            `user_id`, an infinite walltime is omitted; the request is the `requested_time` if it is not the walltime,
-            what the scheduler expects the `expected_time`, and amounts are `resources`.
-        description: the file's provenance, for human readers; Batsim ignores it.
-        version: the Batsim whose form the file gets.
+    A job's `user`, if known, becomes its `user_id`, an infinite walltime is omitted; the request is the
+    `requested_time` if it is not the walltime, what the scheduler expects the `expected_time`, and amounts are
+    `resources`. `description`: the file's provenance, which Batsim ignores.
     """
     profiles: dict[str, dict[str, Any]] = {}
 
@@ -769,15 +733,8 @@ def write_members(
 ) -> int:
     """Write a Batsim workload, a line for each job and profile; returns the number of jobs.
 
-    Args:
-        out: the file.
-        nb_res: the machine's size.
-        jobs: checked ones in version 4's form, in the file's order.
-        profiles: returns theirs, once the jobs are written.
-        description: the file's provenance; empty for none.
-        version: the Batsim whose form the file gets.
-        source: what messages call the workload; by default the file.
-        workload: the name that Batsim 5 will give the workload.
+    `jobs` are checked ones in version 4's form, in the file's order; `profiles` returns theirs, once the jobs are
+    written. `source`: what messages call the workload. `workload`: the name that Batsim 5 will give it.
     """
     where, encode, n_jobs = source or out, JSONEncoder(ensure_ascii=False).encode, 0
     if version == 5:
@@ -801,7 +758,6 @@ def write_members(
 
 
 def amount_shown(amount: float) -> float | str:
-    """The amount as `amounts_of` reads it; what is none stays none."""
     return short_number(amount) if amount < inf else "no amount"
 
 

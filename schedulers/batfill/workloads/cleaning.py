@@ -76,24 +76,20 @@ class Cleaned:
 
 
 def wide(log: SwfLog, procs: int | None) -> Rows:
-    """Rows whose allocated or requested processors exceed the machine."""
     if procs is None:
         raise WorkloadError("the rule `wide` needs the machine's size, which the header does not give; pass --procs")
     return (log["procs"] > procs) | (log["requested_procs"] > procs)
 
 
 def processors(log: SwfLog, procs: int | None) -> Rows:
-    """Rows with neither allocated nor requested processors."""
     return ~((log["procs"] > 0) | (log["requested_procs"] > 0))
 
 
 def times(log: SwfLog, procs: int | None) -> Rows:
-    """Rows whose run time or submission time is negative."""
     return (log["runtime_s"] < 0) | (log["submit_s"] < 0)
 
 
 def ran(log: SwfLog, procs: int | None) -> Rows:
-    """Rows that did not run: run time 0 or negative."""
     return ~(log["runtime_s"] > 0)
 
 
@@ -125,15 +121,11 @@ def clean(
     statuses: Sequence[int] = (),
     flurries: Sequence[str] = (),
 ) -> Cleaned:
-    """The log without the rows dropped by the rules in the given order, then by statuses, then by flurries.
+    """The log without the rows dropped by the rules of RULES in the given order, then by statuses, then by flurries.
 
-    Args:
-        log: any log.
-        rules: names of RULES. `processors` also fills in whichever of allocated and requested is unknown.
-        procs: the machine's size, for `wide`.
-        statuses: if given, the only statuses to keep.
-        flurries: filters as the archive's headers write them (see above), such as
-            "user=68 and (job>=58 and job<=564)".
+    `processors` also fills in whichever of allocated and requested is unknown. `statuses` are the only ones to keep.
+    `flurries` are filters as the archive's headers write them (see above), such as "user=68 and (job>=58 and
+    job<=564)".
     """
     dropped: dict[str, int] = {}
     keep = np.ones(len(log), bool)
@@ -204,11 +196,7 @@ def _is_open(text: str) -> bool:
 
 
 def matching(log: SwfLog, text: str) -> Rows:
-    """The rows that a filter matches, by the grammar at the top of this file.
-
-    Raises:
-        WorkloadError: the text is not such a filter, or uses dates or hours of a log whose header has no UnixStartTime.
-    """
+    """The rows that a filter matches, by the grammar above; WorkloadError if it is none, or needs dates."""
     compared: dict[str, Rows] = {}
 
     def mistake(what: str) -> WorkloadError:

@@ -65,10 +65,7 @@ NO_SPEED = "{source}: speed applies to jobs that compute, of Batsim JSON; leave 
 
 
 class Converted(NamedTuple):
-    """A conversion's result: the number of jobs, the machine's size, and what it dropped or changed.
-
-    For a log the number is that of its rows, and the size None if it is unknown.
-    """
+    """A conversion's result; of a log, the number of jobs is that of its rows, and the size None if it is unknown."""
 
     jobs: int
     procs: int | None
@@ -90,18 +87,14 @@ def convert(
 ) -> Converted:
     """Write the workload in `source` (SWF or Batsim JSON) as Batsim JSON, or as a log with all its rows.
 
-    Args:
-        source: the log.
-        out: the file; its name determines the format. SWF keeps every row, number and comment, and
-            gets a note on its provenance; of the next arguments only `procs` applies, and goes into its header.
-        procs: the machine's size; by default the log's.
-        overrun: "keep", the default, raises requests below the run time to it, "kill" leaves them, and the jobs will
-            end there; "extend" raises the walltime, and the scheduler reads the request.
-        unrequested: what stands in for a missing request, see `read_workload`; a Batsim workload's jobs keep what does.
-        jobs: the jobs to convert, in submission order; times then count from the first of them.
-        version: the Batsim that is to read the workload; 5 wants other profile types, and fields in `extra_data`.
-        speed: as for `read_workload`: the run times of jobs that compute decide on their walltimes.
-        advance: called with the number of rows done since the last call; each row counts twice.
+    The name of `out` determines the format. SWF keeps every row, number and comment, and gets a note on its provenance;
+    of the next arguments only `procs` applies, and goes into its header.
+
+    `overrun`: "keep", the default, raises requests below the run time to it, "kill" leaves them, and the jobs will end
+    there; "extend" raises the walltime, and the scheduler reads the request. A Batsim workload's jobs keep what stands
+    in for missing requests. Times count from the first of `jobs`, which are in submission order. By `speed` the run
+    times of jobs that compute decide on their walltimes. `advance` gets the number of rows done since the last call;
+    each row counts twice.
     """
     if format_of(out) != ".json":
         for name, given in (
@@ -141,7 +134,6 @@ def convert(
 def _convert_log(
     source: Path, out: Path, procs: int | None, speed: float | str | None, advance: Callable[[int], None]
 ) -> Converted:
-    """Write a log's rows and comments in another format; the arguments are those of `convert`."""
     made, kind = provenance("convert", source), kind_of(source)
     refuse_accounting(source, kind)
     if speed is not None and kind != "json":
@@ -220,7 +212,6 @@ def _convert_json(
 
 
 def parts_of(names: Iterable[str], tasks: Mapping[str, ProfileTask]) -> list[str]:
-    """The profiles of which those of these that compute consist, directly or through others."""
     found = dict.fromkeys(part.profile for name in names if tasks[name].computes for part in tasks[name].parts)
     return [*found, *parts_of(found, tasks)] if found else []
 

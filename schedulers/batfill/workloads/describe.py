@@ -34,14 +34,7 @@ def describe(
     speed: float | str | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """The report on the log in `path`, as `--json` prints it: numbers, shares between 0 and 1, seconds.
-
-    Args:
-        path: SWF or Batsim JSON.
-        procs: the machine's size; by default the log's. Without it no load is reported.
-        speed: as for `read_workload`.
-        advance: called with the number of rows read since the last call.
-    """
+    """The report as `--json` prints it: shares between 0 and 1, seconds; no load without the machine's size."""
     log = load_log(path, speed=speed, advance=advance)
     filters = filters_report(log)
     size = machine_size(path, log, procs)
@@ -67,7 +60,10 @@ def describe(
         "load": load_report(log, ran, size) if size else None,
         "quality": quality_report(log, ran, size),
         "premature": premature_report(log),
-        "cleaning": cleaning_report(log, size),
+        "cleaning": {  # the number of rows that each rule alone would drop
+            name: None if name == "wide" and size is None else int(rule(log, size).sum())
+            for name, rule in CLEANING_RULES.items()
+        },
         "filters": filters,
     }
 
@@ -165,15 +161,6 @@ def premature_report(log: SwfLog) -> dict[str, Any]:
                 "small_premature": _share(small & (requested >= small_below_s), rows),
             }
     return {"ccgrid": _share(ran & (requested >= PREMATURE * p), ran), "jpdc": jpdc}
-
-
-def cleaning_report(log: SwfLog, procs: int | None) -> dict[str, int | None]:
-    """The number of rows each cleaning rule alone would drop; None if it needs the unknown size of the machine."""
-    report: dict[str, int | None] = {
-        name: None if name == "wide" and procs is None else int(rule(log, procs).sum())
-        for name, rule in CLEANING_RULES.items()
-    }
-    return report
 
 
 def filters_report(log: SwfLog) -> list[dict[str, Any]]:

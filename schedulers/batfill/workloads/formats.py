@@ -113,7 +113,6 @@ def csv_columns(source: str, text: str) -> dict[str, Any]:
 
 
 def table_in(path: Path, procs: int | None, unrequested: Unrequested | None) -> Jobs:
-    """The jobs of a table as CSV, as `to_csv` writes it."""
     with decompressed(path) as content:
         text = content.read().decode("utf-8-sig", "surrogateescape")
     table = workload_of_frame(csv_columns(str(path), text), procs, unrequested, name=path.name)
@@ -131,18 +130,7 @@ def read_file(
     speed: float | str | None = None,
     fields: Sequence[str] | None = None,
 ) -> Jobs:
-    """The jobs of a file, with the log that they were read from, if its columns are given.
-
-    Args:
-        path: the file.
-        procs: as the next five arguments for `read_workload`.
-        overrun: see there.
-        unrequested: see there.
-        timezone: see there.
-        cores_per_resource: see there.
-        speed: see there.
-        fields: the log's columns, which are kept; None for those that the jobs need, which are not.
-    """
+    """The jobs of a file as by `read_workload`, and their log if its columns, `fields`, are given."""
     zone = "UTC" if timezone is None else timezone
     cores = 1 if cores_per_resource is None else number_from("cores_per_resource", cores_per_resource)
     with held_open(path):
@@ -200,14 +188,7 @@ def source_of(
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
 ) -> Jobs:
-    """The jobs with the log that they were read from, read again; if they were made, with themselves as a log.
-
-    Args:
-        log: a workload, or a log's file.
-        procs: the machine's size; None for the workload's or the file's.
-        overrun: see `read_workload`; None for the workload's.
-        unrequested: see `read_workload`; None for the workload's.
-    """
+    """The jobs with their log, read again, or made of them; None is the workload's or the file's own choice."""
     if is_frame(log):
         log = workload_of_frame(log, procs)
     if not isinstance(log, Jobs):
@@ -238,12 +219,7 @@ def source_of(
 
 
 def read_once(log: Jobs | str | Path, **reading: Any) -> Jobs:
-    """The log, read so that neither `opened` nor `source_of` reads it again.
-
-    Args:
-        log: a workload, or a log's file.
-        **reading: procs, overrun, unrequested; see `read_workload`.
-    """
+    """The log, read so that neither `opened` nor `source_of` reads it again."""
     if isinstance(log, Jobs) or is_frame(log):
         return cast("Jobs", log)  # `opened` takes a frame as well
     return read_file(path_of(log), **reading, fields=(*OF_JOBS, "queue", "partition", "group"))
@@ -300,10 +276,7 @@ def as_stated(workload: Jobs, overrun: Overrun | None, unrequested: Unrequested 
 def load_log(
     path: Path, *, speed: float | str | None = None, advance: Callable[[int], None] = lambda _: None
 ) -> SwfLog:
-    """The log in an SWF or Batsim JSON file; `advance` is called with the number of SWF rows read.
-
-    `speed` is as for `read_workload`.
-    """
+    """The log in an SWF or Batsim JSON file; `advance` is called with the number of SWF rows read."""
     with held_open(path):
         kind = kind_of(path)
         if kind == "json":
@@ -313,21 +286,16 @@ def load_log(
             return replace(log_of(workload), overrun=workload.overrun, unrequested=workload.unrequested)
         refuse_accounting(path, kind)
         log = read_log(path, advance=advance)
-    require_rows(path, len(log))
+    if not len(log):
+        raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
     return log
 
 
 def refuse_accounting(path: Path, kind: Kind) -> None:
-    """Name the command that makes a log of a batch system's accounting."""
     if is_accounting(kind):
         raise WorkloadError(
             f"{path}: is the accounting of {kind}; make a log of it with `batfill workload import {kind}`"
         )
-
-
-def require_rows(path: Path, n_rows: int) -> None:
-    if not n_rows:
-        raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
 
 
 def log_of(workload: Jobs) -> SwfLog:
@@ -367,7 +335,6 @@ def log_of(workload: Jobs) -> SwfLog:
 
 
 def format_of(path: Path) -> str:
-    """The format of a file by its name: ".swf" or ".json"."""
     suffix = unpacked(path).suffix
     if suffix not in FORMATS:
         raise WorkloadError(f"{path}: name it .swf or .json, also .gz, .xz or .bz2")
@@ -393,13 +360,11 @@ def stem_of(path: Path) -> str:
 
 
 def provenance(command: str, source: Path, **choices: object) -> dict[str, object]:
-    """A file's provenance: version and command, the source with its checksum, and the options used."""
     made_by = f"batfill {__version__} workload {command}"
     return {"made_by": made_by, "source": shown(source.name), "source_sha256": digest(source), **choices}
 
 
 def made_by(log: SwfLog, description: Mapping[str, object]) -> SwfLog:
-    """The log with its provenance as a note in its header; lists are left out."""
     return log.noted(", ".join(f"{name} {value}" for name, value in description.items() if not isinstance(value, list)))
 
 
@@ -414,15 +379,9 @@ def save_log(
 ) -> int:
     """Write the log; returns the number of jobs (Batsim JSON) or rows (otherwise) in the file.
 
-    Args:
-        log: the log. SWF keeps all of it, Batsim JSON its jobs.
-        out: the file; its name determines the format.
-        procs: the machine's size, which the file then states; by default what `machine_size` finds.
-        overrun: for Batsim JSON, see `read_workload`, as the next; a file of another format keeps the log as it is.
-            By default both are the log's.
-        unrequested: for Batsim JSON.
-        description: the file's provenance. Batsim JSON holds it as such; other formats get it as a note in the header
-            if it names a source (otherwise the log already has such a note).
+    SWF keeps all of the log, Batsim JSON its jobs, by `overrun` and `unrequested`, which are the log's by default.
+    `procs`: by default what `machine_size` finds. `description`: the file's provenance; in SWF it is a note in the
+    header if it names a source (otherwise the log already has such a note).
     """
     wanted = format_of(out)
     for first in range(0, len(log), ROWS_AT_ONCE):

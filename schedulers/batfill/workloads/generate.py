@@ -90,10 +90,7 @@ def generate_log(
 
 
 def synthetic_users(n_jobs: int, users: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A user for each job: user k has weight 1 / k, and half of the jobs have the previous job's user.
-
-    This is not a published model; it gives per-user methods an unequal, bursty population.
-    """
+    """A user for each job: user k has weight 1 / k, half of the jobs have the previous one's; not a published model."""
     weight = 1 / np.arange(1, users + 1)
     drawn = (1 + rng.choice(users, size=n_jobs, p=weight / weight.sum())).astype(np.float64)
     stays = rng.random(n_jobs) < SESSION
@@ -181,14 +178,7 @@ class ModelJobs:
 
 
 def lublin_jobs(n_jobs: int, procs: int, rng: np.random.Generator, *, kind: Kind = "all") -> ModelJobs:
-    """`n_jobs` jobs of the model for a machine of `procs` processors.
-
-    Args:
-        n_jobs: number of jobs, >= 1.
-        procs: the machine's size, >= 2.
-        rng: random generator.
-        kind: "all" draws from the parameters fitted to all jobs, "both" merges batch and interactive jobs.
-    """
+    """Jobs of the model, for 2 processors or more; "all" is one fit, "both" merges batch and interactive jobs."""
     if procs < 2 or n_jobs < 1:
         raise WorkloadError(f"the model needs at least 2 processors and 1 job, not {procs} and {n_jobs}")
     parts = []
@@ -294,13 +284,7 @@ class Requested(NamedTuple):
 def requested_times(
     runtime_s: NDArray[np.float64], rng: np.random.Generator, *, longest_s: float | None = None
 ) -> Requested:
-    """Requests for these run times, none below its run time.
-
-    Args:
-        runtime_s: seconds, shape (n_jobs,).
-        rng: random generator.
-        longest_s: the longest request the machine allows; by default the longest run time rounded up to hours.
-    """
+    """Requests for these run times, none below; `longest_s` is by default the longest in whole hours."""
     most = float(runtime_s.max())
     if longest_s is None:
         longest_s = max(HOUR_S * np.ceil(most / HOUR_S), HOUR_S)

@@ -61,7 +61,6 @@ OF_STAND_INS = {"queue": ("queue",)}
 
 
 def needed_fields(unrequested: Unrequested | None) -> tuple[str, ...]:
-    """The columns that `workload_of` reads of a log."""
     return (*OF_JOBS, *OF_STAND_INS.get(str(unrequested), ()))
 
 
@@ -77,15 +76,10 @@ def workload_of(
 ) -> Jobs:
     """The jobs of a log already read, for the engine; notes say what was dropped or changed.
 
-    Args:
-        source: the log's file, or as a str the name of a made log.
-        log: the log, of which the columns of `needed_fields` are read.
-        procs: the machine's size; by default what `machine_size` finds.
-        overrun: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there;
-            "extend" raises the limit only, and the scheduler goes on reading the request.
-        unrequested: what stands in for a missing request, see `read_workload`.
-        sha256: the file's digest, if it is known.
-        part: only these jobs, counted in order; times then count from the first of them.
+    `source`: the log's file, or as a str the name of a made log, of which the columns of `needed_fields` are read.
+    `overrun`: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there;
+    "extend" raises the limit only, and the scheduler goes on reading the request. `part`: only these jobs, counted in
+    order; times then count from the first of them.
     """
     path = Path(source)
     if overrun not in get_args(Overrun):
@@ -133,10 +127,7 @@ def workload_of(
 
 
 def amounts_in(log: SwfLog, keep: NDArray[np.intp]) -> NDArray[np.void] | None:
-    """What jobs state that they take: the log's amounts, and `memory`, in GB to the byte; None if they state nothing.
-
-    The log has the memory for each processor, in kB.
-    """
+    """What jobs state that they take: amounts, and `memory`, in GB, of the log's kB per processor; None for nothing."""
     known, others = log["requested_memory_kb"][keep], None if log.amounts is None else log.amounts[keep]
     found = {} if others is None else {name: others[name] for name in others.dtype.names or ()}
     if (known > 0).any():
@@ -170,10 +161,6 @@ def job_rows(path: Path, log: SwfLog) -> Ran:
 
     By the format's standard a checkpointed job has several rows with one number: its partial executions (status 2 to 4)
     and a summary. The summary is kept; without one the run times of the parts are summed.
-
-    Args:
-        path: the log's name in error messages.
-        log: the log.
     """
     reason, number, runtime_s = _reason(log), log["job"], log["runtime_s"]
     for what, values, most, rule in (
@@ -204,7 +191,6 @@ def job_rows(path: Path, log: SwfLog) -> Ran:
 
 
 def runs(log: SwfLog) -> NDArray[np.bool_]:
-    """A mask of the rows that ran: run time > 0, a submission time, processors."""
     ran: NDArray[np.bool_] = _reason(log) == 0
     return ran
 
@@ -279,14 +265,7 @@ def choice_for(log: SwfLog, unrequested: Unrequested | None) -> tuple[Unrequeste
 
 
 def with_assumed(where: object, log: SwfLog, rows: NDArray[np.intp], unrequested: Unrequested) -> SwfLog:
-    """The log with p~ of its rows without a request, unless the run time stands in for it, or they have it already.
-
-    Args:
-        where: begins error messages.
-        log: the whole log, since "queue" and "user-max" read all of it.
-        rows: its rows that are jobs.
-        unrequested: what stands in.
-    """
+    """The log with p~ of its `rows` without a request, unless the run time stands in for it, or p~ is there."""
     keep = np.zeros(len(log), bool)
     keep[rows] = True
     missing = keep & ~(log["requested_s"] > 0)
@@ -402,7 +381,6 @@ def zone_notes(log: SwfLog) -> tuple[str, ...]:
 
 
 def known_size(source: Path, procs: int | None) -> int:
-    """The machine's size, which a Batsim workload must state."""
     if procs is None:
         raise WorkloadError(f"{source}: its header says neither MaxProcs nor MaxNodes; pass --procs")
     return procs

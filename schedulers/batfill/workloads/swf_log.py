@@ -125,11 +125,9 @@ class SwfLog:
         return len(self.rows)
 
     def __getitem__(self, field: str) -> NDArray[np.float64]:
-        """The column of this name, shape (n_rows,)."""
         return self.rows[:, self.fields.index(field)]
 
     def only(self, fields: Sequence[str]) -> SwfLog:
-        """The log with these columns only, for less memory."""
         if tuple(fields) == self.fields:
             return self
         places = [self.fields.index(field) for field in fields]
@@ -141,7 +139,6 @@ class SwfLog:
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The comment lines before the first row."""
         return tuple(comment.text for comment in self.comments if comment.rows_before == 0)
 
     def header_value(self, name: str) -> str | None:
@@ -159,7 +156,6 @@ class SwfLog:
 
     @property
     def header_procs(self) -> int | None:
-        """The machine's size by the header: MaxProcs, else MaxNodes, else None."""
         return self.header_number(MAX_PROCS) or self.header_number("MaxNodes") or None
 
     @property
@@ -189,7 +185,6 @@ class SwfLog:
         return np.where(self["requested_procs"] > 0, self["requested_procs"], self["procs"])
 
     def noted(self, note: str) -> SwfLog:
-        """The same log with this note at the end of its header."""
         later = [comment for comment in self.comments if comment.rows_before]
         header = [Comment(0, text) for text in (*self.header, f"; Note: {note}")]
         return replace(self, comments=(*header, *later))
@@ -330,19 +325,11 @@ def rows_in(path: Path, text: bytes, lines_before: int, width: int = 0) -> tuple
 
 
 def brief(token: bytes) -> str:
-    """A field's beginning, quoted."""
     return ascii(token[:20].decode("latin-1")) + ("..." if len(token) > 20 else "")
 
 
 def number_in(path: Path, line: int, field: int, token: bytes) -> float:
-    """The value of a token that is not a plain short decimal: long, with an exponent, or invalid.
-
-    Args:
-        path: the file.
-        line: its line, counted from 1.
-        field: counted from 0; a file may have more than the 18 of SWF.
-        token: the field's text.
-    """
+    """The value of a token that is no plain short decimal, if it is valid; `line` counts from 1, `field` from 0."""
     shown = brief(token)
     where = f"{path}:{line}: field {field + 1}{f' ({FIELDS[field]})' if field < N_FIELDS else ''}"
     if not NUMBER.fullmatch(token):

@@ -41,14 +41,10 @@ def parse_rows(
 ) -> Any:
     """Fill `rows` with the numbers of `text`: (rows, hard tokens, comments, lines read, the wrong fields or -1, width).
 
-    Args:
-        text: whole lines, each ended by a newline.
-        tens: TENS.
-        rows: out, (>= lines, 18), one job each.
-        lines: out, (>= lines,), each job's line, counted from 0.
-        hard: out, (>= tokens, 4): row, field, first and one-past-last byte of a token not a plain short decimal.
-        comments: out, (>= lines, 3): the number of jobs before it, first and one-past-last byte of each comment.
-        width: the fields of a row, 18 or more, of which the first 18 are read; 0: those of the first row.
+    `text`: whole lines, each ended by a newline. `rows`: (>= lines, 18), receives one job each, `lines`: (>= lines,),
+    its line, counted from 0, `hard`: (>= tokens, 4), row, field, first and one-past-last byte of a token not a plain
+    short decimal, `comments`: (>= lines, 3), the number of jobs before it, first and one-past-last byte of each
+    comment. `width`: the fields of a row, 18 or more, of which the first 18 are read; 0: those of the first row.
 
     Reading stops at a line with another number of fields; `lines read` is then that line, counted from 0, and `the
     wrong fields` its number of fields.

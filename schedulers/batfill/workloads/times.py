@@ -50,15 +50,12 @@ def windows(
 ) -> list[Window]:
     """The windows from the first submission to the last, empty ones included.
 
-    Args:
-        log: any log; rows without a submission time belong to no window.
-        width_s: seconds, or "month" for calendar months.
-        align: where the first window starts: at the log's second 0 (counted in whole windows), at the first submission,
-            or on the calendar (Mondays at midnight for weeks, midnights for days), which needs the header's
-            UnixStartTime. Months are always calendar months.
-        boundary: the rows a window keeps: all "submitted" in it; those that also finished in it by the log
-            ("submit-finish", the rule closest to the mixed-policies paper's figures); or those that started and
-            finished in one window ("start-finish", as that paper words it). A start is submission plus wait.
+    `align`: the first window starts at the log's second 0 (counted in whole windows), at the first submission, or on
+    the calendar (Mondays at midnight for weeks, midnights for days), which needs the header's UnixStartTime. Months are
+    always calendar months. `boundary`: a window keeps all rows "submitted" in it; those that also finished in it by the
+    log ("submit-finish", the rule closest to the mixed-policies paper's figures); or those that started and finished in
+    one window ("start-finish", as that paper words it). A start is submission plus wait. Rows without a submission time
+    belong to no window.
     """
     submit_s = log["submit_s"]
     known = submit_s >= 0
@@ -88,10 +85,7 @@ def windows(
 def consecutive_windows(
     found: Sequence[Window], *, skip: int = 0, count: int | None = None, min_jobs: int = 0
 ) -> list[Window]:
-    """Consecutive windows: after the first `skip`, the first run of `count` with at least `min_jobs` jobs each.
-
-    Without `count`, all windows after the skipped ones that hold enough jobs.
-    """
+    """After `skip` windows, the first `count` in a row with `min_jobs` each; without `count`, all with these."""
     left = list(found[skip:])
     if count is None:
         chosen = [window for window in left if len(window.rows) >= min_jobs]
@@ -178,22 +172,16 @@ def resample(
     weeks: int | None = None,
     profile_weeks: ProfileWeeks = "all",
 ) -> SwfLog:
-    """A new log of `weeks` weeks of the old one's jobs; equal arguments give equal logs.
+    """A new log of `weeks` weeks of the old one's jobs, by default as many; equal arguments give equal logs.
 
     "users" is Algorithm 1 of the CCGrid 2019 paper: for each new week and each user, the jobs that this user submitted
     in one week of the log, drawn at random. "weeks" is the bandit paper's method: the log's weeks in random order, each
     used once before any is reused. A job keeps its second of the week. Waiting times, preceding jobs and think times
     belong to the old schedule and become unknown; jobs are renumbered by submission.
 
-    Args:
-        log: any log; rows without a submission time are left out.
-        seed: seed of all random draws.
-        sample: index of the sample for this seed.
-        method: see above.
-        weeks: number of weeks; by default the log's, whose first and last may be incomplete.
-        profile_weeks: the weeks to draw a user's from: "all" weeks of the log, including those without a job, which
-            keeps the mean load (the paper does not say); those from the user's first job to the last ("span"); or those
-            with a job ("active").
+    `profile_weeks`: a user's weeks to draw from: "all" weeks of the log, including those without a job, which keeps the
+    mean load (the paper does not say); those from the user's first job to the last ("span"); or those with a job
+    ("active").
     """
     log = log.select(log["submit_s"] >= 0)
     if not len(log):
@@ -277,10 +265,7 @@ def offered_load(log: SwfLog, procs: int) -> float:
 
 
 def stretch(log: SwfLog, factor: float) -> SwfLog:
-    """The log with every time between submissions multiplied by `factor` (below 1 raises the load), to whole seconds.
-
-    Waits and think times belong to the old dates and become unknown.
-    """
+    """The log with the times between submissions times `factor`, in whole seconds, without waits and think times."""
     if not 0 < factor < np.inf:
         raise WorkloadError(f"an inter-arrival factor of {factor:g}; it must be above 0")
     rows = log.rows.copy()

@@ -54,16 +54,13 @@ class Where(NamedTuple):
 
     @property
     def here(self) -> bool:
-        """Whether the workers are local processes."""
         return self.scheduler is None and self.batch is None
 
     @property
     def patience_s(self) -> float:
-        """How long a scheduler or cluster may be without workers."""
         return WORKER_LIMIT_S if self.limit_s is None else self.limit_s
 
     def check(self) -> None:
-        """Refuse contradictory choices."""
         if self.scheduler is not None and self.workers is not None:
             raise CampaignError(
                 f"--workers {self.workers} starts workers here and --scheduler {self.scheduler} uses those of a "
@@ -94,12 +91,7 @@ def worker_count(where: Where) -> int:
 
 @contextmanager
 def connect(where: Where, say: Callable[[str], None]) -> Iterator[Workers]:
-    """The workers, for the duration of the block.
-
-    Args:
-        where: where to run; checked.
-        say: prints a line while there is no worker yet.
-    """
+    """The workers, for the duration of the block; `say` prints a line while there is no worker yet."""
     limit_s = where.patience_s
     if where.scheduler is not None:
         with scheduler_at(where.scheduler) as client:
@@ -117,7 +109,6 @@ def connect(where: Where, say: Callable[[str], None]) -> Iterator[Workers]:
 
 
 def on_this_machine(tasks: Sequence[Task], count: int) -> Outcomes:
-    """Run the tasks on this many processes."""
     with closing(spread(run_task, tasks, count)) as answers:
         for answer in answers:
             yield [answer]
@@ -133,7 +124,6 @@ def hush() -> None:
 
 
 def scheduler_at(address: str) -> Client:
-    """A connection to the scheduler at this address."""
     distributed = optional("distributed", "cluster")
     hush()
     try:
@@ -153,17 +143,9 @@ class NoWorkers(Exception):  # noqa: N818 - the name says what is wrong
 def on_cluster(
     client: Client, tasks: Sequence[Task], place: str, limit_s: float, say: Callable[[str], None]
 ) -> Outcomes:
-    """Run the tasks on Dask's workers, and yield the outcomes.
+    """Run the tasks on Dask's workers, and yield the outcomes; NoWorkers if there is none for `limit_s`, at any time.
 
-    Args:
-        client: a connection to the scheduler.
-        tasks: what to run.
-        place: the workers' name in messages.
-        limit_s: how long there may be no worker, at the start and later.
-        say: prints a line from time to time while there is none.
-
-    Raises:
-        NoWorkers: there was none for that long.
+    `place`: the workers' name in messages. `say` prints a line from time to time while there is none.
     """
     from distributed import as_completed
 
@@ -212,11 +194,7 @@ class Absence:
         self.reported_s = 0.0
 
     def note(self, *, present: bool, now_s: float) -> None:
-        """Record whether there is a worker now.
-
-        Raises:
-            NoWorkers: there has been none for longer than the limit.
-        """
+        """Record whether there is a worker now; NoWorkers if there has been none for longer than the limit."""
         if present:
             self.since_s = None
             return
@@ -234,7 +212,6 @@ class Absence:
 
 
 def job_class(section: ClusterSection) -> Any:
-    """Dask-jobqueue's class for jobs of this type."""
     try:
         require("cluster", "dask_jobqueue", "distributed")
     except MissingExtra as error:
@@ -246,7 +223,6 @@ def job_class(section: ClusterSection) -> Any:
 
 
 def job_options(section: ClusterSection) -> dict[str, Any]:
-    """The arguments that make a job of this section."""
     return {
         "cores": section.cores,
         "processes": section.cores,

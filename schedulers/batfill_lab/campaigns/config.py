@@ -125,7 +125,6 @@ class ReadCampaign(NamedTuple):
 
 
 def read_campaign(path: Path) -> ReadCampaign:
-    """The campaign in the file `path`."""
     document = read_document(path, "a campaign; it needs at least `workloads:` and `policies:`", CampaignError)
     try:
         campaign = Campaign.model_validate(document.value)
@@ -137,7 +136,6 @@ def read_campaign(path: Path) -> ReadCampaign:
 
 
 def keys_around(place: KeyPath) -> list[str]:
-    """The keys of the section that contains this place."""
     sections: dict[int | str, type[Section]] = {
         "workloads": WorkloadSection,
         "windows": Windows,
@@ -182,7 +180,6 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
 
 
 def check_knowledge(path: Path, document: Document, i: int, given: dict[str, Any]) -> None:
-    """Refuse an entry of `knowledge:` with options other than those of learning."""
     for name in given:
         line = document.line(("knowledge", i, name))
         if name not in LEARNING:
@@ -201,16 +198,13 @@ def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def reserving(depth: int | str | None) -> dict[str, Any]:
-    """The options that an entry of `depths:` stands for."""
     return {} if depth is None else {"depth": depth}
 
 
 def whole(preset: str) -> dict[str, Any]:
-    """The options of a preset, with those that every run states."""
     usual = {name: OPTIONS[name].default for name in ("policy", "backfill", "threshold")}
     return usual | with_preset({"preset": preset})
 
 
 def seeded(given: dict[str, Any]) -> bool:
-    """Whether a scheduler with these options uses a seed."""
     return given.get("small") == FOREST

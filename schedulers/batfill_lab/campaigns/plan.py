@@ -54,11 +54,9 @@ class Plan:
     per_job: bool
 
     def warnings(self) -> dict[str, tuple[str, ...]]:
-        """See `warnings_by_log`."""
         return warnings_by_log((planned.trace, studied(planned.run.given).fields) for planned in self.runs)
 
     def left(self, finished: Iterable[str]) -> list[Planned]:
-        """The runs that are not finished."""
         done = set(finished)
         return [planned for planned in self.runs if planned.run.id not in done]
 
@@ -101,7 +99,6 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
 
 
 def traces_of(read: ReadCampaign) -> Iterator[Trace]:
-    """Every log, or every resampling of it."""
     campaign = read.campaign
     for section in campaign.workloads:
         dated = [] if section.calendar is None else ["calendar"]
@@ -120,12 +117,6 @@ def traces_of(read: ReadCampaign) -> Iterator[Trace]:
         for seed in campaign.seeds:
             for sample in range(campaign.resamplings.samples):
                 yield Trace(source, campaign.resamplings, seed, sample, campaign.windows)
-
-
-def number_of_traces(campaign: Campaign) -> int:
-    """The number of traces that `traces_of` yields."""
-    made = campaign.resamplings
-    return len(campaign.workloads) * (len(campaign.seeds) * made.samples if made else 1)
 
 
 def choices_of(campaign: Campaign, trace: Trace) -> Iterator[dict[str, Any]]:

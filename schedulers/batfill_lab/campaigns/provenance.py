@@ -27,7 +27,6 @@ class Provenance:
     """The file `provenance.json`: the campaign, and one entry per session, the latest last."""
 
     def __init__(self, folder: Path, read: ReadCampaign, plan: Plan, where: Where, *, workers: str, left: int) -> None:
-        """Begin a session with `left` runs to do on these workers."""
         self.path = folder / FILE
         sources = {planned.trace.source for planned in plan.runs}
         warnings = plan.warnings()
@@ -67,7 +66,6 @@ class Provenance:
         self.write()
 
     def end(self, done: int) -> None:
-        """Record that the session has done this many runs."""
         self.session |= {"ended": now(), "runs_done": done}
         self.write()
 
@@ -86,7 +84,6 @@ def sessions(path: Path) -> list[Any]:
 
 
 def processor() -> str:
-    """The processor's name, from Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -96,5 +93,4 @@ def processor() -> str:
 
 
 def now() -> str:
-    """The date, in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")

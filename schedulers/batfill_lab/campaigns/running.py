@@ -13,7 +13,7 @@ from batfill.base.files import json_text
 from batfill.base.tables import Keyed, in_columns, text_html
 from batfill.base.words import duration
 from batfill_lab.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
-from batfill_lab.campaigns.plan import Plan, Planned, number_of_traces, plan
+from batfill_lab.campaigns.plan import Plan, Planned, plan
 from batfill_lab.campaigns.provenance import Provenance
 from batfill_lab.campaigns.store import Store, open_store, overview, rows_in_file
 from batfill_lab.campaigns.work import Finished, one_line
@@ -45,7 +45,6 @@ class Outlook:
     workers: int
 
     def as_text(self) -> str:
-        """One line."""
         if self.finished == self.runs:
             return f"{self.runs:,} runs, all finished earlier"
         before = f", {self.finished:,} of them finished earlier" if self.finished else ""
@@ -53,7 +52,6 @@ class Outlook:
         return f"{self.runs:,} runs{before}, on {self.workers} worker{plural}"
 
     def as_json(self) -> str:
-        """One object."""
         return json_text(asdict(self))
 
 
@@ -88,7 +86,6 @@ class Done(Keyed):
     __repr__ = as_text
 
     def _repr_html_(self) -> str:
-        """The table, for notebooks."""
         return text_html(self.as_text())
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,7 +108,6 @@ class Done(Keyed):
 
 
 def look(read: ReadCampaign, out: Path, where: Where, *, bar: Bar) -> Outlook:
-    """Plan the campaign without writing anything."""
     where.check()
     return prepare(read, Store(out), where, bar).outlook
 
@@ -127,9 +123,9 @@ class Prepared:
 
 
 def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepared:
-    """Plan the campaign, and the tasks of the rest of it."""
     workers = worker_count(where)
-    with bar("logs planned", number_of_traces(read.campaign)) as advance:
+    campaign, made = read.campaign, read.campaign.resamplings
+    with bar("logs planned", len(campaign.workloads) * (len(campaign.seeds) * made.samples if made else 1)) as advance:
         whole = plan(read, advance)
     left = whole.left(store.finished(per_job=whole.per_job))
     tasks = whole.in_tasks(left, workers)
@@ -138,26 +134,16 @@ def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepare
 
 
 def folder_of(file: Path, out: str | Path | None) -> Path:
-    """The folder of a campaign's results."""
     return Path("expe-out") / file.stem if out is None else Path(out)
 
 
 def run_campaign(
     read: ReadCampaign, out: Path, where: Where | None = None, *, bar: Bar, say: Say, again: str = AGAIN
 ) -> Done:
-    """Run the rest of the campaign, and store a row per run in `out`.
+    """Run the rest of the campaign, and store a row per run in `out`; runs finished there are not repeated.
 
-    Args:
-        read: the campaign.
-        out: its folder; runs finished there are not repeated.
-        where: the workers; None for the campaign file's.
-        bar: makes progress bars.
-        say: prints a line: the number of runs before any, then the progress from time to time.
-        again: how to resume after a stop, for the message.
-
-    Raises:
-        BatfillError: the campaign is unusable as written.
-        RunFailed: some runs failed or found no worker; the others are stored.
+    `say` prints the number of runs before any, then the progress from time to time. `again`: how to resume after a
+    stop, for the message. RunFailed if some runs failed or found no worker; the others are stored.
     """
     began = time.perf_counter()
     where = where or Where(cluster=read.campaign.cluster)
@@ -180,8 +166,10 @@ def run_campaign(
                     session.run(workers)
                 except BaseException as stopped:
                     if not isinstance(stopped, Exception):  # Ctrl-C, or another signal
-                        session.recount()
-                        kept = f"{session.stored_text()}; to resume, {again}"
+                        # an interrupt may arrive between storing runs and counting them
+                        session.done = len(store.finished(per_job=ready.plan.per_job) & set(ready.left))
+                        stored = outlook.finished + session.done
+                        kept = f"{stored:,} of {outlook.runs:,} runs are stored in {store.folder}; to resume, {again}"
                         if isinstance(stopped, Interrupted):  # the command line includes it in its one line
                             stopped.add_note(kept)
                         else:
@@ -204,7 +192,6 @@ class Session:
     """The remaining runs of a campaign, as they run and are stored."""
 
     def __init__(self, ready: Prepared, store: Store, advance: Callable[[int], None], say: Say) -> None:
-        """Set up; `advance` is called with the number of runs as they are stored."""
         self.ready, self.store, self.advance, self.say = ready, store, advance, say
         self.done = 0  # runs stored
         self.failure = ""  # the first
@@ -212,11 +199,7 @@ class Session:
         self.began_s = self.reported_s = time.monotonic()
 
     def run(self, workers: Workers) -> None:
-        """Run the tasks, and store each as it ends.
-
-        Raises:
-            BatfillError: a worker finds a mistake in the input; finished runs are stored.
-        """
+        """Run the tasks, and store each as it ends, up to one whose worker finds a mistake in the input."""
         mistake: BatfillError | None = None
         with closing(workers.run(self.ready.tasks)) as ended:
             try:
@@ -238,7 +221,6 @@ class Session:
                 self.failure = self.failure or on_command_line(error)
 
     def keep(self, finished: Sequence[Finished]) -> None:
-        """Store these tasks' runs."""
         rows = [row for task in finished for row in task.rows]
         self.store.add(rows, [item for task in finished for item in task.jobs.items()])
         for task in finished:
@@ -249,26 +231,15 @@ class Session:
         self.advance(len(rows))
 
     def fail(self, run: str, message: str) -> None:
-        """Record the first failure and its run."""
         planned = self.ready.left[run]
         options = ", ".join(f"{name} {value}" for name, value in planned.run.given.items() if value is not None)
         window = "" if planned.run.window is None else f", window {planned.run.window}"
         self.failure = self.failure or f"{planned.trace.source.name}{window}, {options}: {message}"
 
     def report(self) -> None:
-        """Report the progress, every REPORT_S."""
         now_s = time.monotonic()
         if now_s - self.reported_s < REPORT_S or self.done >= len(self.ready.left):
             return
         self.reported_s, took_s = now_s, now_s - self.began_s
         left = f"; about {duration(took_s * (self.whole / self.size - 1), up=True)} left" if self.size else ""
         self.say(f"{self.done:,} of {len(self.ready.left):,} runs after {duration(took_s, up=True)}{left}")
-
-    def recount(self) -> None:
-        """Count the stored runs: an interrupt may arrive between storing runs and counting them."""
-        self.done = len(self.store.finished(per_job=self.ready.plan.per_job) & set(self.ready.left))
-
-    def stored_text(self) -> str:
-        """The number of the campaign's runs that are stored, and their folder."""
-        outlook = self.ready.outlook
-        return f"{outlook.finished + self.done:,} of {outlook.runs:,} runs are stored in {self.store.folder}"

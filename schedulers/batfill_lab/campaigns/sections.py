@@ -26,11 +26,7 @@ Tau = Annotated[float, BeforeValidator(lambda value: checked_seconds("tau", valu
 
 
 def checked_choice(value: Any) -> str | float | None:
-    """What stands in for a missing request, for pydantic; None if nothing is chosen.
-
-    Raises:
-        ValueError: it is no such choice.
-    """
+    """What stands in for a missing request, None for no choice; else ValueError, for pydantic."""
     try:
         return None if value is None else unrequested_of("unrequested", value)
     except BatfillError as error:
@@ -38,11 +34,7 @@ def checked_choice(value: Any) -> str | float | None:
 
 
 def checked_seconds(name: str, value: Any) -> float:
-    """The seconds of a duration, for pydantic.
-
-    Raises:
-        ValueError: it is not a duration.
-    """
+    """The seconds of a duration, or ValueError, for pydantic."""
     try:
         return tau_of(value) if name == "tau" else seconds_of(name, value)
     except BatfillError as error:
@@ -58,7 +50,6 @@ class Section(BaseModel):
 
 
 def keys_of(section: type[Section]) -> list[str]:
-    """The keys that a section may have."""
     return [str(info.alias) for info in section.model_fields.values()]
 
 

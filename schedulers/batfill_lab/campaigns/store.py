@@ -79,7 +79,6 @@ class Store:
         self.earlier = folder / "earlier.parquet"
 
     def files(self) -> list[Path]:
-        """The files with rows."""
         return [path for path in (self.runs, self.earlier, *sorted(self.parts.glob("*.parquet"))) if path.is_file()]
 
     def rows(self) -> pa.Table:
@@ -131,11 +130,7 @@ class Store:
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[Store]:
-    """The campaign's folder, created if needed, and locked against a second campaign.
-
-    The lock ends with the process that holds it, even if that is killed. A folder created here is removed if the
-    campaign stops before anything is in it.
-    """
+    """The campaign's folder, made if needed and removed if it stays empty, locked until this process ends."""
     made = not folder.exists()
     make_folder(folder)
     with (folder / ".lock").open("w") as lock:
@@ -158,7 +153,6 @@ def open_store(folder: Path) -> Iterator[Store]:
 
 
 def rows_in_file(path: Path) -> pa.Table:
-    """The rows in a file of the campaign."""
     try:
         table = pq.read_table(path)
         for name, was in {"unrequested": None, "depth": "1"}.items():
@@ -171,22 +165,16 @@ def rows_in_file(path: Path) -> pa.Table:
 
 
 def run_names(table: pa.Table) -> list[str]:
-    """The runs of these rows."""
     return [str(run) for run in table.column("run").to_pylist()]
 
 
 def store_rows(table: pa.Table, path: Path) -> None:
-    """Write the rows to a Parquet file that appears whole."""
     with raw_file(path) as file:
         pq.write_table(table, file)
 
 
 def overview(table: pa.Table) -> list[dict[str, Any]]:
-    """A row per workload and choice of options, in the table's order: its runs, the jobs that they rejected, and waits.
-
-    Of waits and slowdowns the mean and the longest. Each run has equal weight, whatever its number of jobs; runs
-    without a figure do not count.
-    """
+    """A row per workload and choice, in the table's order; each run has equal weight, without a figure none."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     columns = ["workload", *CHOICE_COLUMNS, "rejected", "mean_wait_s", "max_wait_s", "mean_bsld"]
     for row in table.select(columns).to_pylist():
@@ -207,7 +195,6 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def options_text(row: Mapping[str, Any]) -> str:
-    """The options of a row as in `described`."""
     options = options_of(row)
     return ", ".join([described(options), *(f"{name} {options[name]}" for name in STUDIED if name in options)])
 

@@ -35,13 +35,11 @@ class TraceFile:
     calendar: str | None = None  # absolute path; an option of its runs, which its jobs do not depend on
 
     def key(self) -> dict[str, Any]:
-        """What its jobs depend on."""
         chosen = {} if self.unrequested is None else {"unrequested": self.unrequested}
         return {"sha256": self.sha256, "procs": self.procs, "overrun": self.overrun or "keep", **chosen}
 
     @property
     def name(self) -> str:
-        """The file's."""
         return Path(self.path).name
 
 
@@ -65,7 +63,6 @@ class Trace:
         return {**source, **sections, "seed": self.seed, "sample": self.sample}
 
     def sections(self) -> Iterator[tuple[str, Any]]:
-        """The parts of the campaign file that define it."""
         yield "resamplings", self.resamplings
         if self.windows is not None:  # the choice of windows does not change their content
             yield "windows", self.windows.model_copy(update={"skip": 0, "count": None, "min_jobs": 1})
@@ -82,14 +79,12 @@ class Piece(NamedTuple):
 
 @lru_cache(maxsize=2)
 def read_source(source: TraceFile) -> Jobs:
-    """The log in the file."""
     require_same(source)
     return replayable(source.path, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
 
 
 @lru_cache(maxsize=2)
 def log_and_windows(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
-    """The trace's log, and the campaign's windows by number."""
     log = read_source(trace.source).log
     if trace.resamplings is not None:
         made = trace.resamplings
@@ -112,7 +107,6 @@ def log_and_windows(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
 
 @lru_cache(maxsize=2)
 def piece_of(trace: Trace, number: int | None) -> Piece:
-    """The jobs of this window, or of the whole trace."""
     source = trace.source
     if trace.windows is None and trace.resamplings is None:
         require_same(source)
@@ -129,7 +123,6 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
 
 
 def whole_workload(source: TraceFile) -> Jobs:
-    """All jobs of the file."""
     workload = read_workload(
         Path(source.path), procs=source.procs, overrun=source.overrun, unrequested=source.unrequested
     )
@@ -139,10 +132,7 @@ def whole_workload(source: TraceFile) -> Jobs:
 
 
 def warnings_by_log(traces: Iterable[tuple[Trace, set[str]]]) -> dict[str, tuple[str, ...]]:
-    """`Jobs.warnings` of the whole log of each trace, by path; logs without warnings are left out.
-
-    `traces`: each with the fields of its jobs that a run reads.
-    """
+    """`Jobs.warnings` of each trace's whole log, by path, without empty ones; a trace has the fields that it reads."""
     found, uncut, fields = {}, {}, dict[TraceFile, set[str]]()
     for trace, read in traces:
         uncut[trace.source] = trace.windows is None and trace.resamplings is None

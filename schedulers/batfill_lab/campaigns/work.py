@@ -71,7 +71,6 @@ def run_task(task: Task) -> Finished:
 
 
 def replay_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedule]:
-    """One replay: its row, and its schedule."""
     options = studied(run.given)
     began = time.perf_counter()
     schedule, learned = simulate(piece.workload.jobs, piece.workload, options)
@@ -91,12 +90,10 @@ def replay_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Sche
 
 
 def one_line(error: BaseException) -> str:
-    """An error's message, without line breaks and of limited length."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
-    """The trace and window replayed, as columns."""
     source = trace.source
     return {
         "workload": source.name,
@@ -127,7 +124,6 @@ def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
 
 
 def job_table_bytes(identity: str, schedule: Schedule, tau_s: float) -> bytes:
-    """The run's jobs as a Parquet file: requests, times and slowdowns."""
     jobs = schedule.jobs
     wait_s = schedule.wait_s
     table = pa.table(

@@ -69,7 +69,6 @@ class Fit:
     free: tuple[tuple[float, float], ...] = ()  # without signs, and errors
 
     def interval(self, i: int) -> tuple[float, float]:
-        """The ends of the i-th coefficient's interval at CONFIDENCE, nan if it has none."""
         return ends(self.terms[i][0], float(self.standard_errors[i]))
 
     def held(self, i: int) -> bool:
@@ -93,7 +92,6 @@ class Fit:
         return (*multicollinear(powers, self.vif), *unsure)
 
     def as_dict(self) -> dict[str, Any]:
-        """For policy files."""
         terms = []
         for i, (coefficient, p, q, r) in enumerate(self.terms):
             low, high = self.interval(i)
@@ -116,10 +114,7 @@ class Fit:
 
     @property
     def mixed(self) -> str | None:
-        """The mixed policy with the same order; None if there is none.
-
-        Its keys are rounded differently, so that nearly equal ones may change places.
-        """
+        """The mixed policy with the same order, but for nearly equal keys, rounded differently; None without one."""
         weights = {(p, q, r): coefficient for coefficient, p, q, r in self.terms if (p, q, r) != (0, 0, 0)}
         b, a, c, f = (weights.pop(powers, 0.0) for powers in SIGNED["area"][1:])
         if any(weights.values()) or not any((a, b, c, f)):
@@ -128,7 +123,6 @@ class Fit:
 
 
 def ends(value: float, error: float) -> tuple[float, float]:
-    """The interval at CONFIDENCE of a coefficient with this standard error."""
     width = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * error
     return value - width, value + width
 
@@ -152,12 +146,8 @@ def fit_scores(scores: Scores, name: str, weights: Weights = "pq", regression: R
     of the tuples and of the orders, that is another seed. They do not cover another log of the same machine: all seeds
     draw from the same jobs, and tuples overlap.
 
-    Args:
-        scores: of the proxy problem, N_QUEUED per tuple.
-        name: of FUNCTIONS, or of SIGNED for a signed regression.
-        weights: a squared error weighs p q, or (p q)^2 as in equation 5 and the published code. A job without run time
-            counts as one of one second.
-        regression: "plain" or "signed".
+    `name`: of FUNCTIONS, or of SIGNED for a signed regression. `weights`: a squared error weighs p q, or (p q)^2 as in
+    equation 5 and the published code. A job without run time counts as one of one second.
     """
     signed = regression == "signed"
     powers = SIGNED[name] if signed else FUNCTIONS[name]
@@ -257,7 +247,6 @@ class Windows(Seeded):
     training: int | None = None  # learn from this many, from the first; by default half of them, or the only one
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of windows or days."""
         super().__post_init__()
         number_of("days", self.days, 1e-9, LONGEST_S / DAY_S, "a number of days > 0, as 15")
         for name in ("count", "training"):
@@ -365,7 +354,6 @@ def read_windows(log: Jobs | str | Path, *, days: float, count: int | None = Non
 
 
 def fitted_policies(fits: Sequence[Fit]) -> list[Policy]:
-    """The fitted functions as policies."""
     return [polynomial(found.name, found.terms, "regression on scores of the proxy problem") for found in fits]
 
 
@@ -402,13 +390,7 @@ def by_policy(windows: Periods, policies: Sequence[Policy], advance: Callable[[i
 
 
 def over_saf(figures: Mapping[str, Any], names: Sequence[str], *, seed: int) -> dict[str, Any]:
-    """The policies of these names against SAF by their costs, all compared at once, and what to use.
-
-    Args:
-        figures: from `by_policy`.
-        names: of the policies.
-        seed: of the comparison.
-    """
+    """The policies of these names against SAF by the costs of `by_policy`, all compared at once, and what to use."""
     costs = {name: figures[name]["mean_bsld"] for name in (*names, BASELINE)}
     words = {"what": "the sum of mean bounded slowdowns", "periods": "held-out windows"}
     return judged(costs, figures, BASELINE, seed=seed, over="over_saf", **words)
@@ -439,7 +421,6 @@ def coefficient_rows(fits: Sequence[Fit]) -> list[dict[str, Any]]:
 
 
 def powers_of(found: Fit) -> list[Powers]:
-    """Of its terms."""
     return [(p, q, r) for _, p, q, r in found.terms]
 
 

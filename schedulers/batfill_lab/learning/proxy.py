@@ -151,16 +151,9 @@ def score_jobs(
 ) -> Scores:
     """The scores of the jobs of random subtraces; `advance` is called with 1 after each tuple.
 
-    Args:
-        jobs: the log; jobs wider than the machine are left out.
-        size: the machine's processors.
-        seed: of the subtraces and all orders; the result does not depend on `threads`.
-        tuples: number of subtraces, each of consecutive jobs from a random start.
-        permutations: number of orders of each.
-        sizes: |S| and |Q|.
-        how: the shuffle: "fair", or the biased "published" one.
-        threads: number of threads; by default one per processor.
-        advance: see above.
+    Jobs wider than the machine are left out. Tuples are of |S| and |Q| (`sizes`) consecutive jobs from a random start,
+    and have so many `permutations` each. The shuffle is "fair", or the biased "published" one. The result does not
+    depend on `threads`, by default one per processor.
     """
     jobs = jobs.select(jobs.procs <= size)
     running, queued = sizes

@@ -21,13 +21,9 @@ def least_squares(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The coefficients that minimise sum(weights * (y - design @ coefficients)^2), and their standard errors.
 
-    If columns are linearly dependent, it is the shortest such vector. See `jackknife_errors` for the errors.
-
-    Args:
-        design: shape (n, k), scaled so that its columns have similar magnitudes.
-        y: shape (n,).
-        weights: shape (n,), >= 0.
-        groups: the group of each row, shape (n,). Rows of one group may depend on each other, groups may not.
+    If columns are linearly dependent, it is the shortest such vector. See `jackknife_errors` for the errors. `design`,
+    (n, k), has columns of similar magnitudes; `y`, `weights` >= 0 and `groups` are (n,). Rows of one group may depend
+    on each other, groups may not.
     """
     root = np.sqrt(weights)
     x, y = root[:, None] * design, root * y
@@ -43,12 +39,7 @@ def jackknife_errors(
     They hold if rows of a group depend on each other, if variances differ, and if few groups carry most of the weight,
     for which the usual cluster-robust errors are too small. A coefficient that one group alone determines has an error
     of inf. Source: the jackknife of Bell and McCaffrey, Survey Methodology 2002, computed with all groups' coefficients
-    as the centre.
-
-    Args:
-        x: design with the weights' roots multiplied in, shape (n, k).
-        left: weighted residuals, shape (n,).
-        groups: of the rows, shape (n,).
+    as the centre. `x`: the design with the weights' roots multiplied in, (n, k); `left`: weighted residuals, (n,).
     """
     basis, size, axes = np.linalg.svd(x, full_matrices=False)
     kept = size > size[0] * x.shape[1] * np.finfo(float).eps
@@ -67,16 +58,10 @@ def jackknife_errors(
 def signed_least_squares(
     design: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64], signs: Sequence[int]
 ) -> NDArray[np.float64]:
-    """As `least_squares`, among the coefficients whose signs are allowed; the others are 0. Shape (k,).
+    """As `least_squares`, among the coefficients whose `signs`, 1 or -1, are allowed; the others are 0. Shape (k,).
 
     The problem is convex: its solution is the plain one over the columns that are not held at 0, so all sets of columns
-    are tried.
-
-    Args:
-        design: shape (n, k), its columns of similar magnitudes; k is small.
-        y: shape (n,).
-        weights: shape (n,), >= 0.
-        signs: of each coefficient, 1 or -1.
+    are tried; k is small. `design`, (n, k), has columns of similar magnitudes; `y` and `weights` >= 0 are (n,).
     """
     root = np.sqrt(weights)
     q, r = np.linalg.qr(root[:, None] * design)
@@ -93,12 +78,9 @@ def signed_least_squares(
 
 
 def variance_inflation(design: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 / (1 - R^2) of each column of `design` on all others, shape (k - 1,): the first, a constant, has none.
+    """1 / (1 - R^2) of each column of `design`, (n, k), on all others, shape (k - 1,): the first, a constant, has none.
 
     A constant column has 1, or nan if the others explain it to the last bit. Source: Marquardt, Technometrics 1970.
-
-    Args:
-        design: shape (n, k).
     """
     spread = design.std(axis=0)
     varies = spread > 1e-10

@@ -53,11 +53,9 @@ class Hindsight:
         return np.asarray(weights @ np.array(self.costs) / periods)
 
     def choose(self) -> int:
-        """The policy with the least estimate."""
         return int(self.estimates().argmin())
 
     def learn(self, costs: NDArray[np.float64], n_jobs: int) -> None:
-        """Store a period."""
         self.costs.append(costs)
         self.jobs.append(n_jobs)
 
@@ -79,7 +77,6 @@ class Bandit:
             self.seen[self.used].append(float(costs[self.used]) / n_jobs)
 
     def means(self) -> NDArray[np.float64]:
-        """The mean cost of each policy; inf if it was never used."""
         return np.array([np.mean(costs) if costs else np.inf for costs in self.seen])
 
     def worst(self) -> float:
@@ -95,7 +92,6 @@ class EpsilonGreedy(Bandit):
         self.epsilon = epsilon
 
     def choose(self) -> int:
-        """Explore or exploit."""
         explore = self.rng.random() < self.epsilon
         self.used = int(self.rng.integers(self.n) if explore else self.means().argmin())
         return self.used
@@ -108,7 +104,6 @@ class UpperConfidence(Bandit):
     """
 
     def choose(self) -> int:
-        """The policy with the highest upper confidence bound."""
         counts = np.array([len(costs) for costs in self.seen])
         if (counts == 0).any():
             self.used = int(counts.argmin())
@@ -119,10 +114,7 @@ class UpperConfidence(Bandit):
 
 
 class Exponential(Bandit):
-    """EXP3: draws policies by exponential weights. Source: Auer et al., SIAM Journal on Computing 2002.
-
-    Rewards as in `UpperConfidence`.
-    """
+    """EXP3, with rewards as in `UpperConfidence`. Source: Auer et al., SIAM Journal on Computing 2002."""
 
     def __init__(self, n: int, seed: int, *, gamma: float) -> None:
         super().__init__(n, seed)
@@ -130,12 +122,10 @@ class Exponential(Bandit):
         self.log_weights = np.zeros(n)
 
     def chances(self) -> NDArray[np.float64]:
-        """The probability of each policy."""
         weights = np.exp(self.log_weights - self.log_weights.max())
         return np.asarray((1 - self.gamma) * weights / weights.sum() + self.gamma / self.n)
 
     def choose(self) -> int:
-        """Draw a policy."""
         self.used = int(self.rng.choice(self.n, p=self.chances()))
         return self.used
 

@@ -43,7 +43,6 @@ class Past:
 
     @property
     def submitted(self) -> int:
-        """l: the number of jobs submitted in the period."""
         return int((self.jobs.submit_s > self.from_s).sum())
 
     def waited_s(self, start_s: NDArray[np.float64]) -> float:
@@ -64,7 +63,6 @@ class Site:
     rules: Rules = FCFS  # under each of the policies, whatever the policy here
 
     def under(self, policy: Policy) -> Rules:
-        """The rules with this policy."""
         return replace(self.rules, policy=policy)
 
 
@@ -119,13 +117,8 @@ def period_costs(
 ) -> NDArray[np.float64] | None:
     """The waiting time in the period under each policy, in seconds, shape (n_policies,); None if over budget.
 
-    Args:
-        past: what is known.
-        policies: to compare.
-        site: the machine and the rules they share.
-        noise: see `known_runtimes`; all policies meet the same run times.
-        rng: of the noise.
-        budget_s: wall-clock limit; all or nothing, since comparing only some policies would be unfair.
+    All policies meet the same run times, see `known_runtimes` for the noise. `budget_s` is wall-clock time: all or
+    nothing, since comparing only some policies would be unfair.
     """
     deadline = time.monotonic() + budget_s
     runtime_s = known_runtimes(past, noise, rng)

@@ -34,13 +34,9 @@ class PresentJob:
 
 
 class PolicyChoice:
-    """Selects a cluster's policy after each period, counted from second 0.
-
-    A period is evaluated when the first message after its end arrives, before that message's events are handled.
-    """
+    """Selects a cluster's policy after each period from second 0, before the events of the first message after it."""
 
     def __init__(self, cluster: Cluster, options: Options, selection: Selection) -> None:
-        """Set the first period's policy on a cluster that is still empty."""
         self.cluster = cluster
         self.selector = selection.selector(Site(cluster.size, options.rules))
         self.period_s = selection.period_s
@@ -48,11 +44,10 @@ class PolicyChoice:
         self.from_s = BEFORE_S
         self.jobs: dict[int, PresentJob] = {}  # by row, those present in the current period
         self.just_ended: list[PresentJob] = []  # in the current message
-        self.cluster.change_policy(self.selector.begin())
+        self.cluster.change_policy(self.selector.choose())
 
     @staticmethod
     def check(options: Options) -> None:
-        """Refuse what the replays of the past do not model."""
         if options.reservation != PROCESSORS:
             raise BatfillError(
                 f"option select: its replays reserve processors; leave it or reservation {options.reservation} out"
@@ -66,7 +61,6 @@ class PolicyChoice:
             raise BatfillError("option select: its replays support neither small nor predict; leave one out")
 
     def submitted(self, request: Request) -> None:
-        """Note a job that the cluster has queued."""
         self.jobs[self.cluster.rows[request.name]] = PresentJob(request)
 
     def ended(self, job: str) -> None:
@@ -74,7 +68,6 @@ class PolicyChoice:
         self.just_ended.append(self.jobs[self.cluster.rows[job]])
 
     def started(self, job: str, now_s: float) -> None:
-        """Note a job that starts."""
         self.jobs[self.cluster.rows[job]].start_s = now_s
 
     def before_decision(self, now_s: float) -> None:
@@ -86,7 +79,6 @@ class PolicyChoice:
         self.just_ended.clear()
 
     def renew(self, until_s: float) -> None:
-        """Learn from the period that ended at `until_s`, and switch to the next period's policy."""
         before = self.selector.over_budget
         self.cluster.change_policy(self.selector.renew(self.past(until_s)))
         if self.selector.over_budget > before:
@@ -96,7 +88,6 @@ class PolicyChoice:
         self.periods += 1
 
     def past(self, until_s: float) -> Past:
-        """The period's history: the jobs present, and when they started and ended."""
         jobs = sorted(
             (job for job in self.jobs.values() if job.request.submit_s <= until_s),
             key=lambda job: (job.request.submit_s, job.request.name),

@@ -121,7 +121,6 @@ class Selection:
         return Selector(self.policies, made, site, self.noise, rng, self.budget_s)
 
     def as_dict(self) -> dict[str, Any]:
-        """The selection, for result files."""
         settings = {
             "policies": "+".join(policy.name for policy in self.policies),
             "period": self.period_s,
@@ -137,7 +136,6 @@ class Selection:
 def selection_and_site(
     given: Mapping[str, Any], size: int, backfill: Policy | str | None, threshold: float | None
 ) -> tuple[Selection, Site]:
-    """A selection for a machine of this size and the rules its policies share, from options as users give them."""
     selection = Selection.of(given)
     return selection, Site(size, Options.of({"backfill": backfill, "threshold": threshold}).rules)
 
@@ -155,12 +153,7 @@ class Selector:
     chosen: list[int] = field(default_factory=list)  # by period
     over_budget: int = 0  # periods without feedback because their replays took too long
 
-    def begin(self) -> Policy:
-        """The first period's policy."""
-        return self.choose()
-
     def renew(self, past: Past) -> Policy:
-        """The next period's policy, given the last period."""
         costs: NDArray[np.float64] | None
         if self.chooser.needs_all:
             costs = period_costs(past, self.policies, self.site, noise=self.noise, rng=self.rng, budget_s=self.budget_s)
@@ -174,7 +167,6 @@ class Selector:
         return self.choose()
 
     def choose(self) -> Policy:
-        """The chooser's next policy; its index is appended to `chosen`."""
         self.chosen.append(self.chooser.choose())
         return self.policies[self.chosen[-1]]
 
@@ -185,7 +177,7 @@ def select_online(jobs: Jobs, selector: Selector, period_s: float) -> Schedule:
     Period t is (t period_s, (t + 1) period_s]; the first includes its start. Jobs wider than the machine are rejected.
     """
     site = selector.site
-    run = EngineReplay(jobs, site.size, site.under(selector.begin()))
+    run = EngineReplay(jobs, site.size, site.under(selector.choose()))
     from_s = BEFORE_S
     for period in count(1):
         until_s = period * period_s

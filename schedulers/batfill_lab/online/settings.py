@@ -14,7 +14,6 @@ OF_HINDSIGHT = Needs("select", METHODS[:2], "")
 
 
 def noise_of(name: str, value: Any) -> float | str:
-    """The value as "walltime" or a number >= 0."""
     rule = "walltime or a number >= 0, as 0.5"
     return value if value == "walltime" else number_of(name, number_or_text(value), 0, math.inf, rule)
 

@@ -38,12 +38,10 @@ class Seeded(ReadingOptions):
     bar: Bar | None = None  # makes progress bars; by default one appears after two seconds
 
     def __post_init__(self) -> None:
-        """Refuse what is no seed."""
         seed_of("seed", self.seed)
         function_of("bar", self.bar)
 
     def progress(self, label: str, total: float) -> AbstractContextManager[Callable[[float], None]]:
-        """A bar of this many steps."""
         return (self.bar or patient_progress)(label, total)
 
 
@@ -65,13 +63,8 @@ def rows_over(
 ) -> list[dict[str, Any]]:
     """The table of a study: every choice with its figures, its long waits, and its comparison with the baseline.
 
-    Args:
-        sums: a row per choice, in the order to show.
-        found: the comparisons by name, from `judged`.
-        baseline: the choice in use.
-        figures: of a row, by the names to show; the last is the cost compared.
-        ratio: the name of the cost over the baseline's.
-        take: the choice recommended, if there is to be a column for it.
+    `sums` has a row per choice, in the order to show, and `figures` the fields to show by name; the last is the cost
+    compared. `ratio`: the name of the cost over the baseline's. `take`: the choice recommended, if it has a column.
     """
     *_, cost = figures.values()
     [base] = [row[cost] for row in sums if row["policy"] == baseline]
@@ -100,14 +93,8 @@ def judged(
 ) -> dict[str, Any]:
     """Every choice against the baseline by its costs in the same periods, all compared at once, and what to use.
 
-    Args:
-        costs: of every choice and the baseline, shape (n_periods,).
-        waits: of the same, as `long_waits` gives them.
-        baseline: the choice in use.
-        seed: of the intervals.
-        over: the name of the comparisons in result files.
-        what: the cost compared.
-        periods: what the periods are called.
+    `costs` are (n_periods,), `waits` as `long_waits` gives them; both have the baseline, too. `over` is the name of the
+    comparisons in result files, `what` that of the cost, `periods` what the periods are called.
     """
     base = costs[baseline]
     names = [name for name in costs if name != baseline]
@@ -122,18 +109,11 @@ def judged(
 def recommendation(
     compared: Mapping[str, Paired], waits: Mapping[str, Mapping[str, float]], baseline: str, *, what: str, periods: str
 ) -> dict[str, Any]:
-    """What to use, and how sure that is.
+    """What to use, and how sure that is, by every choice `compared` with the baseline.
 
-    Args:
-        compared: every choice against the baseline.
-        waits: of every choice and the baseline, as `long_waits` gives them.
-        baseline: the choice in use.
-        what: the cost compared.
-        periods: the periods compared, with their number.
-
-    Returns:
-        `take`: the choice with the least cost among those better beyond chance, or the baseline, also if there are too
-        few periods to decide. `text`: a sentence that begins with the choice and its longest wait.
+    `take`: the choice with the least cost among those better beyond chance, or the baseline, also if there are too few
+    periods to decide. `text`: a sentence that begins with the choice and its longest wait. `waits` are as of `judged`;
+    `periods` has their number and name.
     """
     if not compared:
         return {"take": baseline, "text": f"stay with {baseline}: there is nothing to gain over it"}

@@ -70,7 +70,6 @@ class Space:
         return cls(units[:features])
 
     def as_dict(self) -> dict[str, object]:
-        """The space, for result files."""
         return {"units": dict(zip(FEATURES, self.units.tolist(), strict=False))}
 
     def policy(self, point: NDArray[np.float64]) -> Policy:
@@ -110,16 +109,7 @@ class Coverage:
         advance: Callable[[int], None] = lambda _: None,
         known: NDArray[np.float64] | None = None,
     ) -> None:
-        """Replay every period under every point.
-
-        Args:
-            periods: where the points are compared.
-            conditions: what all points share.
-            space: of 3 features.
-            least: the least number of points; see `l1_grid`, which also defines their order.
-            advance: called with 1 after every period.
-            known: costs of an earlier equal search, shape (n_points, n_periods); then nothing is replayed.
-        """
+        """Replay every period under at least `least` points, unless costs, (n_points, n_periods), are `known`."""
         self.space = space
         self.weights = l1_grid(least)
         self.policies = [space.policy(point) for point in self.weights]
@@ -127,7 +117,6 @@ class Coverage:
         self.costs = costs(periods, self.policies, conditions, advance=advance) if known is None else known
 
     def best(self, first: int, stop: int) -> Policy:
-        """The point with the least total cost over the periods from `first` up to but not including `stop`."""
         return self.policies[self.place(first, stop)]
 
     def place(self, first: int, stop: int) -> int:
@@ -137,7 +126,6 @@ class Coverage:
         return int(tied[np.abs(self.weights[tied] - SENSIBLE).sum(axis=1).argmin()])
 
     def as_dict(self) -> dict[str, object]:
-        """What result files say of the search."""
         return {"method": "coverage", **self.space.as_dict(), "points": len(self.policies)}
 
 
@@ -164,7 +152,6 @@ def first_places(n_features: int, n_random: int, rng: np.random.Generator) -> li
 
 
 def on_sphere(point: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The point of L1 norm 1 in the same direction: the same policy."""
     return np.asarray(point / np.abs(point).sum())
 
 
@@ -216,17 +203,11 @@ def xnes(
     The first tenth of the evaluations are pure and random policies. A search starts from each of the two best and may
     use a third of all evaluations: they often end in different valleys, one much better. The remaining budget goes to
     restarts from the best point so far with a smaller sigma, because the cost is piecewise constant. If all policies
-    are equally good, SENSIBLE is the best.
+    are equally good, SENSIBLE is the best. The last generation is always completed.
 
-    Args:
-        cost: the cost of each of several policies, shape (n,).
-        space: the search space.
-        seed: of all random numbers.
-        evaluations: least number of policies to evaluate; the last generation is always completed.
-        weight: lambda of equation 6, which the paper leaves open.
-        sigma: initial step size of the first searches, around a point of L1 norm 1.
-        sigma_again: initial step size of the restarts.
-        patience: number of generations without improvement that ends a search.
+    `cost` gives that of each of several policies, (n,). `weight`: lambda of equation 6, which the paper leaves open.
+    `sigma`: initial step size of the first searches, around a point of L1 norm 1; `sigma_again`: of the restarts.
+    `patience`: how many generations without improvement end a search.
     """
     rng = np.random.default_rng(seed)
     looked = Evaluations(cost, space)
@@ -265,5 +246,4 @@ class Evolution:
         return xnes(total, self.space, seed=seed, evaluations=self.evaluations).policy
 
     def as_dict(self) -> dict[str, object]:
-        """The search, for result files."""
         return {"method": "xnes", **self.space.as_dict(), "evaluations": self.evaluations}

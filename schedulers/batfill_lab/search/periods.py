@@ -49,16 +49,13 @@ class Periods:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """As `Jobs.warnings`, of the jobs of all periods."""
         return request_warnings(self.tables, self.choices.get("unrequested", "refuse"))
 
     def part(self, first: int, stop: int) -> Periods:
-        """The periods from index `first` up to but not including `stop`."""
         numbers, tables = self.numbers[first:stop], self.tables[first:stop]
         return Periods(self.source, self.digest, self.procs, numbers, tables, self.choices)
 
     def provenance(self) -> dict[str, Any]:
-        """The input, for result files."""
         return {
             "source": self.source,
             "source_sha256": self.digest,
@@ -70,13 +67,7 @@ class Periods:
 
 
 def training_of(n: int, training: int | None, longest: int = 1) -> int:
-    """The number of training periods, of `n`: half of them by default.
-
-    Args:
-        n: the number of periods.
-        training: as requested.
-        longest: the most periods that a choice looks back.
-    """
+    """The number of training periods, of `n`: half of them by default; `longest`: the most that a choice looks back."""
     n_training = n // 2 if training is None else training
     if 0 < longest <= n_training < n:
         return n_training
@@ -104,18 +95,11 @@ def read_periods(
     min_jobs: int = 1,
     **reading: Any,
 ) -> Periods:
-    """Cut a log into periods.
+    """Cut a log into periods of so many days, or calendar months; see `times.windows` for `align` and `boundary`.
 
-    Args:
-        log: a workload or a file, as for `read_workload`.
-        days: length of a period, or "month" for calendar months.
-        align: see `times.windows`.
-        boundary: see `times.windows`. The default, jobs submitted and finished in one period of the log, comes
-            closest to the figures of the 2019 study of mixed policies.
-        skip: leave out this many periods at the start.
-        count: take this many consecutive periods; None for all.
-        min_jobs: leave out periods with fewer jobs.
-        **reading: see `ReadingOptions`; what stands in for requests is settled on the whole log.
+    The default boundary, jobs submitted and finished in one period of the log, comes closest to the figures of the 2019
+    study of mixed policies. After the first `skip` periods, `count` consecutive ones with at least `min_jobs` are
+    taken, None for all. What stands in for requests is settled on the whole log.
     """
     source = ReadingOptions.of(**reading).source(log)
     where = source.where
@@ -147,7 +131,6 @@ class Conditions:
         return cls(backfill=shared.backfill, threshold_s=shared.threshold_s, tau_s=tau_of(tau_s))
 
     def as_dict(self) -> dict[str, Any]:
-        """The conditions, for result files."""
         return {
             "backfill": self.backfill.name if self.backfill else SAME,
             "threshold": finite(self.threshold_s),
@@ -162,10 +145,7 @@ def costs(
     *,
     advance: Callable[[int], None] = lambda _: None,
 ) -> NDArray[np.float64]:
-    """The mean bounded slowdown of every policy on every period, shape (n_policies, n_periods).
-
-    `advance` is called with 1 after every period.
-    """
+    """The mean bounded slowdown, shape (n_policies, n_periods); `advance` is called with 1 after every period."""
     result = np.empty((len(policies), len(periods)))
     shared: dict[str, Any] = {"backfill": conditions.backfill, "threshold_s": conditions.threshold_s}
     for column, jobs in enumerate(periods.tables):

@@ -47,7 +47,6 @@ class Samples:
     def of(
         cls, log: Jobs | str | Path, reading: ReadingOptions, *, resampled: bool, weeks: int | None, seed: int
     ) -> Samples:
-        """The samples of a log."""
         if weeks is not None and not resampled:
             raise BatfillError("--weeks: only samples differ in length from the log; add --samples 10, or leave it out")
         source = reading.source(log)
@@ -58,7 +57,6 @@ class Samples:
 
     @property
     def procs(self) -> int:
-        """The machine's size."""
         assert self.source.size is not None
         return self.source.size
 
@@ -70,7 +68,6 @@ class Samples:
         return part_of(self.source, log)
 
     def provenance(self) -> dict[str, Any]:
-        """The input, for result files."""
         return {
             "source": Path(self.source.where).name,
             "source_sha256": self.source.digest,
@@ -100,13 +97,10 @@ class Course:
 
     @property
     def ratio(self) -> float:
-        """The ratio for the whole log."""
         return float(self.ratios[-1])
 
 
 def course(jobs: Jobs, selection: Selection, site: Site, sample: int) -> Course:
-    """Select online on one log, and compare with each policy used throughout."""
-
     def throughout(policy: Policy) -> Schedule:
         return replay_jobs(jobs, site.size, site.under(policy))
 
@@ -275,16 +269,12 @@ def selection_results(courses: Sequence[Course], names: Sequence[str]) -> dict[s
 
 
 def band(values: Sequence[float]) -> dict[str, float]:
-    """The mean, and the band from the 10th to the 90th percentile."""
     low, high = np.quantile(values, [0.1, 0.9])
     return {"mean": float(np.mean(values)), "p10": float(low), "p90": float(high)}
 
 
 def selection_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Online selection among the policies used throughout, best first.
-
-    Of the log as it is, with the comparison with EASY-FCFS; of samples, with the band.
-    """
+    """The policies, best first: of the log as it is compared with EASY-FCFS, of samples with the band."""
     lines = {ONLINE: found["wait_over_fcfs"], **found["throughout"]}
     resampled = found["input"]["resampled"] is not None
     rows = [

@@ -64,7 +64,6 @@ class StudyPlan(Seeded):
     last: tuple[int, ...] = (1, 4)
 
     def __post_init__(self) -> None:
-        """Refuse choices that contradict each other."""
         super().__post_init__()
         policy_named(self.baseline)
         if self.baseline not in self.compared:
@@ -80,7 +79,6 @@ class StudyPlan(Seeded):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The policies compared unchanged."""
         return (*PURE, *self.policies)
 
     def search(
@@ -151,13 +149,7 @@ def tune(
 
 
 def tune_on(periods: Periods, plan: StudyPlan, advance: Callable[[int], None] = lambda _: None) -> Found:
-    """The result file of a study on these periods; see `study` for its lines.
-
-    Args:
-        periods: where to search and test.
-        plan: what to search and compare.
-        advance: called with the number of steps done, of `plan.steps`.
-    """
+    """The result file of a study on these periods; see `study` for its lines, and `plan.steps` for the progress."""
     if plan.method == "xnes":
         require("tune", "cmaes")
     conditions = Conditions.of(plan.backfill, plan.threshold_s, plan.tau_s)
@@ -200,10 +192,7 @@ class Study:
     n_training: int
 
     def sums(self) -> list[dict[str, Any]]:
-        """Table 2: every line's sums over the training and testing periods (null if unknown), and its long waits.
-
-        The 99.9 % quantile and the maximum are over all jobs of the testing periods.
-        """
+        """Table 2: sums over the training and testing periods (null if unknown), and the testing jobs' long waits."""
         rows = []
         for name, line in self.lines.items():
             training, testing = (float(part.sum()) for part in np.split(line.costs, [self.n_training]))
@@ -237,15 +226,9 @@ def study(
 ) -> Study:
     """Compare `pure` policies with those that the search finds; all choices but w* see only earlier periods.
 
-    Args:
-        periods: where everything is replayed.
-        conditions: backfilling and threshold, the same for all.
-        search: over these very periods and conditions.
-        pure: policies compared unchanged.
-        n_training: number of training periods of w*train, at least the longest of `last`, so that sums over the
-            others are fair.
-        last: number of past periods each walk forward uses; "last 1" is called wgreedy.
-        advance: called with 1 after every search.
+    The search is over these very periods and conditions. `n_training` periods are those of w*train, at least the
+    longest of `last`, so that sums over the others are fair. `last`: how many past periods each walk forward uses;
+    "last 1" is called wgreedy. `advance` is called with 1 after every search.
     """
     assert max(last, default=1) <= n_training < len(periods)
     n = len(periods)
@@ -282,17 +265,11 @@ def study(
 
 
 def looking_back(costs: NDArray[np.float64], k: int) -> list[int]:
-    """For each period from the k-th on, the row with the least cost in the k periods before.
-
-    Args:
-        costs: shape (n_policies, n_periods).
-        k: number of periods.
-    """
+    """The row of `costs`, (n_policies, n_periods), with the least in the k periods before each from the k-th on."""
     return [int(costs[:, i - k : i].sum(axis=1).argmin()) for i in range(k, costs.shape[1])]
 
 
 def study_results(done: Study, periods: Periods, baseline: str, seed: int) -> dict[str, Any]:
-    """Sums, comparisons, the recommendation, the policies found, and the cost of every period."""
     return {
         "sums": done.sums(),
         "baseline": baseline,
@@ -330,7 +307,6 @@ def period_length(days: float | None, months: bool) -> float | Literal["month"]:
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Comma-separated whole numbers above 0."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
         raise BatfillError(f"{option} {text!r} is not a list of whole numbers above 0; try 1,4")

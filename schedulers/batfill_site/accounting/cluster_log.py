@@ -75,7 +75,6 @@ class Takes(Names):
 
     @staticmethod
     def text_of(amounts: Mapping[str, float]) -> str:
-        """The text of these amounts, whatever their order; zeros are left out."""
         return ",".join(f"{name}={amount!r}" for name, amount in sorted(amounts.items()) if amount)
 
     @staticmethod
@@ -102,10 +101,8 @@ class Takes(Names):
 class Jobs:
     """Jobs in any order as narrow columns (TYPES), 49 bytes each.
 
-    Attributes:
-        names: the texts of the columns of names.
-        takes: the texts of the extra column of this name, if there is one.
-        extra: other columns, by name, that a reader needs until it has read all files; and what jobs take.
+    `names`: the texts of the columns of names; `takes`: those of the extra column of this name, if there is one.
+    `extra`: other columns, by name, that a reader needs until it has read all files; and what jobs take.
     """
 
     def __init__(self) -> None:
@@ -214,7 +211,6 @@ class Reading:
         return said + [f"no record in {', '.join(self.empty)}"] * bool(self.empty)
 
     def reasons(self, *, examples: bool = False) -> str:
-        """The notes in one line, with the first record of each or without."""
         return re.sub(" records?: ", ": ", "; ".join(self.lines(examples=examples)))
 
     @property
@@ -250,14 +246,10 @@ class Reading:
     ) -> None:
         """Append the records of jobs that have ended; count the others, and each value that is changed or guessed.
 
-        Args:
-            columns: those of TYPES, each (n,), with the values of ODD and its neighbours, and 0 for no processors; the
-                times are `Times`; "eligible_s" may be missing.
-            valid: (n,): which records to consider at all.
-            show: a record's identity and values, by row, for examples.
-            extra: other columns.
-            titles: the source's names of our columns. Without one of "procs" it does not say what a job was given.
-            guessed: what else to count, with the rows.
+        `columns`: those of TYPES, (n,) each, with the values of ODD and its neighbours, and 0 for no processors; the
+        times are `Times`; "eligible_s" may be missing. `valid`: (n,), which records to consider at all. `show`: a
+        record's identity and values, by row, for examples. `titles`: the source's names of our columns; without one of
+        "procs" it does not say what a job was given. `guessed`: what else to count, with the rows.
         """
         valid = valid.copy()
         title = {**TITLES, **(titles or {})}
@@ -556,12 +548,7 @@ class ClusterLog:
         return replace(self.piece(slice(0, len(self))).only(FIELDS), comments=self.comments)
 
 
-def swf_of(reading: Reading, **choices: Any) -> SwfLog:
-    return ClusterLog(reading, **choices).log()
-
-
 def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The rows by submission, equal ones as they are, (n,)."""
     keys = submit_s.astype(np.uint64)
     keys <<= np.uint64(32)
     keys |= np.arange(len(keys), dtype=np.uint32)

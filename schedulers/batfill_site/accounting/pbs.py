@@ -43,15 +43,11 @@ class _Life:
 def read_pbs(paths: list[Path], reading: Reading) -> Reading:
     """The jobs of accounting files: those that ended (E), and those deleted (D) or aborted (A) while they waited.
 
-    - A job that ran several times has several E records with one ctime: the last one is the job, with its first queue
-      time. Records of one id with other ctimes are of other jobs, since a server's ids start again.
-    - A subjob of an array (12[3]) is a job; the record of the whole array (12[]) is left out.
-    - A job that ended with a status other than 0 failed, or was cancelled if a D record names it.
-
-    Args:
-        paths: the files, plain or compressed.
-        reading: an empty one, with its choices. Its zone, the server's, is that of jobs that
-            never ran (the others' times are seconds since 1970).
+    A job that ran several times has several E records with one ctime: the last one is the job, with its first queue
+    time. Records of one id with other ctimes are of other jobs, since a server's ids start again. A subjob of an array
+    (12[3]) is a job; the record of the whole array (12[]) is left out. A job that ended with a status other than 0
+    failed, or was cancelled if a D record names it. The reading's zone, the server's, is that of jobs that never ran
+    (the others' times are seconds since 1970).
     """
     clock = zone_of(reading.zone)
     tries: dict[tuple[str, str], dict[ClusterJob, str]] = {}  # of each id and ctime, in their order

@@ -65,10 +65,7 @@ def each(texts: Sequence[str], read: Callable[[str], Any]) -> NDArray[np.int64]:
 
 
 def lines_of(path: Path, odd: Callable[[int], None] = lambda number: None) -> Iterator[tuple[int, str]]:
-    """Each line of a text file that is not blank, plain or compressed, with its number from 1.
-
-    `odd` is called with the number of each line that is not UTF-8, see `text_of`.
-    """
+    """Each line of a text file that is not blank, with its number from 1; `odd` gets those of lines not in UTF-8."""
     number = 0
     for piece in pieces_of(path):
         if piece.isspace():  # which may be most of a file
@@ -120,7 +117,6 @@ class Times(NamedTuple):
 
     @classmethod
     def of(cls, seconds: NDArray[Any]) -> Times:
-        """Times that need no clock."""
         whole = np.asarray(seconds, np.int64)
         return cls(whole, np.zeros(len(whole), np.int64), np.zeros(len(whole), bool), np.zeros(len(whole), bool))
 
@@ -204,11 +200,7 @@ def limit_of(text: str, *, bare: float) -> int:
 
 
 def clock_seconds(text: str, *, bare: float) -> float | None:
-    """Seconds of a duration, or None.
-
-    It is [days-]hours:minutes:seconds, days:hours:minutes:seconds as PBS writes it, minutes:seconds, or a number of
-    units of `bare` seconds.
-    """
+    """Seconds of [days-]hours:minutes:seconds, days by : as PBS has them, minutes:seconds or `bare` s; else None."""
     days, dash, clock = text.rpartition("-")
     whole, point, fraction = clock.partition(".")
     parts = whole.split(":")

@@ -131,18 +131,13 @@ PLAIN_NUMBERS = (
 
 
 def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] | None = None) -> Reading:
-    """The finished jobs of `sacct` output, with a line of column names.
+    """The finished jobs of `sacct` output, with a line of column names, into an empty reading.
 
-    - A requeued job has several records (with `-D`, of one id, user and name, each submitted when the earlier one was
-      over): its last one is the job, with the submission time of the first.
-    - The components of a heterogeneous job (JobID 7+0, 7+1) are one job with all their processors.
-    - A task of an array is a job; the record of tasks that never started (7_[3-9]) is one job that never ran.
-    - Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left out and counted.
-
-    Args:
-        paths: the files, plain or compressed. They are read in pieces: memory holds 66 bytes a record, and the names.
-        reading: an empty one, with its choices.
-        clusters: those to read; None for all.
+    A requeued job has several records (with `-D`, of one id, user and name, each submitted when the earlier one was
+    over): its last one is the job, with the submission time of the first. The components of a heterogeneous job (JobID
+    7+0, 7+1) are one job with all their processors. A task of an array is a job; the record of tasks that never started
+    (7_[3-9]) is one job that never ran. Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left
+    out and counted. Files are read in pieces: memory holds 66 bytes a record, and the names.
     """
     records = Records(reading, clusters)
     records.read_files(paths)
@@ -196,10 +191,7 @@ def counts_in(text: str) -> Mapping[str, int]:
 
 
 def tres_text(held: str, asked: str, memory: str, nodes: int, cpus: int) -> str:
-    """The TRES that a job held, else those that it asked for; with the memory of ReqMem if they have none.
-
-    `nodes`, `cpus`: those of the job, below 1 if unknown, which counts as one.
-    """
+    """The TRES that a job held, else asked for, with ReqMem's memory if they lack it; unknown counts are one."""
     text = held if held.strip() else asked
     if not memory or "mem=" in text:
         return text
@@ -323,7 +315,6 @@ class Head:
         self.forms = [FORMS.get({**plain, **ours}.get(title.lower(), "")) for title in self.titles]
 
     def missing(self, wanted: list[str]) -> str | None:
-        """The first of the NEEDED columns, and of the wanted ones, that is not there."""
         return next((name for name in (*NEEDED, *wanted) if name not in self.names), None)
 
     def split(self, line: str) -> list[str]:
@@ -468,12 +459,7 @@ def _rows(
 
 
 class Records:
-    """The records of ended jobs, with the keys of their ids.
-
-    Attributes:
-        columns: the titles of each column that is read, as `COLUMNS`.
-        command: the one that errors recommend; "" for one with the columns that are needed.
-    """
+    """The records of ended jobs, with their ids' keys; `columns` are as `COLUMNS`, errors recommend the `command`."""
 
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
     command = ""
@@ -552,7 +538,8 @@ class Records:
             match = JOB_ID.fullmatch(job_id)
             if match is None:
                 valid[row] = False
-                reason = _odd(job_id)
+                steps = "." in job_id
+                reason = "steps, left out" if steps else "records whose JobID is not understood, left out"
                 self.result.note(reason, example="" if reason in self.result.examples else table.show(row))
                 continue
             job, task, other, component = match.groups()
@@ -565,7 +552,6 @@ class Records:
         return np.array(keys, np.int64), components, valid
 
     def ids(self) -> list[str]:
-        """The id of each job as `sacct` prints it, before `reading`."""
         odd, parts = list(self.odd_ids), ["", *self.components]
         texts = []
         for key, part in zip(self.result.jobs["key"].tolist(), self.result.jobs["component"].tolist(), strict=True):
@@ -593,7 +579,6 @@ class Records:
         return self.result
 
     def drop_copies(self) -> None:
-        """Keep the first of equal records."""
         jobs = self.result.jobs
         rows = _repeated(jobs["key"])
         if not len(rows):
@@ -666,12 +651,7 @@ class Records:
         jobs.add({name: head[name] for name in TYPES}, {name: head[name] for name in jobs.extra})
 
 
-def _odd(job_id: str) -> str:
-    return "steps, left out" if "." in job_id else "records whose JobID is not understood, left out"
-
-
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.intp]:
-    """The rows whose key another row has, too."""
     ordered = np.sort(keys)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(repeated):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill_site.accounting.cluster_log import Reading, require_known, swf_of
+from batfill_site.accounting.cluster_log import ClusterLog, Reading, require_known
 from batfill_site.accounting.oar import read_oar
 from batfill_site.accounting.pbs import read_pbs
 from batfill_site.accounting.record_text import zone_of
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from batfill.workloads.formats import System
     from batfill.workloads.swf_log import SwfLog
-    from batfill_site.accounting.cluster_log import ClusterLog
 
 NO_DATES = "Batsim JSON counts seconds from its first job, without a date: for calendars with dates write a .swf file"
 
@@ -48,16 +47,12 @@ def read_records(
 def read_accounting(
     path: Path, system: System, *, procs: int | None = None, timezone: str = "UTC", cores_per_resource: int = 1
 ) -> SwfLog:
-    """The jobs of one file of a cluster's accounting; the arguments are those of `read_workload`."""
     reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
-    return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)
+    return ClusterLog(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone).log()
 
 
 def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_by: str) -> tuple[int, tuple[str, ...]]:
-    """Write an importer's log, piece by piece unless it becomes Batsim JSON, which states `procs` and `made_by`.
-
-    Returns the number of jobs, and what the file leaves out, a line each.
-    """
+    """Write an importer's log, in pieces unless as Batsim JSON; returns the number of jobs, and what it leaves out."""
     from batfill.workloads.formats import format_of, save_log
     from batfill.workloads.swf import job_rows
     from batfill.workloads.swf_log import write_rows

@@ -71,10 +71,7 @@ class Choice(NamedTuple):
 
 
 def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[str, Any]) -> list[Choice]:
-    """fcfs, first tries, spf, saf, and saf with thresholds.
-
-    `shared` are options of SHARED, for the choices that can take them.
-    """
+    """fcfs, first tries, spf, saf, and saf with thresholds; `shared`: options of SHARED, for those that take them."""
     for seconds in thresholds_s:
         seconds_of("threshold", seconds, least=1e-9)
     tried: list[tuple[dict[str, Any], int]] = [

@@ -185,7 +185,9 @@ class WhatIf(Keyed):
         If none of them gains, that with the least slowdown within the limit, or with the shortest longest wait.
         """
         others = [k for k in self.offered if self.outcomes[k].effort != KILLS and k != self.shown(limit)]
-        best = 0 if self.undecided else self.best_of(limit, others)
+        best, min_gain = 0, self.settings["min_gain"]
+        if not self.undecided:
+            best, _ = advised(self.outcomes, self.bsld, limit.longest_s, min_gain, others)
         if best or not others:
             return best or None
         if within := [k for k in others if limit.allows(self.outcomes[k])]:
@@ -216,11 +218,6 @@ class WhatIf(Keyed):
             found.append(Row(FREE, None, cost.mean_wait_s, cost.max_wait_s, cost.mean_bsld, NEEDS[0]))
         return found
 
-    def best_of(self, limit: Limit, offered: Sequence[int]) -> int:
-        """The choice that is advised under the limit if only these are offered."""
-        least = self.settings["min_gain"]
-        return advised(self.outcomes, self.bsld, limit.longest_s, least, offered)[0]
-
     def outdoing(self, limit: Limit) -> int:
         """The choice because of which the one with the least slowdown is out: the advice, if that is one."""
         least, found = self.outcomes[limit.by_slowdown], [limit.advised, 0, *self.offered]
@@ -248,7 +245,6 @@ class WhatIf(Keyed):
         return self.filled(self, str(log))
 
     def __repr__(self) -> str:
-        """The advice in a line."""
         if self.undecided:
             return f"<WhatIf: {self.workload.name}: cannot tell: {self.undecided}>"
         o, today = self.advice, self.outcomes[0]
@@ -256,7 +252,6 @@ class WhatIf(Keyed):
         return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
 
     def _repr_html_(self) -> str:
-        """The choices as a table, with the advice and the reasons to doubt it, for notebooks."""
         shown = ("mean_bsld", "mean_wait_s", "p99_wait_s", "max_wait_s")
         marks = ["* " if one is self.advice else "" for one in self.outcomes]
         rows = [

@@ -154,14 +154,12 @@ class Cost(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What fcfs is without, in two words."""
         names = {"pool": "the cap", "energy-budget": "the budget", "backfill-while": "the gate"}
         several = "," in self.limits.get("pool", "")
         return "the caps" if several else names.get("".join(self.limits), "the caps")
 
     @property
     def text(self) -> str:
-        """The limits as a user writes them."""
         return in_a_row([value if name == "pool" else f"{name} {value}" for name, value in self.limits.items()])
 
     def as_dict(self) -> dict[str, Any]:
@@ -189,7 +187,6 @@ def killed(schedule: Schedule, first: Schedule) -> Kills | None:
 
 
 def passed(schedule: Schedule, row: int) -> int:
-    """How many jobs that were submitted after this one started before it."""
     later = (schedule.submit_s > schedule.submit_s[row]) & (schedule.start_s < schedule.start_s[row])
     return int(later.sum())
 

@@ -42,12 +42,8 @@ RUNS = click.option("--runs", type=Whole(5, LARGEST), help="Runs of the model of
 def require_one_kind(site: Mapping[str, Any], own: set[str], both: set[str]) -> None:
     """Refuse options of the other kind of question: about one pool, or about a site's Slurm.
 
-    Also refuse to write one of the files that slurm.conf leads to.
-
-    Args:
-        site: what `site_options` collected.
-        own: the command's own parameters about a site's Slurm.
-        both: those of both kinds.
+    Also refuse to write one of the files that slurm.conf leads to. `own`: the command's own parameters about a site's
+    Slurm; `both`: those of both kinds.
     """
     slurm, context = "slurm_conf" in site, click.get_current_context()
     given = [param for param in context.command.params if param.name in context.meta[WORDS] and param.name not in both]

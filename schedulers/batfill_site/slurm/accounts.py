@@ -83,10 +83,7 @@ class Accounts(NamedTuple):
 
 
 def read_accounts(paths: Iterable[Path]) -> Accounts:
-    """The associations and QOS of several files, each of whose kind shows in its content.
-
-    A later file adds to what earlier ones say; shares in sshare's output count only if no earlier file has them.
-    """
+    """The associations and QOS of several files, each adding to those before; sshare's shares count last."""
     read, shareless, missing, flags = Accounts({}, {}, []), list[str](), dict[str, None](), dict[str, None]()
     for where, kind, every in chain.from_iterable(map(records, paths)):
         columns = {key: text for key, text in every.items() if text}

@@ -62,7 +62,6 @@ class Numbers(dict[Any, int]):
         return self[key]
 
     def all(self, keys: Iterable[Any]) -> Ints:
-        """Those of keys."""
         return np.array([self[key] for key in keys], np.int64)
 
 
@@ -90,7 +89,6 @@ class Asked:
     """Which nodes each kind of job is asked on."""
 
     def __init__(self, site: Site) -> None:
-        """Of a site."""
         on_leaf = {name for leaf in site.switches for name in leaf} or set(site.place)
         self.partitions = {
             each.name: sorted(site.place[name] for name in each.nodes if name in on_leaf) for each in site.partitions

@@ -57,7 +57,6 @@ def gres(text: str) -> dict[tuple[str, str], int]:
 
 
 def cpu_list(text: str) -> frozenset[int]:
-    """The CPUs in a list such as 0-1,16."""
     try:
         return frozenset(map(int, numbers(text)))
     except ValueError:
@@ -120,10 +119,7 @@ class Line(NamedTuple):
 
 
 def lines_in(path: Path, within: tuple[Path, ...] = (), found: list[Path] | None = None) -> Iterator[Line]:
-    """The lines of a configuration and of the files that it includes, which are relative to the first file's folder.
-
-    The files are added to `found`.
-    """
+    """The lines of a configuration and of what it includes, from the first file's folder; adds the files to `found`."""
     begun, start, found = "", 0, [] if found is None else found
     found.append(path)
     for number, raw in chain(lines_of(path), [(0, "")]):  # the last line may end with a backslash, too
@@ -154,7 +150,6 @@ def lines_in(path: Path, within: tuple[Path, ...] = (), found: list[Path] | None
 
 
 def files_of(slurm_conf: Path) -> list[Path]:
-    """The files that `read_site` reads for a slurm.conf."""
     found: list[Path] = []
     for path in (slurm_conf, slurm_conf.with_name("topology.conf"), slurm_conf.with_name("gres.conf")):
         if path == slurm_conf or path.is_file():

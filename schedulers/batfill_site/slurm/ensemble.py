@@ -50,7 +50,6 @@ class Difference(NamedTuple):
         return np.where(self.beyond, self.value, 0.0)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, of numbers."""
         more, margin, noise = map(float, self)
         ends = {"more_low": more - margin, "more_high": more + margin}
         return {"more": more, **ends, "noise": noise, "beyond_noise": bool(self.beyond)}
@@ -65,7 +64,6 @@ class Figure(NamedTuple):
 
     @classmethod
     def of(cls, values: Floats, base: Floats | None = None) -> Figure:
-        """The mean of a value per run, (runs,), and how much more it is than as configured."""
         more = None if base is None else Difference.of(base, values)
         return cls(float(values.mean()), float(margin(values)), more)
 

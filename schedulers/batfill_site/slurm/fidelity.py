@@ -263,10 +263,7 @@ def causes(site: Site, jobs: SlurmJobs, rows: Bools) -> Iterator[Cause]:
 
 
 def idle_windows(site: Site, jobs: SlurmJobs) -> tuple[Window, ...]:
-    """Windows in which all nodes, or some, ran nothing while jobs waited, as the log has it from its first end on.
-
-    What had ended before is not in it, so nodes look idle there.
-    """
+    """Windows in which nodes ran nothing while jobs waited, from the first end on: the log lacks what ended before."""
     there, first_s = np.isfinite(jobs.started_s), float(jobs.submit_s[0])
     begin_s, end_s = jobs.started_s - first_s, jobs.started_s + jobs.run_s - first_s
     eligible_s, part = jobs.eligible_s - first_s, np.array(jobs.partition, object)

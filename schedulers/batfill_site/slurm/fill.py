@@ -180,13 +180,11 @@ def cells(one: Outcome) -> tuple[str, ...]:
 
 
 def rounded(seconds: float) -> str:
-    """A duration, rounded to the unit in which it is written."""
     step_s = 3600 if seconds >= 86_400 else 60 if seconds >= 3600 else 1
     return duration(step_s * round(seconds / step_s))
 
 
 def around(mean: float, margin: float) -> str:
-    """A mean duration, and half of its interval; in whole minutes if it is long."""
     step_s = 60 if margin >= (60 if mean >= 1800 else 300) else 1
     return f" ±{NB}".join(rounded(step_s * round(seconds / step_s)) for seconds in (mean, margin))
 

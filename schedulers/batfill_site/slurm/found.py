@@ -82,7 +82,6 @@ class Logged(NamedTuple):
 
     @property
     def unlike(self) -> str | None:
-        """Why the model does not show this site's waits; None if it may."""
         return self.score.unlike(math.inf if self.within else FAR, LEAST_RANK)
 
     def as_dict(self) -> dict[str, Any]:
@@ -192,7 +191,6 @@ class SlurmWhatIf(Keyed):
     __repr__ = as_text
 
     def _repr_html_(self) -> str:
-        """The text, for notebooks."""
         return text_html(self.as_text())
 
 

@@ -37,7 +37,6 @@ def expand(text: str, where: str = "") -> list[str]:
 
 
 def numbers(text: str) -> list[str]:
-    """The numbers of ranges such as 08-10,12."""
     found: list[str] = []
     for low, *last in (each.split("-") for each in text.split(",")):
         (high,) = last or [low]

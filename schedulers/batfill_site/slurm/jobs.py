@@ -59,15 +59,12 @@ PARTS = "components of heterogeneous jobs: each is a job, which starts alone"
 def read_jobs(
     log: Path | str | Iterable[Path | str], *, timezone: str | None = None, limits: Mapping[str, float] = NONE
 ) -> SlurmJobs:
-    """The jobs of `sacct -P` output that ran and have ended.
+    """The jobs of `sacct -P` output, as `COMMAND` writes it, that ran and have ended.
 
     Each try of a requeued job is a job, since it held nodes; so is each component of a heterogeneous job. Jobs that
     never started or have not ended are left out. What was left out, changed or assumed is counted in `warnings`.
-
-    Args:
-        log: a file or several, plain or compressed, as `COMMAND` writes them; other columns are ignored.
-        timezone: the cluster's, of dates without one; by default UTC.
-        limits: the longest time of partitions that have one, in s, for jobs without a limit; 365 days in others.
+    `timezone`: of dates without one, by default UTC. `limits`: the longest time of partitions that have one, in s, for
+    jobs without a limit; 365 days in others.
     """
     files = list(map(Path, [log] if isinstance(log, str | Path) else log))
     records = SlurmRecords(Reading(timezone or "UTC"), limits)
@@ -345,5 +342,4 @@ def _first(*columns: Ints) -> Ints:
 
 
 def _shares(total: Ints, parts: Ints) -> Ints:
-    """What each of the parts gets at most, if they are as equal as can be."""
     return -(-total // np.maximum(parts, 1))

@@ -23,12 +23,8 @@ class Model:
     def __init__(self, site: Site, jobs: SlurmJobs, running: Bools | None = None, begin_s: float = -math.inf) -> None:
         """Of a site and its jobs; `arrays.possible` leaves those out that can never start.
 
-        Args:
-            site: the site.
-            jobs: the jobs.
-            running: which of them run at the beginning (R0), (n_jobs,); None for none. Those whose nodes are unknown,
-                or have not what they held, hold nothing.
-            begin_s: when the others are queued at the earliest.
+        `running`: which of them run at the beginning (R0), (n_jobs,); those whose nodes are unknown, or have not what
+        they held, hold nothing. The others are queued at `begin_s` at the earliest.
         """
         self.settings, n = site.settings, len(jobs)
         self.running = np.zeros(n, bool) if running is None else running
@@ -64,13 +60,7 @@ class Model:
         return rows
 
     def run(self, clock: Clock, *, run_s: Floats | None = None, asked: Bools | None = None) -> Run:
-        """The run under a clock. Runs may be made in threads at once.
-
-        Args:
-            clock: when passes are made.
-            run_s: other run times, (n_jobs,).
-            asked: jobs, (n_jobs,), after whose starts the run is over; None to run to the end.
-        """
+        """The run, also in threads, with other run times, or until the jobs `asked` have started, (n_jobs,)."""
         slurm = self.begun(clock)
         if run_s is not None:
             slurm.jobs["run_s"] = run_s[self.of]

@@ -117,14 +117,10 @@ class _Live(SlurmRecords):
 def read_now(
     state: Path, past: Iterable[Path], site: Site, *, timezone: str | None = None, at: str | float | None = None
 ) -> Now:
-    """The state of a site's Slurm.
+    """The state of a site's Slurm at an instant, by default the last date in it.
 
-    Args:
-        state: what `scontrol show job` prints, or `sacct -P`, also of jobs that have ended.
-        past: further output of `sacct -P`, of which jobs that have ended count.
-        site: the site.
-        timezone: the cluster's, of dates without one; by default UTC.
-        at: the instant, a date or a Unix time; by default the last date in the state.
+    `state`: what `scontrol show job` prints, or `sacct -P`, also of jobs that have ended. `past`: further output of
+    `sacct -P`, of which jobs that have ended count. `timezone`: of dates without one; by default UTC.
     """
     records, past = _Live(Reading(timezone or "UTC"), site.max_times_s), list(past)
     with readable(state) as stream:

@@ -34,7 +34,6 @@ def rows(*options: Option) -> dict[str, Option]:
 
 
 def whole(text: str, least: int = 0) -> int:
-    """A whole number from `least` on."""
     if not re.fullmatch(r"-?[0-9]{1,18}", text) or int(text) < least:
         raise ValueError(f"is not a whole number from {least} on")
     return int(text)
@@ -49,7 +48,6 @@ def duration(text: str, least_s: float = 0.0) -> float:
 
 
 def limit(text: str, read: Callable[[str], Any] = whole) -> Any:
-    """What `read` returns; None for UNLIMITED."""
     return None if text.lower() in UNLIMITED else read(text)
 
 
@@ -217,13 +215,11 @@ def settings_of(given: Iterable[Given], version: tuple[int, int], source: str) -
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
-    """The names, of which at most `most` are printed."""
     every = list(names)
     return ", ".join(every[:most]) + (f" and {len(every) - most} others" if len(every) > most else "")
 
 
 def refusal(where: str, name: str, known: Mapping[str, Option]) -> WorkloadError:
-    """Why an option without a row cannot be set, and what can."""
     key, names = name.lower(), listed((row.name for row in known.values()), 99)
     said = "it can change starts, but is not modelled" if MISSING.fullmatch(key) else "the model has no such option"
     said = REFUSED.get(key, said + (nearest(name, [row.name for row in known.values()]) or f"; known: {names}"))

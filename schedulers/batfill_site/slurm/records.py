@@ -27,7 +27,6 @@ NUMBERS = {bool: "u1", int: "i8", float: "f8"}
 
 
 def numbers_of(given: Settings | Clock) -> dict[str, Any]:
-    """The fields that are numbers, by name."""
     names = given._fields if isinstance(given, Clock) else [each.name for each in fields(given)]
     return {name: value for name in names if isinstance(value := getattr(given, name), tuple(NUMBERS))}
 

@@ -199,7 +199,6 @@ class Site:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was assumed of the version, and the warnings."""
         return (*([f"assumed: {self.assumed}"] if self.assumed else ()), *self.warnings)
 
     @property

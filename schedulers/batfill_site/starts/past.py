@@ -42,7 +42,6 @@ class Past(NamedTuple):
     end_s: NDArray[np.float64]  # nan for those that wait or run
 
     def at(self, now_s: float) -> Self:
-        """What was known at an earlier instant."""
         n = int(np.searchsorted(self.submit_s, now_s, side="right"))
         columns: list[Any] = [column[:n] for column in self[1:]]
         columns[-2:] = (np.where(dates <= now_s, dates, np.nan) for dates in columns[-2:])
@@ -54,7 +53,6 @@ class Past(NamedTuple):
 
     @property
     def ended(self) -> NDArray[np.intp]:
-        """The rows of the jobs that have ended, by their ends."""
         return np.argsort(self.end_s, kind="stable")[: int(np.isfinite(self.end_s).sum())]
 
     def drawn_s(self, rows: NDArray[np.intp], chances: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -131,10 +129,8 @@ class Past(NamedTuple):
 
     @property
     def age_s(self) -> float:
-        """How long ago the first job was submitted."""
         return self.now_s - float(self.submit_s[0]) if len(self.submit_s) else 0.0
 
     @property
     def days(self) -> int:
-        """How many days' arrivals may come again."""
         return int(min(max(1, math.floor(self.age_s / DAY_S)), DAYS))

@@ -175,7 +175,6 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
 
 
 def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> SiteState:
-    """The state that these jobs make on a machine of this size."""
     jobs: list[dict[str, Any]] = []
     seen: set[str] = set()
     left_out: dict[str, str] = {}
@@ -286,10 +285,7 @@ def request_of(where: str, value: Any) -> float:
 
 
 def second_of(where: str, what: str, value: Any, absolute: set[bool]) -> float:
-    """A date as a number: seconds as they are, others as Unix times; local dates are taken as UTC.
-
-    Whether the date is the same instant in each time zone is added to `absolute`.
-    """
+    """A date in seconds or Unix time, local ones as UTC; adds to `absolute` whether it is the same in each zone."""
     number = number_or_text(value)
     if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= LATEST_S:
         absolute |= {True} if number >= UNIX_S else set()
@@ -393,10 +389,7 @@ def whole_jobs(path: Path, jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any
 
 
 def tasks_of(name: str) -> list[str]:
-    """The jobs that an id of Slurm stands for: 7_[1-3,5%2] for four tasks of an array, and any other for itself.
-
-    No job if the tasks are not all named.
-    """
+    """The jobs of an id of Slurm, four for 7_[1-3,5%2] of an array; none if not all tasks are named."""
     array, among, tasks = name.partition("_[")
     if not among:
         return [name]

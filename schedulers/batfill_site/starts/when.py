@@ -157,7 +157,6 @@ class Pool:
         self.small = options.calls_small(jobs.job_class, jobs.procs, size)
 
     def past(self, start_s: NDArray[np.float64], end_s: NDArray[np.float64], now_s: float) -> Past:
-        """What is known at an instant; the dates are of each job, (n_jobs,)."""
         jobs, able = self.jobs, self.jobs.procs <= self.size
         return Past(math.inf, jobs.submit_s, jobs.expected_s, jobs.procs, jobs.user, able, start_s, end_s).at(now_s)
 
@@ -258,7 +257,6 @@ def chosen_by(job: str | None, ids: NDArray[Any]) -> Any:
 
 
 def require_known(options: Options) -> None:
-    """Refuse options of which a state does not say enough, or which a forecast does not know."""
     if options.learns or options.kills:
         name = "predict" if options.predict != REQUEST else "small"
         raise BatfillError(
@@ -289,7 +287,6 @@ def refuse_jobless(path: Path) -> None:
 
 
 def run_until(run: Replay, at: Any) -> float:
-    """Replay a log up to an instant, seconds or a date in any form, and return its second."""
     clock = run.workload.clock
     try:
         date = datetime.fromisoformat(at.strip()) if isinstance(at, str) and "-" in at.strip()[1:] else at

@@ -34,7 +34,6 @@ class Instants:
         return instant(at_s) if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
 
     def between(self, from_s: float, to_s: float) -> str:
-        """An interval; unknown if its sides are nan."""
         return UNKNOWN if math.isnan(from_s) else f"{self.text(from_s)} and {self.text(to_s)}"
 
     def text(self, at_s: float) -> str:
@@ -106,7 +105,6 @@ def reasons(queue: Queue, now_s: float, rows: Sequence[int], names: Mapping[int,
 
 
 def in_order(queue: Queue, now_s: float) -> list[int]:
-    """The rows of the waiting jobs in the queue's order at `now_s`, as the engine has it."""
     rows = queue.waiting_rows
     jobs = queue.jobs[rows]
     overdue = now_s - jobs["submit_s"] > queue.rules.threshold_s
@@ -122,10 +120,7 @@ def in_order(queue: Queue, now_s: float) -> list[int]:
 
 
 def reservation(queue: Queue, need: int) -> tuple[float, int, list[int]]:
-    """When the running jobs' requests will have freed `need` processors, what is spare then, and the jobs that do it.
-
-    inf and 0, if they never will; the jobs of the same instant count.
-    """
+    """When running jobs will have freed `need` processors, what is spare then, and these jobs; inf and 0 for never."""
     free, rows, shadow_s = queue.free, [], math.inf
     for end_s, procs, row in queue.running.tolist():
         if free >= need and end_s > shadow_s:

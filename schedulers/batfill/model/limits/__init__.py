@@ -33,7 +33,6 @@ class Limits:
 
     @property
     def pools(self) -> tuple[Pool, ...]:
-        """What jobs take beside processors."""
         return self.pool or ()
 
     @property
@@ -43,7 +42,6 @@ class Limits:
 
     @property
     def changes(self) -> list[Change]:
-        """The changes at all these dates, in order."""
         from batfill.model.limits.dates import in_time
 
         return in_time(date for one in self.dated.values() for date in one.changes)
@@ -67,13 +65,11 @@ class Limits:
 
     @property
     def fields(self) -> set[str]:
-        """The fields of jobs that pools read."""
         read = {pool.reads for _, pool in self.taken if pool.reads}
         return read | {"resources"} if read else read
 
     @property
     def file_digests(self) -> dict[str, str]:
-        """The sha256 of the files with dates; {} without any."""
         return {f"{name}_sha256": one.digest for name, one in self.dated.items() if hasattr(one, "digest")}
 
     def require_taken(self, jobs: Jobs, source: str) -> None:

@@ -354,7 +354,6 @@ def gap(changes: Iterable[Change], spare: Mapping[str, int], span_s: float, subm
 
 
 def never_runs(source: str, calendar: str, jobs: Jobs, stuck: list[int]) -> str:
-    """The words of jobs that can never run because of a calendar."""
     first = stuck[0]
     return (
         f"{source}: {len(stuck):,} of {len(jobs):,} jobs can never run: {calendar} has no gap for them (first: job "
@@ -364,7 +363,6 @@ def never_runs(source: str, calendar: str, jobs: Jobs, stuck: list[int]) -> str:
 
 
 def spans_of(where: str, text: str) -> tuple[tuple[int, int], ...]:
-    """The machines in a text such as `0-3 8`, in order."""
     found = [SPAN.fullmatch(word) for word in text.split()]
     spans = sorted((int(one[1]), int(one[2] or one[1])) for one in found if one)
     ordered = all(first <= last for first, last in spans) and all(a[1] < b[0] for a, b in pairwise(spans))
@@ -374,7 +372,6 @@ def spans_of(where: str, text: str) -> tuple[tuple[int, int], ...]:
 
 
 def calendar_of(name: str, value: Any) -> Calendar:
-    """The calendar, or that in the file with this name."""
     if isinstance(value, Calendar):
         return value
     if not isinstance(value, (str, Path)):
@@ -383,7 +380,6 @@ def calendar_of(name: str, value: Any) -> Calendar:
 
 
 def window_of(where: str, row: Any, remedy: str) -> Window:
-    """The window in a row that has a file's columns."""
     if not isinstance(row, Mapping):
         raise BatfillError(f"{where}: {row!r:.60} is not a row; give a dict with {', '.join(NEEDED)}")
     if other := [name for name in row if name not in (*COLUMNS, "line")]:

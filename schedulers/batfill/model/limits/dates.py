@@ -51,7 +51,6 @@ def date_of(where: str, column: str, value: Any) -> Any:
 
 
 def as_field(date: Any) -> str:
-    """A date as in a file."""
     if date is None or date == inf:
         return ""
     return date.isoformat() if isinstance(date, datetime) else f"{date:.15g}"
@@ -77,10 +76,7 @@ def second(where: str, date: Any, clock: Clock | None) -> Any:
 
 
 def unreached(dated: Mapping[str, Any], end_s: float) -> list[str]:
-    """A line for each option whose dates, in seconds, are all behind the last end or, of a gate, before the origin.
-
-    Those dates are perhaps of another clock. `dated`: what each option has, None for nothing.
-    """
+    """A line for each option whose dates are all behind the last end or, of a gate, before the origin."""
     found, last = [], f"the last job ended at {end_s:,.0f} s"
     for name, one in dated.items():
         periods = getattr(one, "periods", None)
@@ -94,11 +90,7 @@ def unreached(dated: Mapping[str, Any], end_s: float) -> list[str]:
 def read_rows(path: Path, known: Sequence[str], needed: Sequence[str], remedy: str) -> tuple[list[dict[str, Any]], str]:
     """The rows of a CSV file, as text by the names in line 1 and with their `line`, and the file's sha256.
 
-    Args:
-        path: the file.
-        known: the columns that it may have,
-        needed: and those that it must have.
-        remedy: ends the messages.
+    It may have the `known` columns, and must have the `needed` ones; `remedy` ends the messages.
     """
     with readable(path) as stream:
         content = stream.read()

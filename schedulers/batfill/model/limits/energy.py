@@ -41,7 +41,6 @@ class Budget:
 
     @classmethod
     def of(cls, option: str, value: Any) -> Budget:
-        """The budget that a text names."""
         if isinstance(value, Budget):
             return value
         where, found = f"option {option}", BUDGET.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -65,7 +64,6 @@ class Budget:
         return made
 
     def check(self, where: str) -> None:
-        """Refuse a period that is none, and energy that does not suffice for idle machines."""
         require_one_form(where, (self.begin, self.end))
         if not self.span_s >= 1:
             raise BatfillError(f"{where}: {self.name}: the period does not last for a second; give BEGIN..END")
@@ -77,7 +75,6 @@ class Budget:
 
     @property
     def name(self) -> str:
-        """As a user writes it."""
         begin, end = (as_field(date) for date in (self.begin, self.end))
         watts = f",watts={self.pool.takes}" if self.pool else ""
         idle = f",idle={amount_text(self.idle_w, 'W')}" if self.idle_w else ""
@@ -85,24 +82,20 @@ class Budget:
 
     @property
     def span_s(self) -> float:
-        """The length of the period."""
         span = self.end - self.begin
         return float(span if isinstance(span, (int, float)) else span.total_seconds())
 
     @property
     def rate_w(self) -> int:
-        """The whole watts at which energy becomes available."""
         return int(self.joules // self.span_s)
 
     def on(self, clock: Clock | None) -> Budget:
-        """The same in whole seconds of a log with this clock."""
         begin, end = (float(round(second(WHERE, date, clock))) for date in (self.begin, self.end))
         made = replace(self, begin=begin, end=end)
         made.check(WHERE)
         return made
 
     def drawn_by(self, pools: Iterable[Pool]) -> Budget:
-        """The same with what jobs draw, if a pool says it."""
         power = next((pool for pool in pools if pool.name == POWER and pool.base == "W"), None)
         if self.pool is None and power is None:
             raise BatfillError(

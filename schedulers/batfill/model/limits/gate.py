@@ -3,8 +3,8 @@
 Its file has the open periods, or an intensity over time, of which a bound makes them.
 
 >>> gate = Gate.given("backfill-while", [(0, 3600), (7200, inf)])
->>> gate.is_open(3600), gate.is_open(7200)
-(False, True)
+>>> gate.periods
+((0, 3600), (7200, inf))
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class Gate(Calendar):
 
     @classmethod
     def given(cls, option: str, value: Any) -> Gate:
-        """The gate, that of a list of open periods, or that in a file, whose name a bound may follow."""
         if isinstance(value, Gate):
             return value
         if isinstance(value, (list, tuple)) or type(value).__module__ == "numpy":
@@ -57,7 +56,6 @@ class Gate(Calendar):
 
     @classmethod
     def of_periods(cls, rows: Iterable[Mapping[str, Any]], name: str, digest: str = "") -> Gate:
-        """The gate whose periods are in rows with a `begin` and an `end`, which is empty for never."""
         windows = [{**row, "kind": ANNOUNCED, "processors": 1, "pool": GATE} for row in rows]
         made = cls.of(windows, name, digest)
         for one, other in pairwise(sorted(made.windows, key=attrgetter("begin"))):
@@ -67,7 +65,6 @@ class Gate(Calendar):
 
     @classmethod
     def below(cls, path: Path, most: float) -> Gate:
-        """The gate that is open while the intensity in a file is at most this."""
         rows, digest = read_rows(path, INTENSITIES, INTENSITIES, REMEDY)
         begins, values = [], [number_or_text(row["intensity"]) for row in rows]
         for row, intensity in zip(rows, values, strict=True):
@@ -89,14 +86,8 @@ class Gate(Calendar):
 
     @property
     def periods(self) -> tuple[tuple[Any, Any], ...]:
-        """When each period begins and ends."""
         return tuple((window.begin, window.end) for window in self.windows)
 
     @property
     def changes(self) -> list[Change]:
-        """The dates at which a period begins or ends."""
         return [date._replace(amount=-date.amount) for date in super().changes]
-
-    def is_open(self, date_s: float) -> bool:
-        """Whether jobs are backfilled at a date."""
-        return any(begin <= date_s < end for begin, end in self.periods)

@@ -61,12 +61,10 @@ class Pool:
 
     @property
     def takes(self) -> str:
-        """What a job takes, as a user writes it."""
         return self.field if self.each is None else amount_text(self.each, self.base)
 
     @property
     def text(self) -> str:
-        """As a user writes it."""
         takes = f"@{self.takes}" if self.takes and (self.share is None or self.base) else ""
         lacking = ":user" if self.of_user else ":skip" if self.skips else ""
         there = amount_text(self.capacity, self.base) if self.share is None else f"{self.share:.12g}%"
@@ -83,7 +81,6 @@ class Pool:
 
     @property
     def reserves(self) -> bool:
-        """Whether a job that lacks it gets a reservation."""
         return not (self.skips or self.of_user)
 
     @property
@@ -93,14 +90,12 @@ class Pool:
 
     @property
     def unused(self) -> str:
-        """The words for a pool of which no job takes anything."""
         if not self.reads:
             return "no job has a user; leave it out, or take a workload with users"
         of = " of a user" * self.of_user
         return f"no job{of} has a field {self.reads} above 0; name another, or what a processor takes, or leave it out"
 
     def amounts(self, jobs: Jobs) -> NDArray[np.int64]:
-        """What each job takes, (n_jobs,)."""
         amounts: NDArray[np.int64] = self.amount({self.reads: self.stated(jobs)}, jobs.procs)
         return amounts
 
@@ -129,16 +124,13 @@ class Pools(tuple[Pool, ...]):
 
     @property
     def name(self) -> str:
-        """As a user writes them."""
         return ",".join(pool.text for pool in self)
 
     def on(self, size: int) -> Pools:
-        """The same on a machine of `size` processors, see `Pool.on`."""
         return Pools(pool.on(size) for pool in self)
 
     @classmethod
     def of(cls, option: str, value: Any) -> Pools:
-        """The pools that a text names, or several."""
         if isinstance(value, Pools):
             return value
         given = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
@@ -152,7 +144,6 @@ class Pools(tuple[Pool, ...]):
 
 
 def pool_of(option: str, text: str) -> Pool:
-    """The pool that a text names."""
     found = POOL.fullmatch(text)
     if found is None:
         raise BatfillError(f"option {option}: {text!r:.60} is no pool; {FORM}")
@@ -184,7 +175,6 @@ def takes_of(where: str, text: str, base: str) -> tuple[float | None, str]:
 
 
 def require_unit(where: str, field: str, base: str) -> None:
-    """Refuse a field of jobs whose amounts have another base unit by its name."""
     for pattern, unit in FIELDS.items():
         if re.fullmatch(pattern, field) and unit != base:
             needed = (
@@ -194,12 +184,10 @@ def require_unit(where: str, field: str, base: str) -> None:
 
 
 def units_of(base: str) -> str:
-    """The units of a base, for messages."""
     return ", ".join(unit for unit, (of, _) in UNITS.items() if of == base and unit)
 
 
 def amount_in(where: str, text: str, base: str) -> float:
-    """An amount in base units, at least one."""
     amount, found = amount_of(where, text)
     if found != base:
         needed = f"in {units_of(base)}" if base else "without a unit"
@@ -238,7 +226,6 @@ def scales(base: str) -> dict[int, str]:
 
 
 def unit_for(most: float, units: dict[int, str]) -> tuple[int, str]:
-    """The largest of these units of which there is at least one, as scale and name."""
     scale = max((scale for scale in units if scale <= most), default=min(units))
     return scale, units[scale]
 
@@ -263,7 +250,6 @@ def wanted(pools: Iterable[Pool], jobs: Jobs) -> NDArray[np.int64]:
 
 
 def rejected(jobs: Jobs, size: int, pools: Sequence[Pool], amounts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The jobs that want more processors or more of a pool than there are, (n_jobs,)."""
     found: NDArray[np.bool_] = jobs.procs > size
     for pool, taken in zip(pools, amounts.T, strict=True):
         found = found | ((taken > pool.capacity) & ((jobs.user >= 0) | (not pool.of_user)))
