@@ -17,7 +17,6 @@ import pytest
 import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.platform import homogeneous_platform
-from batfill.runner.experiment import workload_jobs
 from command import batfill, refusal
 from swf_text import row
 
@@ -104,42 +103,11 @@ def test_a_limit_of_the_system_is_no_bug(tmp_path, limit, command, said):
     assert done.stderr.startswith(f"batfill: {said}")
 
 
-def test_an_exclamation_mark_in_an_id_is_refused_where_batsims_messages_hold_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "p.xml").write_text(homogeneous_platform(4))
-    files = ("-p", "p.xml", "-w", "w.json", "-e", "x", "--no-sched", "-q")
-    (tmp_path / "w.json").write_text(workload(JOB, {**JOB, "id": "w0!b"}))
-    assert batfill("batsim", *files).status == 0
-    (tmp_path / "w.json").write_text(workload(JOB, {**JOB, "id": "a!b"}))
-    done = batfill("batsim", *files)
-    assert (done.status, len(done.err.splitlines())) == (2, 1)
-    assert "jobs[1].id: 'a!b' has '!' in it" in done.err
-    with pytest.raises(BatfillError, match=r"jobs\[1\].id: 'a!b' has '!' in it"):
-        workload_jobs([tmp_path / "w.json"])
-
-
 @pytest.mark.parametrize("deep", [300, 3000])
 def test_json_that_is_nested_too_deeply_is_refused(refused, deep):
     nested = "[" * deep + "]" * deep
     text = workload(JOB | {"more": "x"}).replace('"x"', nested)
     assert re.search("nested too deeply|depth limit exceeded", refused("w.json", text))
-
-
-@pytest.mark.parametrize("command", ["replay {}", "workload convert {} --out {}.json"])
-def test_a_limit_that_no_date_can_have_is_refused(command, tmp_path):
-    log = tmp_path / "log.swf"
-    log.write_text("; MaxProcs: 4\n" + row(1, 0, 5))
-    assert "nor a limit > 0 such as 3600" in refusal(*command.format(log, log).split(), "--unrequested", "1e308")
-
-
-def test_a_polynomial_beyond_all_numbers_is_refused_in_one_line(tmp_path):
-    term = {"coefficient": 1e308, "p": 8, "q": 8, "r": 8}
-    (tmp_path / "f.json").write_text(
-        json.dumps({"format": "batfill policies 1", "functions": {"a": {"terms": [term]}}})
-    )
-    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n" + row(1, 0, 5, req_time=60))
-    line = refusal("replay", tmp_path / "log.swf", "--policy", f"a@{tmp_path / 'f.json'}")
-    assert "correct its formula so that it is finite for every job" in line
 
 
 ROWS = gzip.compress("".join(row(i, i, 5) for i in range(5000)).encode())
@@ -196,20 +164,6 @@ def test_a_field_of_the_users_that_cannot_be_read_is_named_once_with_what_is_ass
         "job d: user 'alice' is not a whole number: it is ignored",
         "job e: resources [2] is not an object of amounts by name: it is ignored",
     ]
-
-
-@pytest.mark.parametrize(
-    ("field", "delay", "place"),
-    [("subtime", 5, ".subtime"), ("walltime", 5, ".walltime"), ("res", 9e15, "the run time of profile 'five'")],
-)
-def test_times_of_a_workload_whose_sums_would_not_be_exact(refused, field, delay, place):
-    job = {**JOB, field: 1 if field == "res" else 9e15}
-    if field == "res":
-        job.pop("walltime", None)  # which would end the job
-    content = workload(job, profiles={"five": {"type": "delay", "delay": delay}})
-    assert f"{place}: 9000000000000000.0 is more than batfill's limit of 1e+12 s, 30,000 years; " in refused(
-        "w.json", content
-    )
 
 
 @pytest.mark.parametrize(

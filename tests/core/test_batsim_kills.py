@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import lzma
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from batfill.protocol.decisions import CallAt, Decision, Execute, Kill
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from batfill.workloads.batsim_json import load_document
-from command import batfill
 from small_runs import document, ended_under, job, machines
 
 ROOT = Path(__file__).parents[2]
@@ -121,16 +119,6 @@ def test_one_job_is_killed_when_batsim_kills_it_and_a_kill_that_aborts_batsim_is
     assert sorted(scheduler.seen) == sorted(row["what_the_scheduler_saw"].split("; "))
 
 
-def test_computations_were_killed_like_delays_but_for_those_whose_walltime_is_their_run_time():
-    """So the rows of delays, which are simulated, stand for all others but these."""
-    by_case = defaultdict(list)
-    for row in rows("one-job"):
-        by_case[tuple(value for name, value in row.items() if name not in ("profile", "state"))].append(row)
-    assert len(rows("one-job")) == 78
-    alone = [case[0] for case in by_case.values() if len({row["state"] for row in case}) != 1 or len(case) != 2]
-    assert {row["walltime"] for row in alone} == {"10"}
-
-
 # Two schedulers of batsched
 
 
@@ -196,11 +184,3 @@ KILLERS = pytest.mark.parametrize(("name", "delay_s"), [*((f"killer-{d}", d) for
 @KILLERS
 def test_a_scheduler_that_kills_gets_every_start_end_and_state_of_the_real_batsim_on_the_sample(name, delay_s):
     assert differing("sample", name, delay_s, ROOT / "workloads" / "sample.json") == []
-
-
-@pytest.mark.slow
-@KILLERS
-def test_and_on_the_first_5000_jobs_of_kth_sp2(name, delay_s, archive_log, tmp_path):
-    log, made = archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), tmp_path / "kth.json"
-    assert batfill("workload", "convert", log, "--overrun", "kill", "--jobs", "0:5000", "--out", made).status == 0
-    assert differing("kth", name, delay_s, made) == []
