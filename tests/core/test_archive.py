@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import socket
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,21 +34,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         how = self.server.behaviour[min(self.server.asked, len(self.server.behaviour) - 1)]
         self.server.asked += 1
-        body = b"<html>moved</html>" if how == "other" else FILE
+        body = {"other": b"<html>moved</html>", "too short": FILE[:-1000]}.get(how, FILE)
         if how in (404, 500):
             self.send_error(how)
             return
         self.send_response(200)
-        length = len(body)
-        self.send_header(
-            "Content-Length", str({"too long": length + 1000, "too short": length - 1000}.get(how, length))
-        )
-        if how == "as encoding":
-            self.send_header("Content-Encoding", "x-gzip")
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body[: length // 3] if how == "cut off" else body)
-        if how == "reset":
-            self.connection.shutdown(socket.SHUT_RDWR)
+        self.wfile.write(body)
 
     def log_message(self, *_):
         pass

@@ -23,7 +23,6 @@ from small_runs import (
     kill,
     register,
     simulate,
-    think,
 )
 
 KILLED, SUCCESS, CUT = "COMPLETED_KILLED", "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"
@@ -48,37 +47,6 @@ def test_an_acknowledgement_of_date_0_follows_the_static_submissions_of_date_0_i
 
 
 # Kills
-
-
-@pytest.mark.parametrize("delay_s", [0, 5, 10, 15])
-@pytest.mark.parametrize("profile", ["ten", "twelve", "sequence", "nested"])
-@pytest.mark.parametrize("kills", [1, 2])
-def test_a_kill_some_seconds_later_may_stand_in_the_reply_that_starts_the_job(delay_s, profile, kills):
-    run_s = {"ten": 10, "twelve": 12, "sequence": 12, "nested": 24}[profile]
-    workload = document(
-        job("a", profile=profile),
-        job("b", profile="ten"),
-        twelve=12,
-        sequence={"type": "composed", "repeat": 3, "seq": ["one", "three"]},
-        nested={"type": "composed", "seq": ["sequence", "twelve"]},
-        one=1,
-        three=3,
-    )
-
-    def decide(message):
-        if message["events"][0]["type"] != "JOB_SUBMITTED":
-            return []
-        now = message["now"]
-        orders = [(*kill("w0!a"), now + delay_s)] * kills
-        return [execute("w0!a"), execute("w0!b", "1"), *orders, think(delay_s)]
-
-    outcome = simulate(workload, decide)
-    record = next(record for record in outcome.records if record.job_id == "a")
-    assert record.execution_time == min(run_s, delay_s)
-    assert record.final_state == (KILLED if delay_s < run_s else SUCCESS)
-    assert len(outcome.events("JOB_KILLED")) == 1
-    assert len(outcome.events("JOB_KILLED")[0]["job_progress"]) == (delay_s < run_s)
-    assert outcome.states[-1][1:] == (4, 0)
 
 
 def test_a_job_of_no_time_is_complete_before_the_reply_that_starts_it_can_kill_it():

@@ -291,7 +291,7 @@ UNKNOWN_PLANS = ("keep", "kept:", "scratch:5", 5)
         ({"backfill": "spf"}, "with depth all no order of backfilling begins behind the last"),
         ({"select": "full"}, "select compares policies with one reservation"),
         ({"reservation": "machines"}, "with reservation machines one job of all"),
-        ({"plan": "kept:-1"}, "option plan: -1.0 is not a number of seconds >= 0"),
+        ({"plan": "kept:-1"}, "option plan: '-1' is not a number of seconds >= 0"),
         ({"tested": 5}, "places every job that waits; choose tested all"),
         ({"max-running": 5}, "holds a place for every job; choose max_running none"),
         *(({"plan": plan}, f"option plan: {plan!r} is none of scratch, kept") for plan in UNKNOWN_PLANS),

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.learn import Judgement, Knowledge, SubmittedJob
-from batfill.learn.estimates import ClassClairvoyant, LastTwo, OnlineRegression, OrderOnly, UserEstimate, UserHistory
+from batfill.learn.estimates import LastTwo, OnlineRegression, OrderOnly, UserEstimate, UserHistory
 from batfill.learn.events import KnowledgeByName
 from batfill.learn.habits import History
 from batfill.learn.predictor import make
 from batfill.learn.quantiles import RollingMedian
 from batfill.live.request import job_request
-from batfill.model.kinds import Divider
 from batfill.model.options import Options
 from batfill.model.policy import Policy, policy_named
 from batfill.model.rules import Rules
@@ -239,7 +238,7 @@ def test_replays_and_the_plug_in_show_learners_the_same_requests(tmp_path):
         seen = KnowledgeByName(UserEstimate())
         for fields in json.loads(made.read_text())["jobs"]:
             request = job_request(fields["id"], fields, set())
-            given = {"user": 1, "killable": True, "request_s": request.expected_s}
+            given = {"user": 1, "killable": True, "request_s": request.request_s}
             seen.judge(request.name, request.submit_s, request.expected_s, request.procs, **given)
         assert [job.known_request_s for job in seen.jobs.values()] == [40, 50, 60, 0]
 
@@ -274,19 +273,6 @@ def test_a_part_of_the_median_is_a_divider_of_whole_seconds(part, divider_s):
     knowledge.renew(1.0)
     assert knowledge.divider_s == divider_s
     assert knowledge.judge(job).small
-
-
-def test_class_clairvoyance_calls_small_what_runs_shorter_than_the_median_of_what_has_ended():
-    knowledge = ClassClairvoyant(np.array([5.0, 9.0, 4.0, 7.0]), Divider())
-    job = SubmittedJob(2, 0.0, 100.0, 1, 0)
-    knowledge.renew(0.0)
-    assert not knowledge.judge(job).small
-    for runtime_s in (5.0, 9.0):
-        knowledge.ended(job, runtime_s, 0.0)
-    knowledge.renew(1.0)
-    assert knowledge.divider_s == 7
-    assert knowledge.judge(job).small
-    assert not knowledge.judge(job._replace(row=3)).small
 
 
 @pytest.mark.parametrize("known", [*KNOWN, FOREST], ids=str)
