@@ -39,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(how)
             return
         self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(body) + 1000 * (how == "cut off")))
         self.end_headers()
         self.wfile.write(body)
 
@@ -95,6 +95,7 @@ def test_a_log_is_fetched_checked_and_kept(serve, tmp_path):
     ("how", "said"),
     [
         ("too short", "not an SWF log"),
+        ("cut off", "ended early"),
         ("other", "another text"),
         (500, "the server answers 500"),
         (404, "404 (Not Found)"),

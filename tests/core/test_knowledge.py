@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.learn import Judgement, Knowledge, SubmittedJob
-from batfill.learn.estimates import LastTwo, OnlineRegression, OrderOnly, UserEstimate, UserHistory
+from batfill.learn.estimates import ClassClairvoyant, LastTwo, OnlineRegression, OrderOnly, UserEstimate, UserHistory
 from batfill.learn.events import KnowledgeByName
 from batfill.learn.habits import History
 from batfill.learn.predictor import make
 from batfill.learn.quantiles import RollingMedian
 from batfill.live.request import job_request
+from batfill.model.kinds import Divider
 from batfill.model.options import Options
 from batfill.model.policy import Policy, policy_named
 from batfill.model.rules import Rules
@@ -273,6 +274,19 @@ def test_a_part_of_the_median_is_a_divider_of_whole_seconds(part, divider_s):
     knowledge.renew(1.0)
     assert knowledge.divider_s == divider_s
     assert knowledge.judge(job).small
+
+
+def test_class_clairvoyance_calls_small_what_runs_shorter_than_the_median_of_what_has_ended():
+    knowledge = ClassClairvoyant(np.array([5.0, 9.0, 4.0, 7.0]), Divider())
+    job = SubmittedJob(2, 0.0, 100.0, 1, 0)
+    knowledge.renew(0.0)
+    assert not knowledge.judge(job).small
+    for runtime_s in (5.0, 9.0):
+        knowledge.ended(job, runtime_s, 0.0)
+    knowledge.renew(1.0)
+    assert knowledge.divider_s == 7
+    assert knowledge.judge(job).small
+    assert not knowledge.judge(job._replace(row=3)).small
 
 
 @pytest.mark.parametrize("known", [*KNOWN, FOREST], ids=str)
