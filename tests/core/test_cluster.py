@@ -253,3 +253,10 @@ def test_two_extra_processors_are_of_no_use_if_their_machines_are_reserved():
         submit(cluster, "H", 20.0, 50.0, 4)
         submit(cluster, "J", 30.0, 500.0, 2)
         assert [start.job for start in cluster.decide(30.0)] == expected
+
+
+def test_a_small_job_is_to_be_killed_one_divider_after_its_start_unless_its_walltime_comes_first():
+    cluster = Cluster(range(3), Options.of({"small": "class", "divider": 20}))
+    for job, walltime_s, small in (("1", 50.0, True), ("2", 20.0, True), ("3", 50.0, False)):
+        submit(cluster, job, 0.0, walltime_s, 1, small=small)
+    assert [start.kill_at_s for start in cluster.decide(5.0)] == [25.0, math.inf, math.inf]

@@ -15,6 +15,7 @@ from batfill.engine.keys import key_at, unit_of
 from batfill.engine.motion import UNLIMITED_S
 from batfill.model.policy import POLICIES, Policy, aged, listing, mixed, names_in, policy_named
 from batfill.model.rules import Rules
+from batfill.model.values import POLICY_NAMES
 from batfill.replays.engine_replay import replay_jobs
 from command import json_result, result
 from oracle import KEYS, key_named
@@ -64,6 +65,7 @@ def test_every_key_is_a_number_for_jobs_at_the_edge():
 
 def test_exactly_these_policies_change_the_order_while_jobs_wait():
     assert POLICIES.keys() == KEYS.keys()
+    assert tuple(POLICIES) == POLICY_NAMES  # which the command line knows without numpy
     changing = {name for name, policy in POLICIES.items() if policy.moves}
     assert changing == {name for name, key in KEYS.items() if key(20, 1, 5, 3) != key(30, 1, 5, 3)}
     assert mixed((0, 0, 0, 0, 1, 0)).moves
@@ -185,3 +187,10 @@ def test_a_policy_of_ones_own_has_a_name_of_its_own_and_functions(make, said):
     with pytest.raises(PolicyError, match=said):
         make()
     assert Policy("saf", POLICIES["saf"].key).name == "saf"
+
+
+@pytest.mark.parametrize("kind", [complex, object, "M8[s]", "U3"])
+def test_keys_are_real_numbers(kind):
+    own = Policy("mine", lambda r, p, q: np.ones(len(r)).astype(kind))
+    with pytest.raises(PolicyError, match=r"policy mine: its key is of type .*; return real numbers, one per job"):
+        own.lines(SUBMIT_S, WALLTIME_S, PROCS)
