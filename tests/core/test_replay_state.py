@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 
+import numpy as np
 import pytest
 
 import batfill as bf
@@ -106,3 +108,25 @@ def test_a_saved_replay_is_repeated_under_what_it_was_saved_with(tmp_path, reque
     bf.Replay(log, bf.Policy("mine", lambda r, p, q: p)).run("2d").save(tmp_path / "x.npz")
     with pytest.raises(bf.BatfillError, match="had found other starts when it was saved"):
         bf.Replay.load(tmp_path / "x.npz", [bf.Policy("mine", lambda r, p, q: -p)])
+
+
+@pytest.mark.compiled
+def test_a_saved_replay_that_lacks_a_part_is_refused_in_one_line_or_runs(tmp_path, request):
+    path = tmp_path / "x.npz"
+    bf.Replay(bf.read(request.config.rootpath / "workloads" / "sample.json"), "saf").run("12h").save(path)
+    with np.load(path) as stored:
+        whole = dict(stored)
+    about = json.loads(str(whole["about"]))
+    lacking = [{name: array for name, array in whole.items() if name != lost} for lost in whole]
+    for lost in about:
+        text = json.dumps({name: value for name, value in about.items() if name != lost})
+        lacking.append(whole | {"about": np.array(text)})
+    refused = []
+    for arrays in lacking:
+        np.savez(path, **arrays)
+        try:
+            bf.Replay.load(path).run().result()
+        except bf.BatfillError as error:
+            refused.append(str(error))
+    assert len(refused) > len(lacking) / 2
+    assert not [line for line in refused if "\n" in line or "x.npz: " not in line]

@@ -216,7 +216,7 @@ UNHEARD = "the scheduler never listened on port PORT"
         ({"sched": "hangs mid-way in a group of its own"}, {"simulation_timeout": 1.0}, 1, "jobs had ended"),
         (
             {"sched": "leaves early"},
-            {"success_timeout": 0.3},
+            {"success_timeout": 0.3, "failure_timeout": 30},
             2,
             r"the simulator did not stop within the success-timeout of 0\.3 s",
         ),
