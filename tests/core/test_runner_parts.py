@@ -14,7 +14,7 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.results import JOB_COLUMNS, ResultError, read_results
-from batfill.runner.batcmd import choose_engine, options_file_of, read_command
+from batfill.runner.batcmd import choose_engine, options_file_of, parse_context, read_command
 from batfill.runner.experiment import workload_jobs
 from batfill.runner.pair import Watch, state_text
 from batfill.runner.sessions import is_listening, last_line_of
@@ -73,6 +73,14 @@ def test_a_batcmd_that_needs_a_shell_is_refused_with_what_to_write(batcmd, said)
         command_of(batcmd)
     assert str(refused.value).startswith("e.yaml: batcmd")
     assert said in str(refused.value)
+
+
+def test_the_context_is_found_among_other_lines():
+    dump = '{"socket_endpoint":"tcp://localhost:28001","export_prefix":"o/x","external_scheduler":true}'
+    context = parse_context(f"loading modules\n{dump}\n")
+    assert context is not None
+    assert (context.port, context.external_scheduler, context.protocol) == (28001, True, 4)
+    assert context.jobs_csv == Path("o/x_jobs.csv")
 
 
 def test_an_error_of_simgrid_is_quoted_rather_than_what_follows_it(tmp_path):
