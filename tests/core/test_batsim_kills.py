@@ -17,6 +17,7 @@ from batfill.protocol.decisions import CallAt, Decision, Execute, Kill
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from batfill.workloads.batsim_json import load_document
+from command import batfill
 from small_runs import document, ended_under, job, machines
 
 ROOT = Path(__file__).parents[2]
@@ -184,3 +185,11 @@ KILLERS = pytest.mark.parametrize(("name", "delay_s"), [*((f"killer-{d}", d) for
 @KILLERS
 def test_a_scheduler_that_kills_gets_every_start_end_and_state_of_the_real_batsim_on_the_sample(name, delay_s):
     assert differing("sample", name, delay_s, ROOT / "workloads" / "sample.json") == []
+
+
+@pytest.mark.slow
+@KILLERS
+def test_and_on_the_first_5000_jobs_of_kth_sp2(name, delay_s, archive_log, tmp_path):
+    log, made = archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), tmp_path / "kth.json"
+    assert batfill("workload", "convert", log, "--overrun", "kill", "--jobs", "0:5000", "--out", made).status == 0
+    assert differing("kth", name, delay_s, made) == []
