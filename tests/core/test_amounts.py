@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.workloads.formats import part_of, source_of
+from batfill.workloads.formats import source_of
 from batfill.workloads.swf_log import FIELDS, new_log, write_log
-from batfill.workloads.times import cut, windows
 from command import batfill
 
 NAMES = ("licences", "mean_watts", "memory")
@@ -64,30 +63,6 @@ def test_every_transformation_keeps_the_amounts_of_each_job(made, tmp_path, how,
         assert sum(map(len, after)) == (100 if "--jobs" in options else len(before))
     dropped = "SWF has a field for memory only, and so not for licences, mean_watts: dropped; a .json file keeps them"
     assert done.err.count(dropped) == (suffix == ".swf")
-
-
-def test_the_amounts_are_columns_of_the_jobs_and_not_of_a_result(made):
-    log = bf.read(made)
-    taken = {f"takes_{name}" for name in NAMES}
-    assert taken <= log.columns().keys()
-    assert not taken & bf.replay(log).columns().keys()
-
-
-def test_parts_of_a_workload_and_what_is_written_of_it_in_python_keep_them(made, tmp_path):
-    before = to_bytes(amounts_by_run_time(bf.read(made)))
-    assert to_bytes(amounts_by_run_time(bf.read(bf.write(bf.read(made), tmp_path / "again.json")))) == before
-    source = source_of(made)
-    parts = [part_of(source, cut(source.log, part)) for part in windows(source.log, 86_400.0) if len(part.rows)]
-    assert len(parts) > 1
-    assert set().union(*(to_bytes(amounts_by_run_time(part)) for part in parts)) == before
-
-
-def test_what_is_no_amount_is_none_in_a_batsim_workload_either(tmp_path):
-    columns = {"submit_s": [0, 1], "runtime_s": [5, 6], "walltime_s": [9, 9], "procs": [1, 1]}
-    jobs = bf.job_table("odd", **columns, amounts={"x": [np.inf, 2], "memory": [np.inf, 3]})
-    out = bf.write(jobs.stating(name="odd", size=4), tmp_path / "odd.json")
-    taken = [job["resources"] for job in json.loads(out.read_text())["jobs"]]
-    assert taken == [{"x": "no amount"}, {"memory": 3, "x": 2}]
 
 
 def test_tables_of_a_workload_have_them_as_columns_and_are_read_with_them(made, tmp_path):

@@ -17,7 +17,6 @@ import pytest
 import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.platform import homogeneous_platform
-from batfill.runner.experiment import workload_jobs
 from command import batfill, refusal
 from swf_text import row
 
@@ -104,20 +103,6 @@ def test_a_limit_of_the_system_is_no_bug(tmp_path, limit, command, said):
     assert done.stderr.startswith(f"batfill: {said}")
 
 
-def test_an_exclamation_mark_in_an_id_is_refused_where_batsims_messages_hold_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "p.xml").write_text(homogeneous_platform(4))
-    files = ("-p", "p.xml", "-w", "w.json", "-e", "x", "--no-sched", "-q")
-    (tmp_path / "w.json").write_text(workload(JOB, {**JOB, "id": "w0!b"}))
-    assert batfill("batsim", *files).status == 0
-    (tmp_path / "w.json").write_text(workload(JOB, {**JOB, "id": "a!b"}))
-    done = batfill("batsim", *files)
-    assert (done.status, len(done.err.splitlines())) == (2, 1)
-    assert "jobs[1].id: 'a!b' has '!' in it" in done.err
-    with pytest.raises(BatfillError, match=r"jobs\[1\].id: 'a!b' has '!' in it"):
-        workload_jobs([tmp_path / "w.json"])
-
-
 @pytest.mark.parametrize("deep", [300, 3000])
 def test_json_that_is_nested_too_deeply_is_refused(refused, deep):
     nested = "[" * deep + "]" * deep
@@ -196,20 +181,6 @@ def test_a_field_of_the_users_that_cannot_be_read_is_named_once_with_what_is_ass
         "job d: user 'alice' is not a whole number: it is ignored",
         "job e: resources [2] is not an object of amounts by name: it is ignored",
     ]
-
-
-@pytest.mark.parametrize(
-    ("field", "delay", "place"),
-    [("subtime", 5, ".subtime"), ("walltime", 5, ".walltime"), ("res", 9e15, "the run time of profile 'five'")],
-)
-def test_times_of_a_workload_whose_sums_would_not_be_exact(refused, field, delay, place):
-    job = {**JOB, field: 1 if field == "res" else 9e15}
-    if field == "res":
-        job.pop("walltime", None)  # which would end the job
-    content = workload(job, profiles={"five": {"type": "delay", "delay": delay}})
-    assert f"{place}: 9000000000000000.0 is more than batfill's limit of 1e+12 s, 30,000 years; " in refused(
-        "w.json", content
-    )
 
 
 @pytest.mark.parametrize(

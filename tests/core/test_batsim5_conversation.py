@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from procset import ProcSet
 
-from batfill.base.errors import BatfillError
 from batfill.base.version import __version__
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation4, Conversation5, date_meant
-from batfill.live.serve import conversation_with
+from batfill.live.conversation import Conversation5, date_meant
 from batfill.protocol.batsim5 import milliseconds_from
-from batfill.simulator.wire import SimulationSettings
-from batfill.workloads.batsim_json import BatsimDocument
 from command import conversed
 from golden5 import recordings
-from plugin import assert_same_starts
-from small_runs import as_workload, machines, starts_under
-from strategies import random_table
-from through5 import ACKNOWLEDGE, Through5, greeted, handshake, hello
+from through5 import ACKNOWLEDGE, greeted, handshake, hello
 
 # The first message
 
@@ -40,30 +31,7 @@ def test_the_hello_has_every_field_that_batsim_needs_and_asks_for_nothing_withou
     }
 
 
-@pytest.mark.parametrize(
-    "options", [{"small": "class", "divider": 60, "kill": "always"}, {"small": "forest", "kill": "always"}]
-)
-@pytest.mark.parametrize("text", ["", ACKNOWLEDGE])
-def test_options_that_kill_ask_for_registrations_on_old_profiles(options, text):
-    asked = hello(Conversation5(Agent(options)).answer(handshake(text)))["requested_simulation_features"]
-    acknowledged = {"acknowledge_dynamic_jobs": True} if text else {}
-    assert asked == {"dynamic_registration": True, "profile_reuse": True, **acknowledged}
-
-
 BEGINS_4 = b'{"now": 0, "events": []}'
-
-
-@pytest.mark.parametrize("protocol", ["auto", "4", "5"])
-def test_the_first_frame_says_which_batsim_it_is(protocol):
-    firsts = [(BEGINS_4, "4", Conversation4), (handshake("x"), "5", Conversation5), (handshake(), "5", Conversation5)]
-    for frame, version, conversation in firsts:
-        if protocol in ("auto", version):
-            assert type(conversation_with(frame, Agent({}), protocol)) is conversation
-        else:
-            with pytest.raises(BatfillError) as refused:
-                conversation_with(frame, Agent({}), protocol)
-            start = f"option protocol: Batsim {version} has connected; leave it out, or start Batsim {protocol}"
-            assert str(refused.value) == start
 
 
 # Recorded conversations
@@ -168,35 +136,7 @@ def test_a_small_recording_is_decided_as_recorded_or_is_one_of_another_scheduler
         assert difference or (talk.ended and n_messages > 2)
 
 
-# Batsim 4's messages in Batsim 5's words
-
-
-@pytest.mark.parametrize(
-    ("options", "acknowledged"),
-    [
-        ({"policy": "saf", "predict": "easy++", "predict-for": "all"}, False),
-        ({"select": "full:policies=fcfs+spf+lpf,period=4000,budget=1000"}, False),
-        ({"policy": "spf", "small": "class", "divider": 300, "kill": "always"}, True),
-        ({"policy": "saf", "small": "all", "divider": 300, "kill": "needed", "threshold": 3000}, True),
-        ({"policy": "fcfs", "small": "class", "divider": 301.0625, "kill": "always"}, False),
-    ],
-    ids=str,
-)
-def test_options_decide_under_batsim_5_as_under_batsim_4(options, acknowledged):
-    kills = "divider" in options
-    settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills, acknowledge=acknowledged)
-    jobs = random_table(3, n_jobs=350, size=12, span_s=800, unit_s=50, longest=60, small=0.6, unlimited=0.1)
-    document = BatsimDocument(Path("made.json"), 12, *as_workload(jobs).values(), "")
-    under_4 = starts_under(Conversation4(Agent(options)).answer, document, machines(12), settings)
-    talk = Through5(Agent(options), ACKNOWLEDGE if acknowledged else "")
-    under_5 = starts_under(talk.answer, document, machines(12), settings)
-    if options.get("divider") == 301.0625:  # Batsim 5 calls at whole milliseconds
-        late = [under_5[name] - start_s for name, start_s in under_4.items() if name in under_5]
-        assert under_4.keys() == under_5.keys()
-        assert 0 < np.mean(np.array(late) != 0) < 1
-        return
-    assert_same_starts(under_4, under_5)
-    assert any("#" in name for name in under_4) == kills
+# Dates
 
 
 @given(st.floats(0, 1e10))

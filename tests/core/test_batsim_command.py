@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from threading import Thread
 
 import orjson
 import pytest
@@ -189,16 +188,6 @@ def test_a_scheduler_that_dies_is_noticed_and_what_there_is_is_written(tmp_path,
     assert [(row["job_id"], row["final_state"]) for row in rows(tmp_path)] == [("b", "REJECTED")]
     assert rows(tmp_path, "schedule")[0]["nb_jobs"] == "1"
     assert not list(tmp_path.glob(".*"))  # no temporary file is left
-
-
-def test_an_answer_in_several_parts_ends_the_run_with_one_line(tmp_path, capsys):
-    with zmq.Context() as context, context.socket(zmq.REP) as rep:
-        port = rep.bind_to_random_port("tcp://127.0.0.1")
-        answering = Thread(target=lambda: rep.recv() and rep.send_multipart([b"{", b"}"]))
-        answering.start()
-        assert main([*write(tmp_path), "-s", f"tcp://127.0.0.1:{port}", "-q"]) == 1
-        answering.join(10)
-    assert f"a message of the scheduler at tcp://127.0.0.1:{port} has 2 parts instead" in capsys.readouterr().err
 
 
 def test_a_scheduler_that_is_not_there_or_keeps_silent_is_not_waited_for_for_ever(tmp_path, capsys, monkeypatch):

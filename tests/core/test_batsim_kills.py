@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import lzma
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -119,16 +118,6 @@ def test_one_job_is_killed_when_batsim_kills_it_and_a_kill_that_aborts_batsim_is
             simulation.run()
     # Within an instant the order of events is open.
     assert sorted(scheduler.seen) == sorted(row["what_the_scheduler_saw"].split("; "))
-
-
-def test_computations_were_killed_like_delays_but_for_those_whose_walltime_is_their_run_time():
-    """So the rows of delays, which are simulated, stand for all others but these."""
-    by_case = defaultdict(list)
-    for row in rows("one-job"):
-        by_case[tuple(value for name, value in row.items() if name not in ("profile", "state"))].append(row)
-    assert len(rows("one-job")) == 78
-    alone = [case[0] for case in by_case.values() if len({row["state"] for row in case}) != 1 or len(case) != 2]
-    assert {row["walltime"] for row in alone} == {"10"}
 
 
 # Two schedulers of batsched

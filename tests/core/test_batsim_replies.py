@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
-from copy import deepcopy
-from random import Random
 
 import pytest
 
@@ -14,7 +11,6 @@ from batfill.batsim_files.results import job_row
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from small_runs import (
-    FINISHED,
     REUSE,
     add_profile,
     at,
@@ -184,68 +180,3 @@ def test_a_decision_for_later_is_refused_at_its_date_with_the_message_that_it_an
 
 
 # Mutations of a conversation in which all is well
-
-SCRIPT = {
-    "begin": [add_profile("p", "w0")],
-    0: [execute("w0!a"), register("w0!n", profile="p"), ("SET_JOB_METADATA", {"job_id": "w0!n", "metadata": "x"})],
-    10: [execute("w0!b", "1-1"), ("REJECT_JOB", {"job_id": "w0!wide"}), execute("w0!n", "2"), call(12)],
-    12: [kill("w0!n", "w0!b"), FINISHED],
-}
-VALUES = [
-    None, True, False, 0, -1, 2**70, 1.5, 0.0, 1e300, "", "w0!a", "w0!b", "0-3", "\u0662", "0\u00a01", "1_0", "\n",
-    "x" * 300, [], ["w0!b"], [[]], {}, {"a": 1}, {"0": 0}, {"0": 0.5},
-]  # fmt: skip
-
-
-def mutated(text: bytes, random: Random) -> bytes:
-    """The reply with a byte changed, its end lost, or things in it lost, replaced, added or doubled."""
-    kind = random.randrange(7)
-    if kind == 0:
-        return text[: random.randrange(len(text))]
-    if kind == 1:
-        place = random.randrange(len(text))
-        return text[:place] + bytes([random.randrange(256)]) + text[place + 1 :]
-    reply = json.loads(text)
-    for _ in range(random.randint(1, 2)):
-        holders = [reply]
-        for holder in holders:
-            inner = holder.values() if isinstance(holder, dict) else holder
-            holders += [value for value in inner if isinstance(value, dict | list)]
-        holder = random.choice(holders)
-        if isinstance(holder, dict) and random.random() < 0.2:
-            holder[random.choice(["mapping", "walltime", "job_id", "x"])] = deepcopy(random.choice(VALUES))
-        if not holder:
-            continue
-        key = random.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
-        if random.random() < 0.3:
-            del holder[key]
-        elif isinstance(holder, list) and random.random() < 0.5:
-            holder.append(holder[key])
-        else:
-            holder[key] = deepcopy(random.choice(VALUES))
-    return json.dumps(reply, ensure_ascii=random.random() < 0.5).encode()
-
-
-def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
-    lines, count = [], 1000
-    for seed in range(count):
-        random = Random(seed)
-        victim = random.randrange(1, 5)  # the number of the message
-        left, sent = dict(SCRIPT), []
-
-        def exchange(text, random=random, victim=victim, left=left, sent=sent):
-            message = json.loads(text)
-            now = message["now"]
-            begins = message["events"][0]["type"] == "SIMULATION_BEGINS"
-            decisions = left.pop("begin" if begins else now, [])
-            events = [{"timestamp": now, "type": kind, "data": data} for kind, data in decisions]
-            reply = json.dumps({"now": now, "events": events}).encode()
-            sent.append(mutated(reply, random) if len(sent) + 1 == victim else reply)
-            return sent[-1]
-
-        try:
-            Simulation(machines(4), {"w0": WORKLOAD}, exchange, settings=REUSE).run()
-        except SimulationStopped as stopped:
-            lines.append(str(stopped))
-    assert count / 2 < len(lines) < count
-    assert [line for line in lines if not re.fullmatch("stopped at date [^\\n]+", line)] == []

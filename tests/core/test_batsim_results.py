@@ -16,7 +16,6 @@ from procset import ProcSet
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import csv_text
-from batfill.batsim_files.allocation import Allocation
 from batfill.batsim_files.machines import MachineTimes
 from batfill.batsim_files.results import (
     BATSIM_VERSION,
@@ -161,18 +160,6 @@ def test_the_files_of_batsim_5_say_the_same_as_those_of_batsim_4(name, tmp_path)
     assert json.dumps(figures_of(new)) == json.dumps(figures_of(old))
 
 
-def test_a_later_try_counts_from_its_jobs_first_submission():
-    jobs_csv = Recording5("small-first-kill-requeue").folder / "out" / "jobs.csv"
-    rows = list(csv.DictReader(jobs_csv.read_text().splitlines()))
-    stated = {row["job_id"]: float(row["submission_time"]) for row in rows}
-    results = read_results(jobs_csv)
-    later = [i for i in range(len(results)) if results.attempt[i]]
-    assert len(later) == 151
-    for i in later:
-        assert results.submit_s[i] == stated[results.ids[i]] < stated[results.names[i]]
-        assert results.wait_s[i] == results.start_s[i] - stated[results.ids[i]]
-
-
 @pytest.mark.parametrize(
     ("name", "jobs_csv", "machines"),
     [("fcfs", "out/jobs.csv", 100), ("small-other-prefix", "res/x_jobs.csv", 4), ("small-no-jobs", "out/jobs.csv", 4)],
@@ -221,22 +208,6 @@ def test_a_file_is_read_in_parts_and_refused_at_the_line_of_a_mistake(tmp_path_f
     for damaged in (text[:-cut], text[:-cut] + letter + text[len(text) - cut + 1 :]):
         path.write_text(damaged, newline="")
         assert rows_read(path, 1) == rows_read(path, 3)
-
-
-@given(st.lists(st.text("0129- ", max_size=9), max_size=5))
-def test_machines_are_read_as_token_by_token(lines):
-    texts = [np.array(lines[:2], object), np.array(lines[2:], object)]
-    tokens = [[token.partition("-") for token in line.split()] for line in lines]
-    expected = [[(low, high if dash else low) for low, dash, high in line] for line in tokens]
-    if not all(end.isdigit() for line in expected for both in line for end in both):
-        with pytest.raises(ValueError, match=r"dash|interval"):
-            Allocation.joined(texts)
-        return
-    offset, first, last = Allocation.joined(texts)
-    found = list(zip(first.tolist(), last.tolist(), strict=True))
-    assert [found[offset[i] : offset[i + 1]] for i in range(len(lines))] == [
-        [(int(low), int(high)) for low, high in line] for line in expected
-    ]
 
 
 def test_machines_that_are_none_are_refused(tmp_path):

@@ -9,7 +9,6 @@ import pytest
 from batfill.base.errors import WorkloadError
 from batfill.batsim_files.external_events import ExternalEvent
 from batfill.batsim_files.machines import machine_set
-from batfill.batsim_files.results import job_row
 from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from small_runs import (
     DYNAMIC,
@@ -89,26 +88,6 @@ def test_how_a_job_ends(fields, profile, state, code, execution_s):
     assert outcome.events(COMPLETED) == [ended]
     assert outcome.records[0].final_state == state
     assert outcome.records[0].execution_time == execution_s
-
-
-def test_a_kill_takes_effect_after_the_reply_so_that_machines_are_free_only_once_it_is_told():
-    workload = document(job("a"), job("b"))
-    decide = at({0: [execute("w0!a"), call(4)], 4: [kill("w0!a"), execute("w0!b")]})
-    with pytest.raises(SimulationStopped, match="machine 0 already runs a job"):
-        simulate(workload, decide)
-
-
-@pytest.mark.parametrize(
-    ("date", "times"),  # start, execution, end, wait, turnaround, stretch
-    [
-        (5, "5.000000,0.000010,5.000010,5.000000,5.000010,500001.000000"),
-        (0, "0.000000,0.000000,0.000000,0.000000,0.000000,0.000000"),
-    ],
-)
-def test_a_job_killed_as_it_starts_has_run_for_a_moment_but_at_date_0(date, times):
-    outcome = simulate(document(job("a")), at({0: [call(5)], date: [call(5.5), execute("w0!a"), kill("w0!a")]}))
-    (row,) = map(job_row, outcome.records)
-    assert row == f'a,w0,ten,0.000000,1,-1.000000,0,COMPLETED_KILLED,{times},0,-1.000000,""\n'
 
 
 def test_a_scheduler_that_takes_time_is_told_what_happened_meanwhile_once_it_is_done():

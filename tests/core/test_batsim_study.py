@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
-import json
-import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +21,7 @@ from batfill.simulator.command_line import REFUSED, ArgumentsError, parse_argume
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import load_document
-from command import batfill, free_port
+from command import batfill
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -165,55 +161,3 @@ def test_an_option_that_needs_batsim_or_is_gone_is_refused_by_name(form, why):
 
 
 # A whole study, in which the schedulers' lines are changed
-
-
-def python(script, folder):
-    done = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    return done.stdout
-
-
-def swapped(folder):
-    """The table, (scheduler, workload) to figures, of the study in this folder with the page's commands in it."""
-    shutil.copytree(DATA / "study", folder)
-    (folder / "workloads").mkdir()
-    shutil.copy(SAMPLE, folder / "workloads")
-    script, port = folder / "prepare.py", free_port()
-    text = script.read_text()
-    for today, command in COMMANDS.items():
-        text = text.replace(f'"{today}"', f'"{command} -s tcp://127.0.0.1:{port}"')  # a port of the test's own
-    assert "batsched" not in text
-    script.write_text(text.replace("batcmd: batsim ", f"batcmd: batsim -s tcp://localhost:{port} "))
-    python("prepare.py", folder)
-    robin = folder / "bin" / "robin"
-    robin.parent.mkdir()
-    robin.write_text(f'#!/bin/sh\nexec {sys.executable} -m batfill run --simulator embedded --json "$@"\n')
-    robin.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{robin.parent}:{os.environ['PATH']}"}
-    subprocess.run(["bash", "run.sh"], cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=True)
-    rows = csv.DictReader(io.StringIO(python("aggregate.py", folder)))
-    return {(row.pop("scheduler"), row.pop("workload")): row for row in rows}
-
-
-def test_a_study_gives_batscheds_figures_once_its_schedulers_lines_are_changed(tmp_path):
-    folder = tmp_path / "theirs"
-    table = swapped(folder)
-    assert len(table) == 6
-
-    document = json.loads(SAMPLE.read_text())
-    for scheduler, program in (("easy", "easy_bf"), ("fcfs", "fcfs_fast"), ("filler", "filler")):
-        starts = {job: float(row[program]) for job, row in recorded("sample").items()}
-        waits = [starts[job["id"]] - job["subtime"] for job in document["jobs"]]
-        ends = [starts[job["id"]] + document["profiles"][job["profile"]]["delay"] for job in document["jobs"]]
-        assert_figures(table[scheduler, "sample"], sum(waits) / len(waits), max(ends))
-
-    log = str(folder / "workloads" / "seed1.json")  # not recorded: against the replay
-    for scheduler, options in (("fcfs", {"tested": 1}), ("filler", {"depth": 0})):
-        figures = bf.replay(log, "fcfs", **options).figures
-        assert_figures(table[scheduler, "seed1"], figures.mean_wait_s, figures.makespan_s)
-    assert float(table["easy", "seed1"]["mean_waiting_time"]) < float(table["fcfs", "seed1"]["mean_waiting_time"])
-
-
-def assert_figures(row, mean_wait_s, makespan_s):
-    found = float(row["mean_waiting_time"]), float(row["makespan"])
-    assert found == (pytest.approx(mean_wait_s, abs=1e-6), pytest.approx(makespan_s, abs=1e-6))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from random import Random
 
 import pytest
 
 from batfill.base.errors import WorkloadError
-from batfill.simulator.wire import SimulationSettings, SimulationStopped
+from batfill.simulator.wire import SimulationStopped
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from small_runs import (
     DYNAMIC,
@@ -22,74 +21,14 @@ from small_runs import (
     execute,
     job,
     kill,
-    machines,
     register,
     simulate,
-    think,
 )
 
 KILLED, SUCCESS, CUT = "COMPLETED_KILLED", "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"
 
 
-class OneMachineEach:
-    """A scheduler that starts each job as it arrives, on the first free machine; `also` decides before it."""
-
-    def __init__(self, n_machines, also=lambda message, submitted: []):
-        self.free = list(range(n_machines))
-        self.waiting: list[str] = []
-        self.running: dict[str, int] = {}
-        self.also = also
-
-    def __call__(self, message):
-        submitted = []
-        for event in message["events"]:
-            if event["type"] == "JOB_SUBMITTED":
-                submitted.append(event["data"]["job_id"])
-            elif event["type"] == "JOB_COMPLETED":
-                self.free.append(self.running.pop(event["data"]["job_id"]))
-        self.waiting += submitted
-        decisions = self.also(message, submitted)
-        while self.waiting and self.free:
-            name = self.waiting.pop(0)
-            self.running[name] = self.free.pop(0)
-            decisions.append(execute(name, str(self.running[name])))
-        return decisions
-
-
 # Registrations
-
-
-@pytest.mark.parametrize("acknowledge", [False, True])
-@pytest.mark.parametrize("reuse", [False, True])
-@pytest.mark.parametrize("profiles", ["each", "once"])
-@pytest.mark.parametrize("count", [0, 1, 10])
-def test_jobs_registered_while_the_simulation_runs_are_run(count, profiles, reuse, acknowledge):
-    def also(message, submitted):
-        if "w0!b" not in submitted:
-            return []
-        decisions = [add_profile("p0")] if profiles == "once" and count else []
-        for i in range(count):
-            decisions += [add_profile(f"p{i}")] if profiles == "each" else []
-            decisions.append(register(f"mine!{i}", profile=f"p{i if profiles == 'each' else 0}"))
-            if not acknowledge:
-                decide.waiting.append(f"mine!{i}")
-        return [*decisions, FINISHED]
-
-    decide = OneMachineEach(4, also)
-    settings = replace(DYNAMIC, reuse_profiles=reuse, acknowledge=acknowledge)
-    outcome = simulate(document(job("a"), job("b", 4)), decide, settings=settings)
-    assert len(outcome.records) == 2 + count
-    assert all(record.success for record in outcome.records)
-    assert sum(record.workload_name == "mine" for record in outcome.records) == count
-    assert len(outcome.events("JOB_SUBMITTED")) == 2 + count * acknowledge
-
-
-def test_a_profile_name_cannot_be_registered_again_even_after_its_job_has_ended():
-    again = add_profile("p")
-    script = {0: [again, register("mine!a", profile="p"), execute("mine!a"), execute("w0!b", "1")], 10: [again]}
-    for settings in (DYNAMIC, REUSE):
-        with pytest.raises(SimulationStopped, match="profile 'p' of workload 'mine' exists or existed before"):
-            simulate(document(job("b")), at(script), settings=settings)
 
 
 def test_an_acknowledgement_of_date_0_follows_the_static_submissions_of_date_0_in_their_message():
@@ -108,37 +47,6 @@ def test_an_acknowledgement_of_date_0_follows_the_static_submissions_of_date_0_i
 
 
 # Kills
-
-
-@pytest.mark.parametrize("delay_s", [0, 5, 10, 15])
-@pytest.mark.parametrize("profile", ["ten", "twelve", "sequence", "nested"])
-@pytest.mark.parametrize("kills", [1, 2])
-def test_a_kill_some_seconds_later_may_stand_in_the_reply_that_starts_the_job(delay_s, profile, kills):
-    run_s = {"ten": 10, "twelve": 12, "sequence": 12, "nested": 24}[profile]
-    workload = document(
-        job("a", profile=profile),
-        job("b", profile="ten"),
-        twelve=12,
-        sequence={"type": "composed", "repeat": 3, "seq": ["one", "three"]},
-        nested={"type": "composed", "seq": ["sequence", "twelve"]},
-        one=1,
-        three=3,
-    )
-
-    def decide(message):
-        if message["events"][0]["type"] != "JOB_SUBMITTED":
-            return []
-        now = message["now"]
-        orders = [(*kill("w0!a"), now + delay_s)] * kills
-        return [execute("w0!a"), execute("w0!b", "1"), *orders, think(delay_s)]
-
-    outcome = simulate(workload, decide)
-    record = next(record for record in outcome.records if record.job_id == "a")
-    assert record.execution_time == min(run_s, delay_s)
-    assert record.final_state == (KILLED if delay_s < run_s else SUCCESS)
-    assert len(outcome.events("JOB_KILLED")) == 1
-    assert len(outcome.events("JOB_KILLED")[0]["job_progress"]) == (delay_s < run_s)
-    assert outcome.states[-1][1:] == (4, 0)
 
 
 def test_a_job_of_no_time_is_complete_before_the_reply_that_starts_it_can_kill_it():
@@ -199,13 +107,6 @@ def test_the_progress_of_a_killed_sequence_names_its_current_part(profile, date,
     workload = document(job("a", profile=profile), **SEQUENCES)
     outcome = simulate(workload, at({0: [execute("w0!a"), call(date)], date: [kill("w0!a")]}))
     assert outcome.events("JOB_KILLED") == [{"job_ids": ["w0!a"], "job_progress": {"w0!a": progress}}]
-
-
-def test_the_parts_of_a_used_sequence_are_kept_and_other_profiles_dropped():
-    outcome = simulate(document(job("a", profile="deep"), **SEQUENCES), at({0: [execute("w0!a")]}))
-    known = outcome.messages[0]["events"][0]["data"]["profiles"]["w0"]
-    assert set(known) == {"deep", "five", "thrice", "two", "once"}
-    assert known["deep"] == SEQUENCES["deep"]
 
 
 def test_a_sequence_can_be_registered_from_known_profiles():
@@ -269,18 +170,3 @@ def test_a_sequence_that_cannot_run_is_refused_with_its_place(profile, said, tmp
 
 
 # Energy, shared machines, external events
-
-
-def test_eight_hundred_jobs_share_hosts():
-    random = Random(1)
-    workload = document(*(job(str(i), random.randrange(50), random.choice([1, 2, 8]), f"p{i % 7}") for i in range(800)),
-                        **{f"p{i}": 1 + 13 * i for i in range(7)})  # fmt: skip
-
-    def decide(message):
-        jobs = [event["data"]["job"] for event in message["events"] if event["type"] == "JOB_SUBMITTED"]
-        return [execute(job["id"], " ".join(map(str, random.sample(range(512), job["res"])))) for job in jobs]
-
-    outcome = simulate(workload, decide, platform=machines(512), settings=SimulationSettings(share_compute=True))
-    assert len(outcome.records) == 800
-    assert all(record.success and record.waiting_time == 0 for record in outcome.records)
-    assert outcome.states[-1][1:] == (512, 0)

@@ -3,47 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
-from batfill.cli.app import COMMANDS, app
-from batfill.model.options import OPTIONS, in_force
 from command import batfill, refusal
 from swf_text import row
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_line_of_the_help_is_how_the_command_describes_itself(name):
-    described = app.get_command(click.Context(app), name).callback.__doc__
-    assert " ".join(described.split()).startswith(COMMANDS[name].removesuffix("."))
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_at_its_default_is_accepted_where_it_has_no_effect(name):
-    default = OPTIONS[name].default
-    stated = {} if default is None else {name: default}
-    assert in_force(stated) == in_force({})
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "replay {} --kill needed --small-width 100% --seed 0 --predict-for order",
-        "what-if {} --no-small-first --kill needed --small-width 1",
-        "tune {} --days 1 --last 1 --points 6 --evaluations 1000",
-        "select {} --policies fcfs,saf --method ucb1 --lambda 0.9 --noise walltime",
-    ],
-)
-def test_defaults_may_be_written_out(words):
-    assert batfill(*words.format(SAMPLE).split()).status == 0
 
 
 def program(*words, before="", **more):
@@ -98,33 +68,9 @@ def test_a_refusal_is_one_line(words):
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
 
 
-def test_the_help_of_replay_is_one_screen():
-    assert len(batfill("replay", "--help").out.splitlines()) <= 60
-
-
-def test_the_simulators_help_fits_80_columns(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    assert max(map(len, batfill("batsim", "--help").out.splitlines())) <= 80
-
-
-@pytest.mark.parametrize("name", [None, "workload"])
-def test_no_line_of_a_list_of_commands_is_cut_at_80_columns(monkeypatch, name):
-    monkeypatch.setenv("COLUMNS", "80")
-    listed = batfill(*([name] if name else []), "--help").out.split("\n\n", 3)[-1]
-    assert "..." not in listed
-    assert max(map(len, listed.splitlines())) <= 80
-
-
 def test_a_choice_suggests_the_nearest():
     assert refusal("replay", "x", "--policy", "sfa").endswith("; did you mean 'saf'?")
     assert "; did you mean 'first-tries'?" in refusal("replay", "x", "--preset", "first-try")
-
-
-@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"batsim", "workload"}))
-def test_below_the_heading_output_are_the_options_of_what_is_written(name):
-    _, heading, below = batfill(name, "--help").out.partition("\nOutput:\n")
-    assert set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", below, re.MULTILINE)) <= {"--out", "--json", "--help"}
-    assert heading or "\nWhat:" not in batfill(name, "--help").out
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from socket import AF_UNIX
 from socket import socket as plain_socket
-from threading import Thread
 
 import pytest
 import zmq
@@ -153,15 +152,6 @@ def test_the_plug_in_notices_a_simulator_that_is_gone_although_it_would_wait_for
             process.kill()
 
 
-@pytest.mark.parametrize(
-    ("window", "said"), [("0,100,4,,", "has a number of processors"), ("2026-03-01T08:00+01:00,,,,0-1", "2026-03-01T0")]
-)
-def test_a_calendar_that_fits_no_machine_is_refused_before_a_simulator_connects(tmp_path, window, said):
-    (tmp_path / "c.csv").write_text(f"kind,begin,end,processors,announced,machines\nannounced,{window}\n")
-    line = refusal("schedule", "--plan", "kept", "--depth", "all", "--calendar", tmp_path / "c.csv")
-    assert f"c.csv: line 2: {said}" in line
-
-
 def test_the_port_in_use_is_named():
     with socket_of(zmq.REP) as socket:
         endpoint = f"tcp://127.0.0.1:{socket.bind_to_random_port('tcp://127.0.0.1')}"
@@ -196,31 +186,6 @@ def test_an_ipc_endpoint_removes_nothing_but_a_socket_that_a_process_left(tmp_pa
         gone.bind(str(left))
     done = batfill("schedule", "-s", f"ipc://{left}", "--timeout", "1")
     assert (done.status, done.err.splitlines()[0]) == (1, f"batfill: listening on ipc://{left}")
-
-
-def test_it_prints_where_it_listens_and_what_to_do_if_no_simulator_comes(capfd, monkeypatch):
-    monkeypatch.setattr(serve, "PATIENCE_S", 0.1)
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    scheduler = Thread(target=serve.serve, args=({}, endpoint))
-    scheduler.start()
-    err = ""
-    while "--socket tcp://*:28000 accepts one from another machine" not in err:
-        time.sleep(0.05)
-        assert scheduler.is_alive()
-        err += capfd.readouterr().err
-    assert err.startswith(f"batfill: listening on {endpoint}\n")
-    with socket_of(zmq.REQ) as socket:
-        socket.connect(endpoint)
-        for message in (as_message(0, begins(range(2))), as_message(0, END)):
-            socket.send(message)
-            socket.recv()
-    scheduler.join(60)
-
-
-def test_a_message_that_cannot_be_used_ends_it_with_one_line_and_status_2():
-    (status, out, (line,)), _ = conversed([as_message(0, submitted("1", 0, 9, 2))])
-    assert (status, out) == (2, "")
-    assert line.startswith("batfill: message 1 from Batsim at 0 (JOB_SUBMITTED) is out of place: ")
 
 
 @pytest.mark.parametrize("before", [[], [as_message(0, begins(range(2)))]])

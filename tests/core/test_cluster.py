@@ -11,7 +11,7 @@ import pytest
 
 from batfill.engine.waiting import GAP
 from batfill.learn import Judgement
-from batfill.live.cluster import Cluster, intervals_of, without
+from batfill.live.cluster import Cluster
 from batfill.live.request import Request
 from batfill.model.options import Options
 from oracle import KEYS, SOME_DAY, STEPS, oracle
@@ -260,9 +260,3 @@ def test_a_small_job_is_to_be_killed_one_divider_after_its_start_unless_its_wall
     for job, walltime_s, small in (("1", 50.0, True), ("2", 20.0, True), ("3", 50.0, False)):
         submit(cluster, job, 0.0, walltime_s, 1, small=small)
     assert [start.kill_at_s for start in cluster.decide(5.0)] == [25.0, math.inf, math.inf]
-
-
-def test_ids_and_intervals_are_each_others_inverse():
-    assert intervals_of([0, 1, 2, 5, 7, 8]) == [(0, 2), (5, 5), (7, 8)]
-    assert intervals_of([]) == []
-    assert without([(0, 3), (6, 6)], {1, 6}) == [(0, 0), (2, 3)]

@@ -64,11 +64,6 @@ def test_a_run_time_is_operations_by_speed(workload):
     assert read_workload(workload(), speed=2e9).jobs.runtime_s.tolist() == [50, 100, 100, 25, 7, 114, 121, 55]
 
 
-def test_what_all_hosts_share_is_done_sooner_by_more_of_them(workload):
-    path = workload(procs=4, profiles={"total": PROFILES["total"]})
-    assert read_workload(path, speed=1e9).jobs.runtime_s.tolist() == [100]
-
-
 def test_replays_and_reports_take_the_speed_or_the_platform_that_has_it(workload, tmp_path):
     path, platform = workload(walltime=150), tmp_path / "p.xml"
     platform.write_text(homogeneous_platform(4, speed="2Gf"))
@@ -77,12 +72,6 @@ def test_replays_and_reports_take_the_speed_or_the_platform_that_has_it(workload
     by_platform = batfill("replay", path, "--platform", platform, "--json")
     assert json.loads(by_platform.out)["makespan_s"] == json.loads(by_speed.out)["makespan_s"] < 400
     assert batfill("workload", "describe", path, "--speed", "2e9").status == 0
-
-
-def test_a_saved_replay_keeps_the_speed(workload, tmp_path):
-    run = bf.Replay(read_workload(workload(), speed=1e9), "fcfs").run("2min")
-    run.save(tmp_path / "run.npz")
-    assert bf.Replay.load(tmp_path / "run.npz").result().stated()["speed"] == 1e9
 
 
 def test_conversion_keeps_computations_under_batsim_4s_names(workload, tmp_path):
@@ -250,14 +239,6 @@ def test_close_ends_of_computing_jobs_are_counted_once(workload):
     profiles |= {"delay": {"type": "delay", "delay": 98}, "c": {"type": "parallel_homogeneous", "cpu": 2e11}}
     warnings = bf.replay(workload(procs=1, profiles=profiles), speed=1e9).as_dict()["warnings"]
     assert [line[:64] for line in warnings] == ["2 ends of computing jobs fell within a millisecond of another: B"]
-
-
-def test_fields_that_nothing_reads_are_named_once_with_their_number(workload):
-    path = workload(profiles={"delay": PROFILES["delay"], "ends": PROFILES["ends"]}, bb=3, memory=1, user_id=4)
-    assert read_workload(path).warnings == (
-        "not modelled: the field bb of 1 job",
-        "not modelled: the field memory of 1 job",
-    )
 
 
 # Recorded runs of Batsim 4.2.0: small ones of our own making, with -E, on 8 hosts.

@@ -13,7 +13,7 @@ from batfill.model.jobs import job_table
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
 from batfill.workloads.convert import convert
-from batfill.workloads.formats import load_log, part_of, source_of, write
+from batfill.workloads.formats import load_log, part_of, source_of
 from batfill.workloads.swf_log import write_log
 from command import batfill, refusal
 from sweeps import examples
@@ -39,12 +39,6 @@ def test_a_job_has_the_fields_batsim_reads(converted):
         {"id": "10", "subtime": 30, "walltime": 60, "res": 1, "profile": "delay6"},
     ]
     assert workload["profiles"]["delay5"] == {"type": "delay", "delay": 5}
-
-
-@pytest.mark.parametrize("unrequested", ["queue", "user-max", "none", 30, "runtime"])
-def test_what_would_stand_in_for_a_request_is_not_needed_where_all_have_one(converted, unrequested):
-    _, workload = converted(row(1, 0, 5, req_time=60), unrequested=unrequested)
-    assert [job["walltime"] for job in workload["jobs"]] == [60]
 
 
 def test_profiles_are_shared_by_duration_and_the_source_and_its_digest_are_said(converted):
@@ -86,15 +80,6 @@ def test_what_a_log_says_of_requests_survives_the_conversion_and_the_way_back(ov
     assert read.overrun == overrun
     write_log(load_log(made), back)
     assert load_log(back)["requested_s"].tolist() == [40, 50, 60, -1]
-
-
-def test_a_workload_whose_jobs_outlive_their_requests_is_written_as_such_and_its_log_as_it_is(tmp_path):
-    log = tmp_path / "log.swf"
-    log.write_text("; MaxProcs: 4\n" + row(1, 0, 50, req_time=40))
-    read = read_workload(log, overrun="extend")
-    (job,) = json.loads(write(read, tmp_path / "out.json").read_text())["jobs"]
-    assert (job["walltime"], job["requested_time"], job["expected_time"]) == (51, 40, 40)
-    assert load_log(write(read, tmp_path / "out.swf"))["requested_s"].tolist() == [40]
 
 
 @pytest.mark.parametrize("before", ["keep", "kill", "extend"])
@@ -142,13 +127,6 @@ def test_a_slice_counts_by_submission_and_starts_at_zero(converted):
     assert result.jobs == 2
 
 
-def test_pieces_make_the_same_file_as_the_whole(converted, monkeypatch):
-    text = "; x\n" + "".join(row(i % 90, 500 - i, 5 + i % 7, status=1 + i % 4) for i in range(1, 100))
-    whole = converted(text)
-    monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 333)
-    assert converted(text) == whole
-
-
 OPERATIONS = {
     "scale": ("--interarrival", 1, "--out", "out.json"),
     "clean": ("--rule", "wide", "--out", "out.json"),
@@ -178,20 +156,6 @@ def test_an_operation_on_a_converted_workload_keeps_how_its_walltimes_were_made(
     assert batfill("replay", after.file).status == 0
 
 
-def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 333)
-    source, log = tmp_path / "log.swf", tmp_path / "x.swf"
-    header = "; MaxProcs: 32\n; MaxRuntime: 700\n; Note: made by batfill 0.1 workload generate\n"
-    source.write_text(header + "".join(row(i, i, 5) for i in range(1, 50)) + "; MaxProcs: 64\n" + row(50, 50, 5))
-    convert(source, log)
-    made = convert(log, tmp_path / "out.json")
-    assert made.procs == 32
-    assert json.loads((tmp_path / "out.json").read_text())["description"]["unrequested"] == "runtime"
-    assert any("generated jobs have no user" in note for note in made.notes)
-    convert(log, tmp_path / "out.json", unrequested="queue")
-    assert {job["walltime"] for job in json.loads((tmp_path / "out.json").read_text())["jobs"]} == {700}
-
-
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
@@ -212,15 +176,6 @@ def test_a_part_of_the_jobs_that_is_none_is_refused(tmp_path, converted, part):
     out = tmp_path / "part.json"
     assert "is not START:STOP" in refusal("workload", "convert", tmp_path / "log.swf", "--out", out, "--jobs", part)
     assert not out.exists()
-
-
-def test_a_real_log_becomes_the_reference_jobs(archive_log, tmp_path):
-    result = convert(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), tmp_path / "kth.json")
-    workload = json.loads((tmp_path / "kth.json").read_text())
-    assert result.jobs == len(workload["jobs"]) == 28_467
-    assert workload["nb_res"] == 100
-    run = {name: profile["delay"] for name, profile in workload["profiles"].items()}
-    assert all(job["walltime"] > run[job["profile"]] for job in workload["jobs"])
 
 
 LETTERS = st.characters(codec="utf-8", categories=["L", "N"]) | st.sampled_from("-_.:# \\/")
@@ -304,21 +259,3 @@ def test_a_slice_of_a_workload_starts_at_zero_and_brings_its_profiles(rewritten)
     _, made = rewritten(jobs, profiles, jobs=slice(1, None))
     assert [(one["id"], one["subtime"]) for one in made["jobs"]] == [("b", 0), ("c", 10)]
     assert list(made["profiles"]) == ["e"]
-
-
-@pytest.mark.parametrize(
-    ("profile", "said"),
-    [
-        ({"type": "smpi", "trace": "x"}, "type: smpi runs under Batsim only; here run: delay, composed"),
-        ({"type": 3}, "profiles\\['d'\\].type"),
-        ({}, "profiles\\['d'\\].type"),
-        ("delay", "not an object"),
-        ({"type": "delay", "delay": -1}, "profiles\\['d'\\].delay"),
-        ({"type": "composed", "seq": ["d"]}, "it contains itself"),
-        ({"type": "composed", "seq": ["x"]}, r"seq\[0\]: 'x' is not the name"),
-        ({"type": "composed", "seq": "d"}, "not an array"),
-    ],
-)
-def test_profiles_that_are_no_delays_are_refused_with_a_hint(rewritten, profile, said):
-    with pytest.raises(WorkloadError, match=said):
-        rewritten([job("a")], {"d": profile})

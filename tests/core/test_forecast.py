@@ -83,13 +83,6 @@ def test_windows_of_a_calendar_are_waited_for(tmp_path):
     assert waits(plugin, 15, *asked) == {"10": 35, "11": 55, "20": 55}
 
 
-def test_a_query_may_have_the_name_of_a_job_that_waits():
-    plugin = three_jobs()
-    assert waits(plugin, 10, query("w0!b", 8, 50)) == {"w0!b": 140}
-    assert plugin.tell(30, completed("c")) == []
-    assert plugin.tell(100, completed("a")) == ["start b on 0-7"]
-
-
 @pytest.mark.parametrize(
     ("options", "job"),
     [
@@ -202,19 +195,3 @@ def test_a_job_that_is_submitted_next_waits_as_was_said_if_no_other_comes_and_al
         assert away  # a job in front of it may need all machines
     else:
         assert cluster.run()["x"][0] == expected
-
-
-@pytest.mark.parametrize("options", [*RULES, {"preset": "conservative_bf"}, {"predict": "easy++"}], ids=str)
-@pytest.mark.parametrize("seed", range(4))
-def test_queries_change_no_start(options, seed):
-    plain, asked = Cluster(options, seed), Cluster(options, seed)
-    other = random.Random(seed)
-    tell = asked.tell
-
-    def tell_and_ask(now, *events):
-        queries = [query(f"q{i}", other.randint(0, SIZE + 1), other.choice([None, 5, 50])) for i in range(2)]
-        tell(now, queries[0], *events)
-        tell(now + 0.25, *queries)
-
-    asked.tell = tell_and_ask
-    assert asked.run() == plain.run()

@@ -53,13 +53,6 @@ def test_log_run_times_have_the_moments_of_the_hyper_gamma(kind):
     assert log.max() <= generate.LONGEST_LOG_RUNTIME + 1e-4
 
 
-def test_arrivals_follow_the_daily_cycle():
-    submit_s = generate.arrivals(generate.SINGLE_MODEL, 300_000, rng())
-    half_hour = (submit_s % 86_400 // 1800).astype(int)
-    share = np.bincount(half_hour, minlength=48) / len(submit_s) * 48
-    assert np.corrcoef(share, generate.daily_cycle(generate.SINGLE_MODEL))[0, 1] > 0.99
-
-
 def test_arrivals_agree_with_a_walk_through_the_half_hours():
     kind, n = generate.SINGLE_MODEL, 500
     log = np.full(n, np.inf)
@@ -103,15 +96,6 @@ def test_jobs_fit_any_machine(procs, n, kind, seed):
 
 
 # Requests
-
-
-def test_popular_values_are_the_longest_and_nineteen_round_ones():
-    head = generate.popular_values(36 * 3600)
-    assert head[0] == 36 * 3600
-    assert len(head) == len(set(head.tolist())) == 20
-    assert set(generate.COMMON_S) <= set(head.tolist())
-    assert (np.diff(head[1:]) > 0).all()
-    assert {30 * 3600, 20 * 3600} <= set(head.tolist())
 
 
 def test_twenty_values_cover_89_percent_of_the_jobs():

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from procset import ProcSet
 
-from batfill.base.errors import BatfillError
-from batfill.live.agent import Agent
 from batfill.model.limits.calendar import Calendar
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
@@ -19,7 +17,6 @@ from batfill.replays.replay import simulate
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert
-from batfill.workloads.formats import log_of, save_log
 from golden import RUNS, recording
 from plugin import DECISIVE, Plugin, assert_same_starts, completed, notify, starts_of_plugin, submitted
 from small_runs import as_workload, starts_by_name
@@ -70,11 +67,6 @@ def test_told_what_batsim_told_the_plugin_decides_message_by_message_what_was_re
         assert any(said("no_more_static_job_to_submit", asked) for asked, _ in run.exchanges[: end + 1])
         later = {kind for reply in replies[end + 1 :] for kind, *_ in decisions(reply)}
         assert not later & {"KILL_JOB", "REGISTER_JOB"}
-
-
-def test_the_recordings_hold_every_kind_of_decision():
-    kinds = {kind for name in RUNS for _, reply in recording(name).exchanges for kind, *_ in decisions(reply)}
-    assert kinds == set(DECISIVE)
 
 
 # The embedded simulator and the replay
@@ -148,29 +140,6 @@ def test_a_live_scheduler_says_what_no_job_takes_of_a_pool_and_what_is_more_than
     for option, field in (("pool", "p1"), ("energy-budget", "p2")):
         assert f"option {option} did nothing: no job has a field {field} above 0; name another" in caplog.text
     assert "not modelled" not in caplog.text
-
-
-def test_a_live_scheduler_says_if_no_job_had_a_user_or_no_date_came(written, caplog):
-    jobs, says = random_table(8, n_jobs=9, size=12, span_s=67), "max-running did nothing: no job has a user"
-    for user, said in ((7, False), (-1, True)):
-        path = written(dataclasses.replace(jobs, user=np.full(9, user)), 12)
-        night = {"backfill-while": [(1_700_000_000, 1_700_003_600)]}
-        starts_of_plugin(load_document(path), 12, policy="fcfs", **{"max-running": 1}, **night)
-        assert "option backfill-while: the gate never opened, so no job was backfilled; the last" in caplog.text
-        assert (says in caplog.text) == said
-
-
-@pytest.mark.parametrize("unrequested", ["runtime", "none", 600.0, "user-max"])
-def test_the_hosts_agree_on_jobs_that_outlive_the_requests_assumed_for_them(tmp_path, unrequested):
-    jobs = random_table(13, n_jobs=300, size=12, span_s=60_000, unit_s=90, longest=60, short=0.3, unlimited=0.3)
-    save_log(log_of(jobs.stating(name="made", size=12)), tmp_path / "log.swf", procs=12)
-    convert(tmp_path / "log.swf", tmp_path / "log.json", overrun="extend", unrequested=unrequested)
-    log = read_workload(tmp_path / "log.swf", overrun="extend", unrequested=unrequested).jobs
-    unknown = np.isnan(log.asked_s)
-    assert unknown.sum() > 50
-    assert (log.runtime_s > log.expected_s)[unknown].any() == (unrequested in (600.0, "user-max"))
-    ours = starts_by_name(replayed(log, 12, "saf"))
-    assert_same_starts(ours, starts_of_plugin(load_document(tmp_path / "log.json"), 12, policy="saf"))
 
 
 @pytest.fixture(scope="module")
@@ -249,27 +218,6 @@ def test_machines_that_become_unavailable_in_a_window_are_the_windows():
 
 def calendar_with(kind, **of):
     return Calendar.of([{"kind": kind, "begin": 1, "end": 2, "processors": 1} | of])
-
-
-@pytest.mark.parametrize("plan", [{"depth": 2}, {"max-running": 2}, {"calendar": calendar_with("announced")}], ids=list)
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"reservation": "machines"}, "with reservation machines one job of all"),
-        (
-            {"select": "full"},
-            "select compares policies with one reservation, of all jobs, without windows, gates and pools",
-        ),
-    ],
-)
-def test_a_rule_of_the_plan_that_a_live_scheduler_cannot_take_is_refused_in_words(plan, more, words):
-    with pytest.raises(BatfillError, match=words):
-        Agent(plan | more)
-
-
-def test_live_hosts_refuse_a_calendar_with_failures():
-    with pytest.raises(BatfillError, match="machine events say what fails"):
-        Agent({"calendar": calendar_with("failure")})
 
 
 def test_a_job_for_which_the_calendar_has_no_gap_is_rejected_under_batsim(caplog):

@@ -10,7 +10,6 @@ import pytest
 
 from batfill.batsim_files.machines import Machines
 from batfill.model.invariants import InternalError, Ledger
-from batfill.model.limits.pools import Pools
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
@@ -139,16 +138,3 @@ def test_an_embedded_simulation_whose_machines_run_two_jobs_at_once_is_refused(m
     decide = at({0: [execute("w0!a", "0-3"), execute("w0!b", "0-3")]})
     with pytest.raises(InternalError, match="job w0!b starts on processors that others use, at 0 s"):
         simulate(document(job("a", res=4), job("b", res=4)), decide)
-
-
-@pytest.mark.parametrize("limit", [{"max_running": 2}, {"pools": Pools.of("pool", "licences=2@1:user")}])
-def test_a_replay_in_which_a_user_takes_more_than_there_is_of_a_pool_is_no_result(limit):
-    jobs = replace(table([(0, 10, 10, 1)] * 4), user=np.array([5, 5, -1, 5]))
-    run = EngineReplay(jobs, 4, Rules(FCFS, **limit))
-    run.advance()
-    run.check(run.start_s)
-    run = EngineReplay(jobs, 4, Rules(FCFS))
-    run.advance()
-    run.queue.rules, run.pools = Rules(FCFS, **limit), limit.get("pools", ())
-    with pytest.raises(InternalError, match=f"job {jobs.ids[3]} .*others use"):
-        run.check(run.start_s)

@@ -350,16 +350,6 @@ def test_jobs_that_are_too_wide_or_have_no_walltime_are_rejected_and_counted_by_
     assert "2 jobs were rejected: they request more machines than there are or no walltime" in caplog.text
 
 
-def test_the_defaults_of_conservative_bf_are_one_option_of_live_schedulers():
-    stated = Agent({"preset": "conservative_bf"}).stated()
-    assert (stated["preset"], stated["depth"], stated["plan"]) == ("conservative_bf", "all", "kept:5")
-    agent = Agent({"preset": "conservative_bf", "plan": "kept", "policy": "lcfs"})
-    assert (agent.stated()["policy"], agent.stated()["plan"], agent.margin_s) == ("lcfs", "kept", 0)
-    assert Agent({"preset": "conservative_bf", "plan": "scratch"}).margin_s is None
-    said = refusal("replay", SAMPLE, "--preset", "conservative_bf")
-    assert "conservative_bf plans machines, and a replay counts" in said
-
-
 def test_the_plan_is_stated_with_its_margin_and_a_replay_refuses_it():
     for plan, stated, margin_s in (("kept:5s", "kept:5", 5), ("kept:1min", "kept:60", 60), ("kept:0", "kept", 0)):
         agent = Agent(KEPT | {"plan": plan})

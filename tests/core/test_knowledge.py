@@ -98,25 +98,6 @@ KNOWN = [
 FOREST = pytest.param({"small": "forest"}, marks=pytest.mark.needs("sklearn"))
 
 
-@pytest.mark.parametrize("given", [*(known for known in KNOWN if known.get("predict") != "runtime"), FOREST], ids=str)
-def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(given):
-    learning = Options.of(given)
-    run = EngineReplay(OUTLIVING, 8, Rules(policy_named("saf"), outlived=learning.outlived), learns=True)
-    replay = LearningReplay(run, make(learning, OUTLIVING, None))
-    expected_s = {}
-    apply = replay.apply
-
-    def noted(job, verdict):
-        expected_s[job.row] = verdict.expected_s
-        apply(job, verdict)
-
-    replay.apply = noted
-    replay.finish()
-    rows = list(expected_s)
-    assert (np.array(list(expected_s.values())) <= OUTLIVING.expected_s[rows]).all()
-    assert len(rows) > 250
-
-
 @pytest.mark.parametrize("backfill", [None, "spf", "lpf"])
 @pytest.mark.parametrize("policy", ["fcfs", "spf", "saf", "f4", "mixed:1,2,3,4,0,5"])
 @pytest.mark.parametrize("jobs", [random_table(2, n_jobs=300, size=8, span_s=1200), OUTLIVING])
@@ -186,32 +167,6 @@ def test_a_job_that_outlives_its_expectation_is_expected_a_minute_later_then_fiv
     assert starts(driven) == [0, 1171, 65, 80, 85, 371]
     bounded = table([(0, 100, 100, 1), (1, 5, 5, 2), (95, 5, 5, 1), (95, 6, 6, 1)])
     assert starts(drive(bounded, 2, Told({0: 90.0}, outlived=True))) == [0, 100, 95, 105]
-
-
-@pytest.mark.parametrize("policy", ["fcfs", "spf", "wfp3"])
-def test_no_job_that_runs_is_expected_to_have_ended(policy):
-    jobs = random_table(4, n_jobs=300, size=8, span_s=9000, longest=300, unlimited=0.0)
-    run = EngineReplay(jobs, 8, Rules(policy_named(policy), outlived=True), learns=True)
-    replay = LearningReplay(run, Told(dict.fromkeys(range(300), 5.0), outlived=True))
-    moments = []
-
-    def checked(until_s):
-        while run.next_s < until_s:
-            run.step()
-            check(run.now_s)
-
-    def check(now_s):
-        rows = run.queue.running_rows
-        ends_s = run.start_s[rows] + run.queue.jobs["expected_s"][rows]
-        np.testing.assert_allclose(run.queue.running["end_s"], ends_s)
-        assert (np.diff(ends_s) >= 0).all()
-        assert ((ends_s > now_s) | (run.queue.jobs["expected_s"][rows] == jobs.walltime_s[rows])).all()
-        moments.append(now_s)
-
-    replay.go_before = checked
-    replay.finish()
-    assert len(moments) > 300
-    assert np.isfinite(run.schedule().start_s[jobs.procs <= 8]).all()
 
 
 def test_while_a_kill_is_certain_the_divider_is_the_latest_end_and_after_it_the_whole_request_counts_again():

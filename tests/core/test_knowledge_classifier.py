@@ -19,7 +19,6 @@ from batfill.learn import SubmittedJob
 from batfill.learn.classifier import Classifier
 from batfill.learn.forest import NODE, flattened, walk
 from batfill.learn.habits import FEATURE_NAMES, NONE_YET, History, matrix
-from batfill.learn.predictor import make
 from batfill.model.jobs import WEEK_S, Clock
 from batfill.model.options import Options, Study
 from batfill.model.policy import policy_named
@@ -86,24 +85,6 @@ def test_the_divider_may_be_that_of_the_last_week_alone():
     end_s = driven.schedule.end_s
     of_week = (end_s >= 2 * WEEK_S) & (end_s < 3 * WEEK_S)
     assert driven.divider_s[jobs.submit_s >= 3 * WEEK_S][0] == np.median(jobs.runtime_s[of_week])
-
-
-def test_lags_of_a_decoupled_classifier_end_with_the_last_week():
-    job = SubmittedJob(0, 10.0, 100.0, 1, 3)
-
-    def lag(classifier, row, submit_s):
-        later = job._replace(row=row, submit_s=submit_s)
-        classifier.judge(later)
-        history = classifier.history
-        return history.features(history.place(later), divider_s=7.0)[FEATURE_NAMES.index("lag 1 (u, p~)")]
-
-    for regime, expected in (("decoupled", NONE_YET), ("fresh", 1.0)):
-        classifier = Classifier(forest(regime=regime))
-        classifier.judge(job)
-        classifier.ended(job, 5.0, 15.0)
-        assert lag(classifier, 1, 20.0) == expected
-        classifier.renew(WEEK_S)
-        assert lag(classifier, 2, WEEK_S + 10.0) == 1.0
 
 
 @pytest.mark.parametrize(("regime", "expected"), [("decoupled", NONE_YET), ("fresh", 0.0)])
@@ -203,13 +184,6 @@ def test_one_seed_makes_one_run_and_another_seed_another():
     first, again, other = (drive(jobs, Classifier(forest(seed=seed))).probability for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other, equal_nan=True)
-
-
-def test_every_job_has_a_first_try_once_a_run_time_is_known():
-    jobs = weeks_of_habits(9)
-    driven = drive(jobs, make(Options.of({"small": "all"}), jobs, None), kill=True)
-    assert driven.small[np.isfinite(driven.divider_s)].all()
-    assert driven.schedule.requeued.mean() == pytest.approx(0.5, abs=0.05)
 
 
 def test_rates_are_those_of_the_paper():

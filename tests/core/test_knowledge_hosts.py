@@ -16,7 +16,7 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.learning import replay_learning
 from batfill.workloads.batsim_json import load_document, read_batsim_json
-from plugin import Plugin, assert_same_starts, completed, killed, starts_of_plugin, submitted
+from plugin import assert_same_starts, starts_of_plugin
 from small_runs import starts_by_name
 from sweeps import sweep
 
@@ -131,46 +131,6 @@ def test_the_hosts_agree_on_which_tries_go_on_at_their_dividers(tmp_path, policy
     sparing = assert_hosts_agree(path, 12, options)
     always = starts_of_replay(path, 12, options | {"kill": "always"})
     assert 0 < sum("#" in name for name in sparing) < sum("#" in name for name in always)
-
-
-def test_the_hosts_agree_on_when_a_forest_comes_into_force(tmp_path):
-    path = written(tmp_path / "made.json", 3, size=12)
-    assert_hosts_agree(path, 12, {"small": "forest", "kill": "never", "policy": "saf"})
-
-
-def test_the_plugin_begins_to_train_at_the_first_message_after_the_weeks_end():
-    plugin = Plugin(small="forest", kill="never").begin(1)
-    for row in range(10):
-        plugin.tell(100.0 * row, submitted(str(row), 100 * row, 100, 1))
-        plugin.tell(100.0 * row + 5 + row, completed(str(row)))
-    plugin.tell(WEEK_S - 10.0, submitted("last", WEEK_S - 10, 100, 1))
-    knowledge = plugin.agent.knowledge.knowledge
-    assert knowledge.growing is None
-    plugin.tell(WEEK_S + 10.0, completed("last"))  # which the forest does not learn from: it was not known then
-    forest = knowledge.growing.result()
-    plugin.tell(WEEK_S + 20.0, submitted("next", WEEK_S + 20, 100, 1))
-    assert knowledge.forest is forest
-    assert knowledge.runtime_s.tolist() == [float(5 + row) for row in range(10)]
-
-
-def test_the_plugin_learns_the_divider_and_kills_by_it():
-    plugin = Plugin(small="all", kill="always").begin(1, dynamic=True, reuse=True)
-    assert plugin.tell(0.0, submitted("1", 0, 100, 1)) == ["start 1 on 0"]  # no run time is known: large
-    assert plugin.tell(9.0, completed("1")) == []
-    assert plugin.tell(10.0, submitted("2", 10, 100, 1)) == ["start 2 on 0"]
-    asked = {"type": "REQUESTED_CALL", "data": {}}
-    assert plugin.tell(19.0, asked) == ["kill 2"]
-    assert plugin.tell(19.0, *killed("2")) == ["submit 2#1 of 10", "start 2#1 on 0"]
-
-
-def test_the_plugin_never_kills_a_protected_job():
-    plugin = Plugin(small="all", kill="always").begin(1, dynamic=True, reuse=True)
-    plugin.tell(0.0, submitted("1", 0, 100, 1))
-    plugin.tell(9.0, completed("1"))
-    protected = submitted("2", 10, 100, 1)
-    protected["data"]["job"]["killable"] = False
-    assert plugin.tell(10.0, protected) == ["start 2 on 0"]
-    assert plugin.tell(19.0, submitted("3", 19, 100, 1)) == []
 
 
 def test_a_job_that_wants_more_of_a_pool_than_there_is_brings_no_new_divider(tmp_path):

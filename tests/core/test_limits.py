@@ -6,7 +6,6 @@ import csv
 import hashlib
 import json
 import math
-import re
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -26,7 +25,6 @@ from batfill.model.limits.gate import Gate
 from batfill.model.limits.pools import Pool, Pools, wanted
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
-from batfill.model.schedule import Drawn, Use
 from batfill.queue import Queue, users_by_number
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.workloads.batsim_json import BatsimDocument, load_document
@@ -39,7 +37,6 @@ from small_runs import as_workload, machines, starts_under
 from strategies import (
     WATTS,
     announced,
-    both,
     budget_for_oracle,
     failure,
     pools_for_oracle,
@@ -175,17 +172,6 @@ def test_on_paper(claim):
         assert_same(schedule, oracle(jobs, 4, "fcfs", gate=gate and gate.periods, **slow))
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize("depth", [0, 1, 2, math.inf])
-def test_many_failures_in_a_deep_queue_are_those_of_the_oracle(depth):
-    jobs = random_table(5, n_jobs=90, size=40, span_s=20, longest=30, wide=0.0, small=0.4)
-    calendar = Calendar(tuple(failure(10 * i, 10 * i + 6, 7 * i % 40 + 1) for i in range(1, 20)))
-    case = {"divider_s": 6.0, "spares": True, "half": True, "threshold_s": 9.0}
-    schedule, expected = both(jobs, 40, "saf", calendar=calendar, depth=depth, **case)
-    assert schedule.kills["failed"].sum() > 30
-    assert_same(schedule, expected)
-
-
 def test_a_try_that_would_run_into_a_window_of_a_pool_is_killed_at_its_divider():
     """At 3 its request reaches into a window from 10 to 20, in which 1 of 4 is there: it waits for the window's end."""
     jobs = with_amounts(table([(0, 15, 18, 1, SMALL), (0, 15, 18, 1, SMALL)]), np.array([[2], [0]]))
@@ -195,12 +181,6 @@ def test_a_try_that_would_run_into_a_window_of_a_pool_is_killed_at_its_divider()
     assert_same(
         schedule, oracle(jobs, 4, "fcfs", pools=pools_for_oracle((P0,), calendar), wants=schedule.wants, **tries)
     )
-
-
-def test_dates_after_the_last_job_are_not_waited_for():
-    run = EngineReplay(table([(0, 5, 5, 1)]), 2, Rules(FCFS, calendar=Calendar((announced(1e6, 2e6, 1),))))
-    assert run.advance()
-    assert (run.now_s, run.next_s) == (5.0, math.inf)
 
 
 def test_times_in_fractions_of_a_second_are_no_violation():
@@ -228,30 +208,6 @@ def test_jobs_submitted_one_by_one_are_counted_by_user_however_many_come():
     assert queue.decide(6.0).tolist() == [rows[1]]
     assert not Queue(4, Rules(FCFS)).is_held(0)
     assert users_by_number(np.array([7, -5, 0, -1, 7])).tolist() == [2, 0, 1, 0, 2]
-
-
-def test_a_queue_passes_the_dates_of_its_calendar_while_jobs_wait():
-    queue = Queue(4, Rules(FCFS, calendar=Calendar((announced(10, 20, 3),))))
-    assert queue.next_change_s(math.inf) == math.inf
-    queue.submit("a", 0.0, 30.0, 2)
-    assert queue.next_change_s(math.inf) == 10
-    assert [queue.pass_changes(now_s) for now_s in (5.0, 10.0, 20.0)] == [0, 3, 0]
-
-
-@pytest.mark.slow
-@pytest.mark.compiled
-def test_windows_of_processors_are_those_of_a_pool_and_a_cap_in_watts(archive_log):
-    log = bf.read(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
-
-    def evenings(amount, pool=""):
-        hours = [(day * 86_400 + 17 * 3600, day * 86_400 + 21 * 3600) for day in range(400)]
-        rows = [{"kind": ANNOUNCED, "begin": begin, "end": end, "processors": amount} for begin, end in hours]
-        return Calendar.of([{**row, "pool": pool} for row in rows])
-
-    away = bf.replay(log, "fcfs", calendar=evenings(20)).schedule.start_s
-    slots = bf.replay(log, "fcfs", pool="slots=100@1", calendar=evenings("20", "slots")).schedule.start_s
-    watts = bf.replay(log, "fcfs", pool="power=10kW@100W", calendar=evenings("2kW", "power")).schedule.start_s
-    assert (int((slots == away).sum()), int((watts == away).sum()), len(log)) == (28_467, 28_467, 28_467)
 
 
 @pytest.mark.parametrize("host", [Conversation4, lambda agent: Through5(agent, "")], ids=["4", "5"])
@@ -451,20 +407,6 @@ def test_a_limit_of_users_is_refused_where_no_job_has_one(limit):
             run(workload, **limit)
 
 
-@pytest.mark.parametrize(
-    ("rows", "says"),
-    [
-        (7, "calendar: 7 are not rows; give a dict for each window"),
-        ([7], "calendar: window 1: 7 is not a row"),
-        ([{"kind": "announced", "anounced": 0}], "window 1: 'anounced' is unknown"),
-        ([{"kind": "announced", "begin": 0, "processors": 1}, {"kind": "failure"}], "window 2: has no begin"),
-    ],
-)
-def test_rows_from_python_are_checked_as_those_of_a_file(rows, says):
-    with pytest.raises(BatfillError, match=re.escape(says)):
-        Calendar.of(rows)
-
-
 FAILING = bf.Calendar.of([{"kind": "failure", "begin": 1e4, "end": 2e4, "processors": 60}])
 LIMITS = {"backfill-while": [(0, 9)], "pool": "power=5kW@100W", "energy-budget": "2MWh@0..3d,watts=100W"}
 NOT_HERE = [
@@ -548,15 +490,6 @@ def test_amounts_in_python_are_numbers_one_for_each_job(amounts):
         bf.job_table(submit_s=[0, 1], runtime_s=[1, 1], walltime_s=[1, 1], procs=[1, 1], amounts=amounts)
 
 
-def test_pools_with_the_names_of_other_rules_are_pools_as_any_other():
-    jobs = with_amounts(table([(0, 9, 9, 1), (0, 9, 9, 1)]), np.array([[1], [1]]))
-    rules = {"backfill_while": [(0, 9)], "energy_budget": "90J@0..9,watts=1W"}
-    for name in ("p0", "energy", "backfill-while", "power"):
-        calendar = Calendar.of([{"kind": "announced", "begin": 0, "end": 7, "processors": 1, "pool": name}])
-        given = {"pool": f"{name}=2@p0", "calendar": calendar, **rules}
-        assert bf.replay(jobs.stating(name="made", size=4), **given).schedule.start_s.tolist() == [0, 7], name
-
-
 def test_more_than_any_capacity_is_rejected_however_much_it_is():
     jobs = with_amounts(table([(0, 9, 9, 1), (0, 9, 9, 4), (0, 9, 9, 1)]), np.array([[1e300], [math.inf], [2.0**53]]))
     pools = Pool("p0", 2**53), Pool("p1", 2**53, each=2**53)
@@ -621,14 +554,6 @@ def test_nothing_is_in_use_of_a_machine_that_is_away_until_a_job_of_no_time_star
     assert run.summary().utilisation == 0
 
 
-@pytest.mark.compiled
-def test_a_drawing_shows_what_is_unavailable():
-    calendar = Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])
-    axes = pytest.importorskip("matplotlib.pyplot").figure().subplots()
-    bf.replay(SAMPLE, "saf", calendar=calendar).plot("utilisation", axes)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["unavailable"]
-
-
 def test_a_result_states_for_how_long_the_gate_was_open_and_which_dates_were_never_reached():
     log, last = table([(10, 60, 60, 1), (10, 90, 90, 1)]).stating(name="made", size=4), "the last job ended at 100 s"
     never = f"option backfill-while: the gate never opened, so no job was backfilled; {last}; check its dates"
@@ -678,27 +603,6 @@ def test_the_use_of_a_pool_is_that_of_every_second():
     assert use["refused"] == (schedule.wants[:, 0] > 5).sum()
 
 
-def test_a_window_that_is_announced_before_the_first_job_leaves_the_shares_as_they_are():
-    jobs = table([(1000 + 10 * k, 100, 100, 1) for k in range(9)])
-    for known in (None, 0.0, 1015.0):
-        cap = Calendar((Window(ANNOUNCED, 1020.0, 1060.0, 2, known, pool="p0"),))
-        run = replay_jobs(jobs, 4, Rules(FCFS, pools=(Pool("p0", 4, each=1),), calendar=cap))
-        first_s, last_s = run.submit_s.min(), run.end_s.max()
-        used = sum(((run.start_s <= at_s) & (at_s < run.end_s)).sum() for at_s in np.arange(first_s, last_s))
-        assert run.uses()[0].share == pytest.approx(used / (4 * (last_s - first_s) - 2 * 40))
-
-
-def test_a_result_states_what_was_drawn_of_a_budget():
-    text = "60kWh@0..2d,watts=100W,idle=500W"
-    result = json_result("replay", SAMPLE, "--energy-budget", text)
-    assert result["options"]["energy-budget"] == "60kWh@0..172800,watts=100W,idle=500W"
-    assert result["energy"]["budget_j"] == 216_000_000
-    assert result["energy"]["above_s"] == 0
-    assert "of the budget" in batfill("replay", SAMPLE, "--energy-budget", text).out
-    pooled = bf.replay(SAMPLE, pool="power=900kW@100W", energy_budget="60kWh@0..2d,idle=500W")
-    assert (pooled.schedule.start_s == bf.replay(SAMPLE, energy_budget=text).schedule.start_s).all()
-
-
 @pytest.mark.compiled
 def test_what_is_drawn_of_a_budget_is_that_of_every_second():
     jobs = random_table(3, n_jobs=80, size=9, span_s=200, longest=20, unlimited=0.3)
@@ -719,16 +623,6 @@ def test_what_is_drawn_of_a_budget_is_that_of_every_second():
     assert (found.budget_j, found.drawn_j) == (6 * 240, drawn)
     assert found.above_s == pytest.approx(above)
     assert above > 0
-
-
-def test_amounts_are_shown_in_the_unit_of_their_size_and_pieces_exactly():
-    assert Drawn(20_000, 17_440.0, 0.0).as_text() == "4.844Wh, 87.20% of the budget"
-    for used, text in (
-        (Use("memory", 10**8, "kB", 0.5, 68_719_477, 0.0, 0, ""), "100GB in use, at most 68.72GB"),
-        (Use("power", 10**7, "W", 0.5, 500, 0.0, 0, ""), "10MW in use, at most 0.0005MW"),
-        (Use("cores", 123_456, "", 0.5, 12_345, 0.0, 0, ""), "123,456 in use, at most 12,345"),
-    ):
-        assert used.as_text() == f"{used.name}: 50.00% of {text}"
 
 
 # Copies

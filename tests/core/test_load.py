@@ -5,7 +5,7 @@ import json
 import pytest
 
 from batfill.workloads import read_workload
-from batfill.workloads.formats import format_of, load_log, save_log, stem_of
+from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.generate import generate_log
 
 
@@ -38,16 +38,3 @@ def test_the_engine_reads_swf_and_json_alike(tmp_path):
         assert all(getattr(one.jobs, column).tolist() == getattr(two.jobs, column).tolist() for two in others)
     assert all(two.size == one.size == 16 for two in others)
     assert read_workload(tmp_path / "x.json", procs=99).size == 99
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted", "stem"),
-    [
-        ("a.b-1.swf.gz", ".swf", "a.b-1"),
-        ("a.json", ".json", "a"),
-        ("a.json.xz", ".json", "a"),
-    ],
-)
-def test_a_name_says_the_format(tmp_path, name, wanted, stem):
-    assert format_of(tmp_path / name) == wanted
-    assert stem_of(tmp_path / name) == stem

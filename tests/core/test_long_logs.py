@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 import re
-from dataclasses import fields, replace
-from itertools import pairwise
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
-from batfill.model.policy import policy_named
-from batfill.model.rules import Rules
 from batfill.replays import replay
-from batfill.replays.engine_replay import EngineReplay, bytes_a_job
-from batfill.workloads import generate_workload, read_workload, swf_log
+from batfill.workloads import read_workload, swf_log
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import load_log
 from batfill.workloads.generate import generate_log
@@ -33,27 +28,6 @@ from swf_text import row
 def small_pieces(monkeypatch):
     """Pieces of a few rows, as those of a long log."""
     monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 300)
-
-
-@st.composite
-def logs(draw):
-    n_rows = draw(st.integers(1, 12))
-    numbers = st.integers(-1, 50).map(float) | st.sampled_from([0.5, 2.25, 2.0**53])
-    rows = draw(st.lists(st.lists(numbers, min_size=18, max_size=18), min_size=n_rows, max_size=n_rows))
-    places = sorted(draw(st.lists(st.integers(0, n_rows), max_size=4)))
-    comments = tuple(Comment(at, f"; comment {n}") for n, at in enumerate(places))
-    return SwfLog(comments, np.array(rows), np.arange(n_rows) + 1)
-
-
-@settings(max_examples=examples(30), deadline=None)
-@given(logs(), st.sets(st.integers(1, 11)))
-def test_text_written_in_pieces_is_the_text(tmp_path_factory, log, cuts):
-    folder = tmp_path_factory.mktemp("text")
-    write_log(log, folder / "one.swf")
-    edges = [0, *sorted(cut for cut in cuts if cut < len(log)), len(log)]
-    pieces = [log.rows[first:end] for first, end in pairwise(edges)]
-    assert swf_log.write_rows(pieces, log.comments, folder / "two.swf") == len(log)
-    assert (folder / "two.swf").read_text() == (folder / "one.swf").read_text()
 
 
 @pytest.mark.parametrize("source", ["x.swf", "x.swf.gz"])
@@ -111,20 +85,6 @@ def outcome(read):
     return texts + [str(one) for one in about]
 
 
-@pytest.mark.needs("pyarrow")
-def test_ids_of_a_log_take_16_bytes_and_are_strings(tmp_path):
-    (tmp_path / "x.swf").write_text("".join(row(i, i, 5) for i in (3, 20, 100)))
-    jobs = read_workload(tmp_path / "x.swf", procs=8).jobs
-    assert jobs.ids.itemsize == 16
-    assert type(jobs.ids[1]) is str
-    assert jobs.ids.tolist() == ["003", "020", "100"]
-    assert jobs.to_arrow()["job_id"].to_pylist() == ["003", "020", "100"]
-    assert jobs.to_pandas()["job_id"].tolist() == ["003", "020", "100"]
-    assert pickle.loads(pickle.dumps(jobs)).ids.tolist() == ["003", "020", "100"]
-    objects = replace(jobs, ids=jobs.ids.astype(object))
-    assert objects.to_pandas().equals(jobs.to_pandas())
-
-
 def test_a_long_replay_says_its_memory_first(tmp_path, monkeypatch):
     monkeypatch.setattr(replay, "LONG", 800)
     done = batfill("replay", "workloads/sample.json", "--policy", "saf")
@@ -135,20 +95,3 @@ def test_a_long_replay_says_its_memory_first(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(replay, "LONG", 801)
     assert batfill("replay", "workloads/sample.json", "--policy", "saf").err == ""
-
-
-UNTAUGHT = {}, {"backfill": policy_named("spf")}, {"divider_s": 3600.0}
-
-
-@pytest.mark.parametrize(("how", "learns"), [*((how, False) for how in UNTAUGHT), ({"divider_s": 60.0}, True)])
-def test_the_bytes_of_a_replay_are_those_of_its_arrays(how, learns):
-    jobs, rules = generate_workload(4000, 64, 1).jobs, Rules(policy_named("saf"), **how)
-    table, besides = bytes_a_job(jobs, rules, learns=learns)
-    assert table == 66
-    run = EngineReplay(jobs, 64, rules, learns=learns)
-    arrays = [*run.queue.arrays, *run.events, run.given.small, run.given.killable]
-    own = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
-    run.advance()
-    made = run.schedule()
-    own += sum(array.nbytes for array in (made.start_s, made.backfilled, made.order, made.kills))
-    assert besides * 0.8 <= own / len(jobs) <= besides + 2  # without kills, an array of tries is half full

@@ -22,10 +22,6 @@ def test_a_set_is_written_as_procset_writes_it(ids):
     assert machines.ids().tolist() == sorted(ids)
 
 
-def test_intervals_may_overlap_and_come_in_any_order():
-    assert machine_set("7 0-3 2-4 5", 10).text == "0-5 7"
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -46,13 +42,6 @@ def fresh(n: int = 8, **sharing: bool) -> Machines:
     return Machines(n, **{"share_compute": False, "share_storage": True, **sharing})
 
 
-def test_a_machine_that_runs_a_job_takes_no_other():
-    machines = fresh()
-    machines.start(machine_set("2-4", 8), 0.0)
-    assert machines.obstacle(machine_set("0-3", 8)) == "machine 2 already runs a job"
-    assert machines.obstacle(machine_set("0-1 5-7", 8)) is None
-
-
 def test_a_shared_machine_takes_another_job_and_is_idle_after_the_last():
     machines = fresh(share_compute=True)
     both = machine_set("0-1", 8)
@@ -63,14 +52,6 @@ def test_a_shared_machine_takes_another_job_and_is_idle_after_the_last():
     assert (machines.idle, machines.computing) == (6, 2)
     machines.end(both, 3.0)
     assert (machines.idle, machines.computing) == (8, 0)
-
-
-def test_storage_is_shared_unless_it_is_not():
-    part = machine_set("2", 3)
-    for shared, obstacle in ((True, None), (False, "machine 2 already runs a job")):
-        machines = Machines(3, [2], share_compute=False, share_storage=shared)
-        machines.start(part, 0.0)
-        assert machines.obstacle(part) == obstacle
 
 
 def test_an_unavailable_machine_takes_no_job_and_its_own_job_runs_on():
@@ -84,14 +65,6 @@ def test_an_unavailable_machine_takes_no_job_and_its_own_job_runs_on():
     assert machines.restore(machine_set("0-2", 8), 9.0) == "machine 2 is already available"
     assert machines.restore(machine_set("0-1", 8), 9.0) is None
     assert (machines.idle, machines.computing) == (8, 0)
-
-
-def test_a_machine_that_comes_back_while_its_job_runs_computes():
-    machines = fresh()
-    machines.start(machine_set("0", 8), 0.0)
-    machines.withdraw(machine_set("0-1", 8), 5.0)
-    machines.restore(machine_set("0-1", 8), 6.0)
-    assert (machines.idle, machines.computing) == (7, 1)
 
 
 def test_time_counts_up_to_each_machines_last_change():

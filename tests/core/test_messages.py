@@ -264,21 +264,6 @@ def test_a_registered_job_waits_for_its_acknowledgement(host):
     assert "again, which waits or runs" in refused_line(talk, as_message(5, submitted("1#1", 0, 50, 1)))
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_a_number_that_no_float_holds_is_unusable_in_a_users_field(host):
-    for field in ("expected_time", "requested_time", "user_id", "class", "killable", "resources", "p0"):
-        talk, job = HOSTS[host](**{} if host == "machines" else {"pool": "p0=9"}), submitted("1", 0, 10, 1)
-        job["data"]["job"][field] = 10**400
-        assert b"w0!1" in talk.answer(as_message(0, BEGIN, job))
-
-
-@pytest.mark.parametrize(("procs", "wanted"), [(0, "0 machines"), (5, "5 of 4 machines")])
-def test_a_job_that_can_never_run_is_rejected_with_its_reason(procs, wanted, caplog):
-    talk = Conversation4(Agent({}))
-    assert b"REJECT_JOB" in talk.answer(as_message(0, BEGIN, submitted("1", 0, 10, procs)))
-    assert f"w0!1 requests {wanted}: rejected" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("talk", "frames", "start"),
     [

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.model.jobs import LARGE, SMALL
-from batfill.model.metrics import bounded_slowdown, figure_rows, per_processor_slowdown, summarize, who_pays
+from batfill.model.metrics import bounded_slowdown, per_processor_slowdown, summarize, who_pays
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
@@ -35,28 +35,6 @@ def test_a_schedule_by_hand():
     assert run.max_bsld == 8.5
     assert run.mean_pp_bsld == pytest.approx((1 + 85 / 10 + 150 / 100) / 3)
     assert (run.share_bsld_1, run.share_bsld_10, run.share_bsld_100, run.share_bsld_above) == (1 / 3, 2 / 3, 0, 0)
-
-
-def test_the_printed_table_has_a_row_per_figure_and_under_batsim_those_that_it_knows():
-    run = figures([(0, 4000, 5000, 1), (0, 1000, 1000, 2), (10, 30, 30, 1, SMALL), (0, 1, 1, 9)], 2, divider_s=20.0)
-    replayed = dict(figure_rows(run.as_dict(), of_replay=True))
-    assert replayed == {
-        "jobs": "4 (1 rejected, 2 killed at their walltime)",
-        "backfilled": "1",
-        "requeued": "1 tries killed (0.33% of the work)",
-        "makespan": "1 h 23 min",
-        "utilisation": "60.50%",
-        "mean wait": "22 min 20 s (longest 1 h 6 min)",
-        "mean bsld": "2.5556 (tau 10 s; per processor 1.7222)",
-        "jobs by bsld": "33.3% at 1, 66.7% up to 10, 0.0% up to 100, 0.0% above",
-    }
-    assert dict(figure_rows(dataclasses.asdict(dataclasses.replace(run, requeued=0)), 0.5)) == {
-        "jobs": "4 (1 rejected, 2 killed)",
-        "makespan": "1 h 23 min",
-        "mean wait": "22 min 20 s (longest 1 h 6 min)",
-        "mean bsld": "2.5556 (tau 0.5 s)",
-        "utilisation": "60.50%",
-    }
 
 
 def test_tau_bounds_the_slowdown_of_short_jobs_and_q_divides_that_per_processor_which_is_at_least_one():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -34,13 +33,6 @@ def write(folder, body):
 
 def names(hosts):
     return [host.name for host in hosts]
-
-
-def test_a_clusters_hosts_come_in_the_order_of_strings(tmp_path):
-    platform = read_platform(write(tmp_path, MASTER + CLUSTER))
-    assert names(platform.compute) == [f"n{i}.site" for i in ("0", "1", "10", "11", "2", "7")]
-    assert {host.speed for host in platform.compute} == {2.5e9}
-    assert platform.master_host == "master_host"
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -323,9 +315,3 @@ def test_links_that_split_instants_for_nothing_are_warned_of(text, profiles, slo
         (line,) = warned
         assert line.startswith(f"{path}: links take time ({slow}), so Batsim delivers events of one second in several")
         assert "\n" not in line
-
-
-def test_the_platforms_of_the_recordings_have_the_links_they_ran_with():
-    for name in RUNS:
-        assert split_instants_warning(recording(name).folder / "platform.xml", {"delay"}) != ()
-    assert split_instants_warning(Path("nowhere.xml"), {"delay"}) == ()

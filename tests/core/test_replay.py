@@ -7,18 +7,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from batfill.base.errors import PolicyError, WorkloadError
-from batfill.model.jobs import LARGE, job_table
+from batfill.model.jobs import job_table
 from batfill.model.policy import Policy, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.many import measure_policies
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
-from strategies import policies, random_table, replayed, table, workloads
-from sweeps import examples, sweep
+from strategies import random_table, replayed, table
+from sweeps import sweep
 
 
 def assert_begins_as_the_oracle(jobs, until_s, policy, *, backfill=None, **case):
@@ -80,37 +79,9 @@ def test_thousands_that_become_overdue_at_once_leave_the_others_in_order(policy)
 # What holds of every schedule
 
 
-@settings(deadline=None, max_examples=examples(100))
-@given(workloads(), policies)
-def test_smallest_first_without_a_threshold_never_backfills(workload, backfill):
-    # Proposition 1 of Carastan-Santos et al., CCGrid 2019: behind the head all others ask for at least as much
-    jobs, size = workload
-    jobs = dataclasses.replace(jobs, job_class=np.full(len(jobs), LARGE))  # nor may small jobs go first
-    assert not replayed(jobs, size, "sqf").backfilled.any()
-    assert not replayed(jobs, size, "sqf", backfill=backfill).backfilled.any()
-
-
 PURE = {"fcfs": "0,0,-1,0,0,0", "lcfs": "0,0,1,0,0,0", "sqf": "1,0,0,0,0,0", "lqf": "-1,0,0,0,0,0"}
 PURE |= {"spf": "0,1,0,0,0,0", "lpf": "0,-1,0,0,0,0", "srf": "0,0,0,1,0,0", "lrf": "0,0,0,-1,0,0"}
 PURE |= {"sexp": "0,0,0,0,1,0", "lexp": "0,0,0,0,-1,0", "saf": "0,0,0,0,0,1", "laf": "0,0,0,0,0,-1"}
-
-
-@pytest.mark.parametrize(("policy", "weights"), PURE.items())
-def test_a_pure_policy_is_a_mixed_policy_with_one_weight(policy, weights):
-    jobs = random_table(3, n_jobs=400, size=12, span_s=500, small=0.2)
-    pure, mixed = (replayed(jobs, 12, name, threshold_s=60.0) for name in (policy, f"mixed:{weights}"))
-    assert pure.start_s.tobytes() == mixed.start_s.tobytes()
-    assert pure.order.tobytes() == mixed.order.tobytes()
-
-
-@pytest.mark.parametrize("scale", [0.25, 4.0, 1024.0])
-def test_only_the_ratio_of_weights_counts(scale):
-    jobs = random_table(4, n_jobs=400, size=12, span_s=500)
-    weights = [1.0, -2.0, 0.5, 3.0, 0.25, 0.125]
-    one, other = (
-        replayed(jobs, 12, "mixed:" + ",".join(str(factor * weight) for weight in weights)) for factor in (1.0, scale)
-    )
-    assert one.start_s.tobytes() == other.start_s.tobytes()
 
 
 def test_the_order_of_the_rows_given_does_not_matter():

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
 from batfill.model.jobs import WEEK_S
-from batfill.workloads.swf_log import new_log, read_log
+from batfill.workloads.swf_log import new_log
 from batfill.workloads.times import resample
 from command import batfill
 from sweeps import examples
@@ -96,12 +95,6 @@ def test_a_sample_depends_on_seed_and_place_alone():
     draws = [resample(full, seed, sample=k, weeks=40)["runtime_s"].tolist() for seed in (1, 2) for k in (0, 1)]
     assert len({tuple(draw) for draw in draws}) == 4
     assert resample(full, 1, sample=1, weeks=40)["runtime_s"].tolist() == draws[1]
-
-
-def test_the_load_of_a_real_log_is_kept_on_average(archive_log):
-    full = read_log(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
-    sizes = [len(resample(full, 0, sample=sample)) for sample in range(10)]
-    assert np.mean(sizes) == pytest.approx(len(full), rel=0.05)
 
 
 def test_one_seed_gives_identical_bytes(tmp_path):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,12 +14,11 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.results import JOB_COLUMNS, ResultError, read_results
-from batfill.runner.batcmd import choose_engine, command_environment, options_file_of, parse_context, read_command
+from batfill.runner.batcmd import choose_engine, options_file_of, parse_context, read_command
 from batfill.runner.experiment import workload_jobs
 from batfill.runner.pair import Watch, state_text
-from batfill.runner.sessions import Command, Lifeline, end, is_listening, last_line_of, living, send
+from batfill.runner.sessions import is_listening, last_line_of
 from batfill.simulator.display import SimulationState
-from batfill.workloads.convert import convert
 
 
 def command_of(batcmd, **env):
@@ -88,34 +83,6 @@ def test_the_context_is_found_among_other_lines():
     assert context.jobs_csv == Path("o/x_jobs.csv")
 
 
-def test_ending_a_command_ends_what_it_left_behind_too(tmp_path):
-    script = tmp_path / "s.bash"
-    script.write_text("set -m\nsleep 60 & \nsleep 60 &\nexit 7\n")
-    with (tmp_path / "held").open("w") as held, Lifeline(held.fileno()) as lifeline:
-        logs = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
-        command = Command("it", script, env=os.environ, **logs, lifeline=lifeline)
-        while not command.ended():
-            time.sleep(0.01)
-        assert command.status == 7
-        assert len(living(command.sessions)) == 2
-        session = command.sessions
-        end([command])
-        assert living(session) == []
-
-
-def test_processes_that_have_ended_or_are_another_users_are_not_signalled(monkeypatch):
-    signalled = []
-
-    def kill(pid, number):
-        signalled.append(pid)
-        if pid != 3:
-            raise {1: PermissionError, 2: ProcessLookupError}[pid]
-
-    monkeypatch.setattr(os, "kill", kill)
-    send(signal.SIGTERM, [1, 2, 3])
-    assert signalled == [1, 2, 3]
-
-
 def test_an_error_of_simgrid_is_quoted_rather_than_what_follows_it(tmp_path):
     log = tmp_path / "batsim.log"
     log.write_text(
@@ -156,19 +123,6 @@ def test_a_port_is_in_use_while_a_process_listens_on_it(address):
 )
 def test_the_file_of_options_of_a_pybatsim_is_found(schedcmd, found):
     assert options_file_of(shlex.split(schedcmd)) == (found and Path(found))
-
-
-def test_commands_find_this_pythons_programs_from_a_folder_with_spaces(tmp_path):
-    pytest.importorskip("batsim", reason="needs the extra pybatsim")
-    programs = tmp_path / "a folder"
-    programs.mkdir()
-    env = command_environment("embedded", {"PATH": "/usr/bin:/bin"}, programs)
-    script = "${BATSIM:-none} --version; batfill --version; pybatsim --help | head -1"
-    shown = subprocess.run(["bash", "-euc", script], env=env, capture_output=True, text=True, check=True, timeout=30)
-    batsim, batfill, pybatsim = shown.stdout.splitlines()
-    assert "4.2.0" in batsim
-    assert batfill.startswith("batfill ")
-    assert pybatsim == "Run PyBatsim Schedulers."
 
 
 def test_the_simulator_is_chosen_from_what_is_there(tmp_path):
@@ -241,24 +195,6 @@ def test_the_jobs_of_a_workload_are_called_as_batsim_calls_them(tmp_path):
     workload = tmp_path / "w.json"
     workload.write_text('{"nb_res": 4, "profiles": {}, "jobs": [{"id": "1"}, {"id": "w0!2"}, {"id": 3}]}')
     assert workload_jobs([workload]).jobs == [("w0", "1"), ("w0", "2"), ("w0", "3")]
-
-
-def test_a_workload_says_the_same_in_the_form_of_either_version(tmp_path):
-    profiles = {"d": {"type": "delay", "delay": 50}, "s": {"type": "composed", "seq": ["d"], "repeat": 2}}
-    jobs = [{"id": str(k), "subtime": k, "res": 1, "profile": "d", "walltime": 99} for k in range(40)]
-    made_with = {"made_by": "batfill 0.1", "unrequested": "runtime"}
-    jobs[5]["profile"] = "s"
-    for k, unknown in enumerate(jobs[:3]):
-        unknown |= {"requested_time": -1, "user_id": k}
-    old, new = tmp_path / "4.json", tmp_path / "5.json"
-    old.write_text(json.dumps({"description": made_with, "nb_res": 2, "jobs": jobs, "profiles": profiles}))
-    convert(old, new, version=5, overrun="kill", unrequested="runtime")
-    said, again = workload_jobs([old]), workload_jobs([new])
-    assert said.jobs == again.jobs
-    assert said.profile_types == {"delay", "composed"}
-    assert again.profile_types == {"delay"}  # a sequence of delays is one
-    assert said.warnings == again.warnings
-    assert "3 of 40 jobs" in said.warnings[0]
 
 
 def test_progress_is_read_from_the_simulator_or_counted_in_its_results(tmp_path):

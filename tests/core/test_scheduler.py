@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 
 import pytest
@@ -13,8 +12,6 @@ from plugin import Plugin, as_message, begins, completed, event, killed, notify,
 
 CALL = event("REQUESTED_CALL")
 NO_MORE = notify("no_more_static_job_to_submit")
-# Batsim does not send what such a test tells; `batfill schedule` refuses it, pybatsim does not.
-unchecked = pytest.mark.parametrize("_host", ["pybatsim"], indirect=True)
 # What Batsim 5 has no words for, or what one version says of both.
 of_batsim_4 = pytest.mark.parametrize("_host", ["batfill", "pybatsim"], indirect=True)
 
@@ -78,17 +75,6 @@ def test_kills_are_refused_when_the_first_job_of_a_workflow_is_seen(capsys):
     assert "job 'wf!1' is part of a workflow" in capsys.readouterr().err
 
 
-@of_batsim_4
-def test_a_refusal_during_the_simulation_sends_batsim_an_answer_that_ends_it(capsys):
-    plugin = Plugin(plan="kept", depth="all").begin(4)
-    job = submitted("1", 0, 10, 1)
-    job["data"]["job"]["expected_time"] = 5
-    with pytest.raises(SystemExit):
-        plugin.tell(0, job)
-    assert "may outlive its request of 5 s" in capsys.readouterr().err
-    assert Plugin.host == "batfill" or "SCHEDULER_GAVE_UP" in plugin.reply.decode()
-
-
 def test_an_instant_told_in_pieces_is_decided_piece_by_piece():
     plugin = Plugin(policy="saf").begin(1)
     assert plugin.tell(0, submitted("1", 0, 10, 1), submitted("2", 0, 20, 1)) == ["start 1 on 0"]
@@ -117,17 +103,6 @@ def test_a_job_without_walltime_is_not_backfilled_in_time():
         plugin.tell(0, submitted("1", 0, 100, 2), submitted("2", 0, 100, 3))
         assert plugin.tell(1, submitted("3", 1, walltime, 1)) == []
         assert plugin.tell(2, submitted("4", 2, 98, 1)) == ["start 4 on 2"]
-
-
-def test_a_job_wider_than_the_machine_is_rejected_said_once_and_counted(caplog):
-    plugin = Plugin().begin(4)
-    decisions = plugin.tell(0, submitted("1", 0, 10, 5), submitted("2", 0, 10, 6), submitted("3", 0, 10, 4))
-    assert decisions == ["reject 1", "reject 2", "start 3 on 0-3"]
-    plugin.tell(10, completed("3"), event("SIMULATION_ENDS"))
-    assert [record.message for record in caplog.records] == [
-        "w0!1 requests 5 of 4 machines: rejected; further such jobs are only counted",
-        "2 jobs were rejected: they request more machines than there are",
-    ]
 
 
 # Machines
@@ -159,28 +134,7 @@ def test_a_busy_machine_that_goes_away_is_not_given_back_by_its_job():
     assert plugin.tell(8, submitted("3", 8, 10, 1)) == ["start 3 on 0"]
 
 
-@unchecked
-def test_machines_that_are_told_away_or_back_twice_count_once():
-    plugin = Plugin().begin(3)
-    for _ in range(2):
-        plugin.tell(0, event("REMOVE_RESOURCES", resources="2"))
-    for _ in range(2):
-        plugin.tell(1, event("ADD_RESOURCES", resources="1-2"))
-    assert plugin.tell(2, submitted("1", 2, 10, 3)) == ["start 1 on 0-2"]
-    assert plugin.tell(3, submitted("2", 3, 10, 1)) == []
-
-
 # The order of arrival
-
-
-@unchecked
-def test_a_late_arrival_is_as_overdue_as_its_submission_time_says():
-    plugin = Plugin(policy="saf", threshold=50).begin(1)
-    plugin.tell(0, submitted("1", 0, 200, 1))
-    plugin.tell(100, submitted("2", 100, 10, 1))
-    plugin.tell(155, submitted("4", 155, 5, 1))  # job 2 is found to be overdue
-    plugin.tell(160, submitted("3", 20, 99, 1))  # older than job 2
-    assert plugin.tell(200, completed("1")) == ["start 3 on 0"]
 
 
 # Small jobs: first, killed at the divider, submitted again
@@ -200,15 +154,6 @@ def test_a_small_job_goes_first_and_is_killed_at_the_divider_and_submitted_again
     assert plugin.tell(40, CALL) == []  # which was for job 3: not killed again
 
 
-def test_an_acknowledged_job_waits_for_its_acknowledgement():
-    plugin = small_plugin(acknowledge=True)
-    plugin.tell(0, submitted("1", 0, 50, 1, small=True))
-    plugin.tell(20, CALL)
-    assert plugin.tell(20, *killed("1"), NO_MORE) == ["submit 1#1 of 0"]
-    acknowledged = submitted("1#1", 0, 50, 1, small=True)
-    assert plugin.tell(20, acknowledged) == ["start 1#1 on 0", "finished"]
-
-
 def test_a_call_in_the_message_of_the_completion_kills_nothing():
     for events in ([CALL, completed("1")], [completed("1"), CALL]):
         plugin = small_plugin()
@@ -222,12 +167,6 @@ def test_a_kill_that_comes_too_late_requeues_nothing():
     assert plugin.tell(20, CALL) == ["kill 1"]
     assert plugin.tell(20, completed("1"), *killed("1", ran=False)) == ["start 2 on 0"]
     assert plugin.tell(30, completed("2"), NO_MORE) == ["finished"]
-
-
-def test_several_small_jobs_are_killed_by_one_event_each():
-    plugin = small_plugin(2)
-    plugin.tell(0, *(submitted(name, 0, 50, 1, small=True) for name in "12"))
-    assert plugin.tell(20, CALL, CALL) == ["kill 1", "kill 2"]
 
 
 def test_a_message_in_which_nothing_happens_is_followed_by_no_decision():
@@ -267,10 +206,6 @@ def test_without_small_jobs_the_end_of_registrations_is_said_with_the_last_submi
     assert plugin.tell(0, submitted("1", 0, 9, 1), NO_MORE) == ["start 1 on 0", "finished"]
 
 
-def test_where_nothing_may_be_registered_nothing_is_said_of_it():
-    assert Plugin().begin(1).tell(0, NO_MORE) == []
-
-
 @of_batsim_4
 @pytest.mark.parametrize("config", [{}, {"dynamic": True, "reuse": False}])
 def test_a_divider_needs_batsims_options_and_says_which(capsys, config):
@@ -303,38 +238,6 @@ def test_events_that_concern_others_change_nothing():
     assert plugin.tell(2, submitted("2", 2, 10, 1)) == ["start 2 on 1"]
 
 
-def test_no_event_is_sent_after_the_end():
-    assert small_plugin(2).tell(9, event("SIMULATION_ENDS")) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"polycy": "saf"}, "option 'polycy' is unknown; known are preset, policy, backfill, "),
-        ({"policy": "best"}, "policy 'best' is unknown; known are fcfs,"),
-        ({"policy": 7}, "option policy: 7 is not a name"),
-        ({"backfill": "best"}, "policy 'best' is unknown"),
-        ({"threshold": -1}, "option threshold: -1 is not a number of seconds >= 0"),
-        ({"threshold": "long"}, "option threshold: 'long' is not a number of seconds >= 0"),
-        ({"threshold": True}, "option threshold: True is not a number of seconds >= 0"),
-        ({"small": "class", "divider": 0, "kill": "always"}, "option divider: 0 is not a number of seconds > 0"),
-    ],
-)
-def test_an_option_that_cannot_be_used_ends_the_scheduler_with_one_line(capsys, options, said):
-    with pytest.raises(SystemExit, match=r"^2$"):
-        Plugin(**options)
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"batfill: {said}")
-
-
-def test_pybatsim_itself_warns_of_nothing(caplog):
-    with caplog.at_level(logging.WARNING):
-        plugin = Plugin().begin(1)
-        plugin.tell(0, submitted("1", 0, 10, 1), NO_MORE)
-        plugin.tell(10, completed("1"), event("SIMULATION_ENDS"))
-    assert caplog.records == []
-
-
 def test_fields_that_nothing_reads_are_counted_at_the_end(caplog):
     plugin = Plugin().begin(4)
     for name, fields in {"1": {}, "2": {"bb": 5, "user_id": 7}, "3": {"bb": 6, "after": "w0!1"}}.items():
@@ -344,19 +247,6 @@ def test_fields_that_nothing_reads_are_counted_at_the_end(caplog):
     assert caplog.messages == []
     plugin.tell(10, *(completed(name) for name in "123"), event("SIMULATION_ENDS"))
     assert caplog.messages == ["not modelled: the field after of 1 job", "not modelled: the field bb of 2 jobs"]
-
-
-def test_a_later_try_of_a_job_is_no_further_job_with_a_field(caplog):
-    plugin = small_plugin(acknowledge=True)
-    first, second = (submitted(name, 0, 50, 1, small=True) for name in ("1", "1#1"))
-    for job in (first, second):
-        job["data"]["job"]["bb"] = 5
-    plugin.tell(0, first)
-    plugin.tell(20, CALL)
-    plugin.tell(20, *killed("1"), NO_MORE)
-    assert plugin.tell(20, second) == ["start 1#1 on 0", "finished"]
-    plugin.tell(70, completed("1#1"), event("SIMULATION_ENDS"))
-    assert [text for text in caplog.messages if "bb" in text] == ["not modelled: the field bb of 1 job"]
 
 
 def test_a_divider_that_meets_no_class_is_warned_of_at_the_end(caplog):
@@ -379,12 +269,3 @@ def test_every_option_in_force_is_stated_to_the_file_that_is_named(tmp_path, mon
     assert stated["policy"] is None
     assert stated["select"].startswith("full:policies=saf+spf,period=604800,")
     assert stated["select"].endswith(",budget=0,seed=0")
-
-
-def test_options_in_batsims_text_decide():
-    told = begins(range(1))
-    told["data"]["config"]["sched-config"] = '{"policy": "spf"}'
-    plugin = Plugin()
-    plugin(as_message(0.0, told))
-    plugin.tell(0, submitted("1", 0, 10, 1), submitted("2", 0, 20, 1), submitted("3", 0, 5, 1))
-    assert plugin.tell(5, completed("3")) == ["start 1 on 0"]

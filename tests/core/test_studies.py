@@ -244,14 +244,3 @@ def days(folder: Path) -> Study:
         job = {"id": name, "subtime": rng.randrange(3 * 86400), "res": 8 * rng.choice([1, 1, 2, 4, 8, 16, 32, 64, 144])}
         jobs.append(job | {"walltime": request, "profile": str(number)})
     return Study(folder, 1152, sorted(jobs, key=lambda job: job["subtime"]), profiles).write()
-
-
-def test_days_in_batsim_3s_names(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    study = days(tmp_path)
-    ran = study.run({"all": "batfill schedule --depth all", **BATSCHED})
-    assert_same_starts(ran["all"].starts, study.replayed(depth="all")[0])
-    assert_same_starts(ran["easy_bf_fast"].starts, study.replayed(reservation="kept")[0])
-    waits = {name: [float(row["waiting_time"]) for row in one.rows["jobs"]] for name, one in ran.items()}
-    assert all(max(each) > 3600 for each in waits.values())  # there is a queue
-    assert len({tuple(one.starts.items()) for one in ran.values()}) > 1  # in which the schedulers choose

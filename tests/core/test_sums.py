@@ -1,12 +1,13 @@
-"""Sums in a fixed order, beside Python's exact ones."""
+"""Sums in a fixed order beside Python's exact ones, and rank correlations beside scipy's."""
 
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill.base.sums import correlation, mean_of, sum_of
+from batfill.base.sums import correlation, mean_of, rank_correlation, ranks, sum_of
 
 numbers = st.lists(st.floats(-1e12, 1e12), max_size=60).map(np.array)
 
@@ -35,3 +36,16 @@ def test_correlation_is_pearsons():
     y = x + random.random(500)
     assert math.isclose(correlation(x, y), np.corrcoef(x, y)[0, 1], rel_tol=1e-13)
     assert correlation(x, -2 * x) == -1
+
+
+def test_the_rank_correlation_of_equal_values_is_unknown():
+    assert np.isnan(rank_correlation(np.array([1, 2, 3]), np.array([4, 4, 4])))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_rank_correlation_is_scipys(seed):
+    reference = pytest.importorskip("scipy.stats")
+    draw = np.random.default_rng(seed)
+    x, y = draw.integers(0, 9, 30), draw.normal(size=30)
+    assert ranks(x.astype(float)).tolist() == reference.rankdata(x).tolist()
+    assert rank_correlation(x, y) == pytest.approx(reference.spearmanr(x, y).statistic, abs=1e-12)

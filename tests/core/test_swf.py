@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.base.errors import BatfillError, WorkloadError
+from batfill.base.errors import WorkloadError
 from batfill.model.jobs import job_table
 from batfill.workloads import read_workload as read_swf
 from batfill.workloads.formats import part_of, source_of
@@ -139,16 +139,6 @@ def test_a_queue_without_requests_has_the_logs_longest_run_time_or_is_refused(lo
     with pytest.raises(WorkloadError, match=says):
         limits(log_file, other, "queue")
     assert limits(log_file, "; MaxRuntime: 3600\n" + other, "queue")[-1] == 3600
-
-
-def test_a_limit_that_stands_in_may_be_overrun_like_a_request(log_file):
-    path = log_file(row(1, 0, 50, req_time=-1) + row(2, 1, 50, req_time=60))
-    for overrun, limit, expected in (("keep", 50, 50), ("kill", 20, 20), ("extend", 50, 20)):
-        jobs = read_swf(path, overrun=overrun, unrequested=20).jobs
-        assert (jobs.walltime_s[0], jobs.expected_s[0]) == (limit, expected)
-        assert np.isnan(jobs.asked_s[0])
-    with pytest.raises(BatfillError, match="option unrequested: 0 is not a number of seconds > 0"):
-        read_swf(path, unrequested=0)
 
 
 @pytest.mark.parametrize("choice", ["none", "queue", "user-max", 30])
