@@ -12,7 +12,7 @@ import stat
 import sys
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast
 
@@ -20,15 +20,18 @@ from batfill.base import host
 from batfill.base.errors import RunFailed, WorkloadError
 
 if TYPE_CHECKING:
+    from bz2 import BZ2Decompressor
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
     from hashlib import _Hash
     from io import BufferedReader
+    from lzma import LZMADecompressor
 
     Writes = Literal["file", "folder", "prefix"]
 
 PACKED = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}  # how such files begin
 CHUNK_BYTES = 1 << 23
+UNPACKED_BYTES = 1 << 16  # at once, of an .xz or .bz2 file
 LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a multiple of its size in memory
 STANDARD_INPUT = Path("-")
 FULL = (errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)  # not a mistake of the user's, as a wrong path is
@@ -157,12 +160,44 @@ def packed(stored: BinaryIO, suffix: str, mode: Literal["rb", "wb"]) -> Abstract
             import lzma
         except ModuleNotFoundError:
             raise WorkloadError("an .xz file needs Python's module lzma, which this Python lacks: unpack it") from None
+        if mode == "rb":
+            return io.BufferedReader(Streams(stored, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), b"\0"))
         return cast("AbstractContextManager[BinaryIO]", lzma.LZMAFile(stored, mode))
     if suffix == ".bz2":
         import bz2
 
+        if mode == "rb":
+            return io.BufferedReader(Streams(stored, bz2.BZ2Decompressor))
         return cast("AbstractContextManager[BinaryIO]", bz2.BZ2File(stored, mode))
     return nullcontext(stored)
+
+
+class Streams(io.RawIOBase):
+    """What is packed in xz or bzip2 streams one behind the other; Python's readers silently drop what else follows."""
+
+    def __init__(self, stored: BinaryIO, new: Callable[[], LZMADecompressor | BZ2Decompressor], padding: bytes = b""):
+        self.stored, self.new, self.padding, self.stream = stored, new, padding, new()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        piece = made = b""
+        while not made:
+            if self.stream.eof:
+                piece = self.stream.unused_data.lstrip(self.padding)
+                while not piece:
+                    if not (piece := self.stored.read(UNPACKED_BYTES)):
+                        return 0
+                    piece = piece.lstrip(self.padding)
+                self.stream = self.new()
+            elif not self.stream.needs_input:
+                piece = b""
+            elif not (piece := self.stored.read(UNPACKED_BYTES)):
+                raise EOFError("it is cut short, or something else follows")
+            made = self.stream.decompress(piece, len(into))
+        into[: len(made)] = made
+        return len(made)
 
 
 def damage() -> tuple[type[Exception], ...]:
