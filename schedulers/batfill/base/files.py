@@ -103,7 +103,6 @@ def held_open(path: Path) -> Iterator[None]:
 
 
 def refuse_device(path: Path) -> None:
-    """Refuse to read a device: /dev/zero would never end."""
     kind = path.stat().st_mode
     if (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)) and not path.samefile(os.devnull):
         raise OSError(errno.EINVAL, "is a device, not a file", str(path))
@@ -209,13 +208,7 @@ def damage() -> tuple[type[Exception], ...]:
 
 
 def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) -> Iterator[bytes]:
-    """The content in pieces of whole lines, each ended by a newline.
-
-    Args:
-        path: the file's name, for the message.
-        content: its content, as `decompressed`.
-        text_sum: updated with the content, if given.
-    """
+    """The content in pieces of whole lines, each ended by a newline; `text_sum` is updated with it."""
     rest = b""
     while piece := content.read(CHUNK_BYTES):
         if text_sum is not None:
@@ -233,7 +226,6 @@ def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) ->
 
 
 def begins_blank(path: Path) -> WorkloadError:
-    """The refusal of a text whose first CHUNK_BYTES are blanks."""
     return WorkloadError(f"{path}: begins with {CHUNK_BYTES / 2**20:g} MiB of blank lines; is it a log?")
 
 
@@ -293,7 +285,6 @@ def all_or_none() -> Iterator[None]:
 
 
 def part_of(path: Path) -> Path:
-    """The temporary name under which this process writes a file."""
     return path.with_name(f".{path.name[:150]}.{this_process()}.part")
 
 
@@ -331,12 +322,7 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def remove_left_overs(folder: Path, of: Callable[[str], bool] = lambda name: True) -> None:
-    """Remove the temporary files that processes left in this folder when they were killed.
-
-    Args:
-        folder: it need not exist; folders inside it are left alone.
-        of: called with a file's final name (its first 150 characters); whether to remove what was to become it.
-    """
+    """Remove the temporary files of killed processes here; `of` takes the first 150 characters of a final name."""
     with suppress(OSError), os.scandir(folder) as entries:  # writing to the folder will report what is wrong with it
         for entry in entries:
             match = PART.fullmatch(entry.name)
@@ -369,7 +355,6 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn operating system errors in the block into one line that names the file."""
     try:
         yield
     except OSError as error:
@@ -384,13 +369,7 @@ def unwritable(place: str, error: OSError, remedy: str) -> RunFailed | WorkloadE
 
 
 def require_other(name: str, place: Path, others: Iterable[Path]) -> None:
-    """Check that a command overwrites none of the other files that it takes, whatever links lead to them.
-
-    Args:
-        name: of the option that names `place`, for the message.
-        place: the file to write.
-        others: the files read, or written under another option.
-    """
+    """Refuse to write a `place` that is one of the other files of a command, whatever links lead to them."""
     for other in others:
         with suppress(OSError, ValueError):  # a name too long, or with a NUL
             if place.samefile(other) if place.is_file() and other.exists() else place.resolve() == other.resolve():
@@ -400,12 +379,8 @@ def require_other(name: str, place: Path, others: Iterable[Path]) -> None:
 def require_place(name: str, text: str, writes: Writes, example: str) -> None:
     """Check, before the work that comes first, that something can be written at a path; writes nothing.
 
-    Args:
-        name: of the option or argument, for the message.
-        text: the path.
-        writes: a "file"; a "folder", made with its parents if missing; or files that begin with this "prefix", whose
-            folder is made in the same way.
-        example: a name to advise.
+    That is a "file"; a "folder", made with its parents if missing; or files that begin with this "prefix", whose folder
+    is made in the same way. The `example` is a name to advise.
     """
     import tempfile
 
@@ -438,7 +413,6 @@ def require_place(name: str, text: str, writes: Writes, example: str) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file, or leave no trace. Bytes of paths that are not UTF-8 are preserved."""
     with whole_file(path) as file:
         file.write(text.encode("utf-8", "surrogateescape"))
 
@@ -503,7 +477,6 @@ def json_text(value: object) -> str:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write `json_text` to a whole file, or leave no trace."""
     write_text(path, json_text(value) + "\n")
 
 
@@ -520,7 +493,6 @@ def any_length() -> Iterator[None]:
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """The rows as CSV, each ended by a line feed."""
     import csv
 
     text = io.StringIO()
@@ -534,7 +506,6 @@ def shown(path: Path | str) -> str:
 
 
 def make_folder(path: Path, *, remedy: str = "choose another") -> None:
-    """Make the folder and its parents if they do not exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -542,7 +513,6 @@ def make_folder(path: Path, *, remedy: str = "choose another") -> None:
 
 
 def path_of(log: object) -> Path:
-    """The path in an argument."""
     if not isinstance(log, (str, Path)):
         remedy = "`read` makes a workload of one, `job_table` of columns"
         raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; {remedy}")

@@ -82,7 +82,6 @@ class ResultError(BatfillError):
 
 
 def result_file(prefix: str | Path, name: str) -> Path:
-    """The result file <prefix>_<name>."""
     return Path(f"{prefix}_{name}")
 
 
@@ -100,17 +99,12 @@ def may_be_results(jobs_csv: Path) -> bool:
 
 
 def remove_results(jobs_csv: Path) -> None:
-    """Remove an earlier run's files, so that they cannot be mistaken for this run's, and its report.
-
-    Raises:
-        OSError: a file exists and cannot be removed.
-    """
+    """Remove an earlier run's files, so that they cannot be mistaken for this run's, and its report."""
     for path in written_by_run(jobs_csv):
         path.unlink(missing_ok=True)
 
 
 def written_by_run(jobs_csv: Path) -> list[Path]:
-    """Every file that the run of this `jobs.csv` may write."""
     stem = str(jobs_csv).removesuffix(JOBS_CSV_5)
     return [*(Path(stem + name) for name in WRITTEN), jobs_csv.with_name(REPORT_PAGE)]
 
@@ -131,7 +125,6 @@ class WordColumn(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[NDArray[np.object_]]) -> WordColumn:
-        """The words of all parts, one after the other."""
         codes: dict[str, int] = {}
         code = [codes.setdefault(text, len(codes)) for part in parts for text in part]
         return cls(list(codes), np.array(code, np.int32))
@@ -190,22 +183,18 @@ class JobRecord(NamedTuple):
 
     @property
     def success(self) -> bool:
-        """Whether it ran to its end and returned 0."""
         return self.final_state == SUCCESS
 
     @property
     def finish_time(self) -> float:
-        """The date at which it ended."""
         return self.starting_time + self.execution_time
 
     @property
     def waiting_time(self) -> float:
-        """The time from its submission to its start."""
         return self.starting_time - self.submission_time
 
     @property
     def turnaround_time(self) -> float:
-        """The time from its submission to its end."""
         return self.finish_time - self.submission_time
 
     @property
@@ -227,7 +216,6 @@ class ScheduleTotals:
     _max: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
     def add(self, record: JobRecord) -> None:
-        """Add a job to the totals."""
         self.jobs += 1
         if record.final_state == REJECTED:
             self.rejected += 1
@@ -269,7 +257,6 @@ def row_form(*, rejected: bool) -> str:
 
 
 def job_row(record: JobRecord) -> str:
-    """The job's line in `_jobs.csv`."""
     return row_form(rejected=record.final_state == REJECTED) % VALUES(record)
 
 
@@ -288,7 +275,6 @@ class RunFiles(NamedTuple):
     totals: ScheduleTotals
 
     def job_ended(self, record: JobRecord) -> None:
-        """Write a job; they come in the order they ended."""
         self.jobs.write(job_row(record).encode())
         self.totals.add(record)
 
@@ -298,7 +284,6 @@ class RunFiles(NamedTuple):
             self.machine_states.write("{:g},0,0,0,{},{}\n".format(*counts).encode())
 
     def energy_drawn(self, row: EnergyRow) -> None:
-        """Write a row of `_consumed_energy.csv`."""
         if self.energy:
             date, joules, event, least_w, watts = row
             mean = "NA" if watts is None else f"{watts:g}"
@@ -314,15 +299,9 @@ class RunFiles(NamedTuple):
         joules: float = 0.0,
         pstates: Sequence[int] = (),
     ) -> None:
-        """Write what summarises the run.
+        """Write what summarises the run, of all machines, storage included.
 
-        Args:
-            machines: number of machines, storage included.
-            times: machine-seconds per state.
-            scheduling_s: wall-clock time spent waiting for the scheduler.
-            simulation_s: wall-clock time of the whole run.
-            joules: drawn by the compute hosts; 0 if it is not measured.
-            pstates: each machine's power state, if that is written.
+        `scheduling_s` is the wall-clock time spent waiting for the scheduler, `joules` what the compute hosts drew.
         """
         columns = {
             **self.totals.columns(),
@@ -352,19 +331,12 @@ class RunFiles(NamedTuple):
 
 @contextmanager
 def run_files(prefix: str | Path, *, machine_states: bool = True, energy: bool = False) -> Iterator[RunFiles]:
-    """The result files of a run, which appear together when the block ends without an exception.
-
-    Args:
-        prefix: of their names, before a `_`.
-        machine_states: whether the machines' states are written.
-        energy: whether what they draw, and their power states, are written.
-    """
+    """The result files of a run, which appear together when the block ends without an exception."""
     stem = f"{prefix}_"
     remove_left_over_results(Path(f"{stem}jobs.csv").parent)
     with all_or_none(), ExitStack() as stack:
 
         def series(name: str, columns: str) -> BinaryIO:
-            """The file of this name, with its first line."""
             stream = stack.enter_context(whole_file(Path(stem + name)))
             stream.write(f"{columns}\n".encode())
             return stream
@@ -487,7 +459,6 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Facts:
-        """The facts in these texts."""
         matches = [WORDS.fullmatch(text) for text in texts]
         found: list[Sequence[Any]] = [match.groups() if match else NO_WORDS for match in matches]
         columns = [
@@ -497,7 +468,6 @@ class Facts(NamedTuple):
         return cls(*columns)
 
     def rows(self, which: NDArray[Any]) -> Facts:
-        """The facts of these rows, in this order."""
         return Facts(*(column[which] for column in self))
 
 
@@ -544,11 +514,9 @@ class Results:
 
     @property
     def wait_s(self) -> NDArray[np.float64]:
-        """The time from the job's submission to the try's start; nan for a rejected job."""
         return self.start_s - self.submit_s
 
     def bsld(self, tau_s: float = TAU_S) -> NDArray[np.float64]:
-        """The bounded slowdown; nan for a rejected job."""
         return bounded_slowdown(self.wait_s, self.runtime_s, tau_s)
 
     @property
@@ -586,19 +554,10 @@ class Results:
 
 
 def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, JobFacts] | None = None) -> Results:
-    """The jobs of this `_jobs.csv`.
+    """The jobs of this `_jobs.csv`, whose machine's `size` is inferred from them if it is None.
 
     Every try counts from its job's first submission, which the files of Batsim 5 do not have: there a later try is
-    submitted when it is registered.
-
-    Args:
-        path: the file.
-        size: the machine's, see `read_schedule`; None to infer it from the jobs.
-        facts: users and requests by job id, if known from elsewhere than the file.
-
-    Raises:
-        ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's, or a date
-            that is not finite.
+    submitted when it is registered. Users and requests that the file lacks come from `facts`, by job id.
     """
     column, stored_sum = read_columns(path)
     given = column["final_state"]
@@ -694,11 +653,7 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> tuple[dict[str
 
 
 def values_of(title: str, kind: Any, texts: Sequence[str]) -> NDArray[Any]:
-    """What some fields of the column with this title hold, by its kind: numbers, or texts.
-
-    Raises:
-        ValueError, OverflowError: they are not numbers, or larger than any that Batsim writes.
-    """
+    """What some fields of the column with this title hold, by its kind: numbers, or texts; a ValueError if none."""
     if kind is float:
         values = np.array([text or "0" for text in texts], float)
         if not (np.abs(values) <= LONGEST_S).all():

@@ -65,13 +65,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def typed() -> list[str]:
-    """The words of this process's command line; those of `batfill batsched` where it is called by that name."""
     program, *words = sys.argv
     return ["batsched", *words] if os.path.basename(program) == BATSCHED else words  # noqa: PTH119 - loads nothing
 
 
 def command_line() -> str:
-    """This process's command line, as it may be typed again."""
     import shlex
 
     return shlex.join(["batfill", *typed()])
@@ -105,7 +103,6 @@ def exit_status(words: list[str]) -> int:
 
 
 def no_memory(what: str) -> str:
-    """The line for too little memory."""
     return f"not enough memory ({what or 'no more'}); use a machine with more, or a smaller input"
 
 
@@ -127,7 +124,6 @@ def unwritten(error: OSError) -> str:
 
 
 def run_command(words: list[str]) -> int:
-    """Run the command; returns its exit status."""
     import click
 
     from batfill.cli.app import app, reworded
@@ -162,7 +158,6 @@ def aside(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line of the program's own beside the result."""
     aside(f"batfill: {text}")
 
 
@@ -173,7 +168,6 @@ def warn(warnings: Sequence[str]) -> None:
 
 
 def offer(page: object) -> None:
-    """Name a page that was written to whoever can open it."""
     from batfill.base.host import IN_BROWSER
 
     if not IN_BROWSER:
@@ -181,7 +175,6 @@ def offer(page: object) -> None:
 
 
 def fail(message: str, status: int) -> None:
-    """Print one line on standard error and exit with `status`."""
     sys.exit(say(message, status))
 
 
@@ -195,7 +188,6 @@ def wrote(out: Path, what: str, as_json: bool, **facts: Any) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document."""
     import orjson
 
     print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
@@ -289,7 +281,6 @@ def heed_signals(before: dict[signal.Signals, Any]) -> None:
 
 
 def interruption(error: Interrupted) -> str:
-    """One line on the interrupt, and what was finished and kept."""
     return "; ".join([f"interrupted by {signal.Signals(error.number).name}", *getattr(error, "__notes__", [])])
 
 

@@ -65,7 +65,6 @@ class OfScheduler(click.Option):
 
 
 def group_of(option: click.Option) -> str:
-    """The group of GROUPS in which the help shows an option."""
     return (isinstance(option, OfScheduler) and option.group) or GROUP_OF.get(option_name(option), "")
 
 
@@ -145,7 +144,6 @@ class OnceCommand(click.Command):
 
 
 def command(name: str | None = None, **more: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a function a command of the command line; the arguments are click's."""
     return click.command(name, cls=OnceCommand, **more)
 
 
@@ -217,7 +215,6 @@ class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have n
         return self.check(option_name(param), number_or_text(value))
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The words that begin with `incomplete`."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
@@ -244,7 +241,6 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The policies whose names begin with `incomplete`."""
         from click.shell_completion import CompletionItem
 
         from batfill.model.policy import POLICIES
@@ -406,7 +402,6 @@ def refuse_other_option(_: click.Context, parameter: click.Parameter, value: str
 
 
 def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[Command], Command]:  # noqa: A002
-    """One of these words, by default the first."""
     return click.option(*names, type=Choice(choices), default=choices[0], help=help)
 
 
@@ -453,11 +448,9 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON docu
 
 
 def seed_option(of: str) -> Callable[[Command], Command]:
-    """`--seed`, the seed `of` something."""
     return click.option("--seed", type=SEED, default=0, help=f"Seed of {of}.")
 
 
 def boundary_option(usual: str, what: str) -> Callable[[Command], Command]:
-    """`--boundary`: the jobs that a time window keeps."""
     kinds = Choice(["submitted", "submit-finish", "start-finish"])
     return click.option("--boundary", type=kinds, default=usual, help=what)

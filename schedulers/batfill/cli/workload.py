@@ -342,7 +342,6 @@ def scale(
 
 
 def job_slice(text: str) -> slice:
-    """START:STOP as a slice; either may be left out."""
     start, colon, stop = text.partition(":")
     if not colon or not all(
         part == "" or (part.isascii() and part.isdigit() and len(part) < 19) for part in (start, stop)

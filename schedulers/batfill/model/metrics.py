@@ -106,16 +106,11 @@ def long_waits(wait_s: NDArray[np.float64]) -> dict[str, float]:
 
 
 def waits_of(wait_s: NDArray[np.float64], base_wait_s: NDArray[np.float64] | None = None) -> dict[str, Any]:
-    """Who pays: the waits of some jobs, and how much longer they are than in a base.
+    """Who pays: the waits of some jobs, at least one, and how much longer they are than in a base.
 
-    Args:
-        wait_s: of the jobs, at least one.
-        base_wait_s: of the same jobs in the base, if there is one.
-
-    Returns:
-        The number of `jobs`, the mean, the 99 and 99.9 % quantiles and the longest wait; with a base also the mean
-        difference of the waits, the share of the jobs that wait over `DELAY_S` longer than there (`delayed`), and
-        those jobs' mean difference, None if there are none.
+    That is the number of `jobs`, the mean, the 99 and 99.9 % quantiles and the longest wait; with a base also the mean
+    difference of the waits, the share of the jobs that wait over `DELAY_S` longer than there (`delayed`), and those
+    jobs' mean difference, None if there are none.
     """
     p99_s, p999_s = np.quantile(wait_s, (0.99, 0.999)).tolist()
     figures = {
@@ -148,21 +143,9 @@ def who_pays(
 ) -> dict[str, Any]:
     """The waits of small and large jobs, by width, and by user; see `waits_of`.
 
-    Small jobs ran for less than `small_below_s`. By default that is the median run time of these jobs, and not a
-    scheduler's divider, which moves with what it has seen: so every replay of a log has the same groups.
-
-    Args:
-        wait_s: of the jobs that ran.
-        runtime_s: p.
-        procs: q.
-        user: -1 if unknown.
-        small_below_s: one for all jobs, or one each, nan if unknown; None for the median run time.
-        base_wait_s: of the same jobs in the base, if there is one.
-
-    Returns:
-        `small_below_s` (None if each job has its own) and a row per group that has jobs: `waits_by_class` (small,
-        large, unknown), `waits_by_width` (up to 1, 2, 4, ... processors), and `waits_by_user`, by the sum of the waits,
-        less those in the base, largest first.
+    Small jobs ran for less than `small_below_s`: one for all jobs, or one each, nan if unknown. By default that is the
+    median run time of these jobs, and not a scheduler's divider, which moves with what it has seen: so every replay of
+    a log has the same groups. Users come by the sum of the waits, less those in the base, largest first.
     """
     if not len(wait_s):
         return {"small_below_s": None, "waits_by_class": [], "waits_by_width": [], "waits_by_user": []}
@@ -219,7 +202,6 @@ class Summary(AsDict):
     share_bsld_above: float
 
     def _repr_html_(self) -> str:
-        """The figures in words, for notebooks."""
         return label_html(figure_rows(self.as_dict(), of_replay=True))
 
 
@@ -288,10 +270,7 @@ def figure_rows(
 ) -> list[tuple[str, str]]:
     """A run's figures in words, as rows of (label, text).
 
-    Args:
-        figures: fields of `Summary` by name; `utilisation` may be missing if the machine's size is unknown.
-        tau_s: the bound of the bounded slowdown used, in seconds.
-        of_replay: include what only the replay engine knows for certain, such as how each job was started.
+    `of_replay` includes what only the replay engine knows for certain, such as how each job was started.
     """
     f = figures
     at_walltime = " at their walltime" if of_replay else ""  # under Batsim the scheduler may also kill jobs

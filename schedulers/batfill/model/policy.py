@@ -49,11 +49,9 @@ class Policies(dict[str, "Policy"]):
     """Policies by name, shown as a table of their formulas."""
 
     def __repr__(self) -> str:
-        """A line per policy."""
         return in_columns([("policy", "formula"), *((name, one.formula) for name, one in self.items())], (0, 1))
 
     def _repr_html_(self) -> str:
-        """A row per policy, for notebooks."""
         return label_html((name, one.formula) for name, one in self.items())
 
 
@@ -113,11 +111,9 @@ class Policy:
         return [(label, text) for label, text in stated if text]
 
     def __repr__(self) -> str:
-        """Its name, and its formula if it has one."""
         return f"<Policy {self.name}{self.formula and f': {self.formula}'}>"
 
     def _repr_html_(self) -> str:
-        """The rows as a table, for notebooks."""
         return label_html(self.rows())
 
     @property
@@ -189,7 +185,6 @@ class Policy:
 
 
 def policy_of_fields(*values: Any) -> Policy:
-    """The policy with these fields, in the order of the class."""
     return Policy(**dict(zip((f.name for f in fields(Policy)), values, strict=True)))
 
 
@@ -209,7 +204,6 @@ def same_for_all(value: float, r: NDArray[np.float64], p: Column, q: Column) -> 
 
 
 def constant(value: float) -> Key:
-    """A key function with the same value for every job."""
     return WithNumbers(same_for_all, (value,))
 
 
@@ -346,19 +340,14 @@ def mixed(weights: tuple[float, ...]) -> Policy:
 
 
 def expanded_mixed_key(a, b, c, d, e, f, r, p, q):  # type: ignore[no-untyped-def]  # of arrays
-    """A mixed policy's key at submission."""
     return e + mixed_key(a, b, c, d, f, r, p, q)  # type: ignore[no-untyped-call]
 
 
 def aged(c_s: float, alpha: float, beta: float) -> Policy:
     """The order by (c + w) / (p~^alpha q^beta), highest first: small jobs first, until others have waited for long.
 
-    Every job gains on those that would need more, the faster the smaller it is, so no job waits for ever.
-
-    Args:
-        c_s: c, seconds >= 0: how long the order of small jobs first holds out against the wait.
-        alpha: the exponent of p~.
-        beta: that of q.
+    Every job gains on those that would need more, the faster the smaller it is, so no job waits for ever. The larger c,
+    the longer the order of small jobs first holds out against the wait.
     """
     if not (0 <= c_s < math.inf and abs(alpha) <= LARGEST_EXPONENT and abs(beta) <= LARGEST_EXPONENT):
         raise PolicyError(
@@ -376,7 +365,6 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
 
 
 def over_aged_size(number, alpha, beta, r, p, q):  # type: ignore[no-untyped-def]  # of arrays
-    """The number over each job's size."""
     return number / aged_size(p, q, alpha, beta)  # type: ignore[no-untyped-call]
 
 
@@ -401,7 +389,6 @@ def policy_named(text: str) -> Policy:
 
 
 def float_of(word: Any) -> float:
-    """A finite number, also as text; ValueError if it is none."""
     number = number_or_text(word)
     if not is_finite(number):
         raise ValueError(word)
@@ -480,7 +467,6 @@ def polynomial(name: str, terms: Sequence[Term], source: str, digest: str = "") 
 def sum_of_terms(
     terms: Sequence[Term], r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The polynomial of these terms."""
     total = np.zeros(len(r))
     with np.errstate(over="ignore", invalid="ignore"):  # `Policy.checked` refuses what comes of it
         for coefficient, of_p, of_q, of_r in terms:
@@ -528,7 +514,6 @@ def policy_in_file(text: str) -> Policy:
 
 
 def term_of(entry: Any) -> Term:
-    """A term from its JSON object; ValueError, KeyError, TypeError or AttributeError if it is none."""
     powers = [entry.get(name, 0) for name in ("p", "q", "r")]
     if any(type(power) is not int or not 0 <= power <= LARGEST_POWER for power in powers):
         raise ValueError(powers)

@@ -65,7 +65,6 @@ class SimulatorCommand(NamedTuple):
     platform: Path | None
 
     def missing(self) -> list[Path]:
-        """The files among these that do not exist, workloads first."""
         files = (*self.workloads, *([self.platform] if self.platform else []))
         return [path for path in files if not path.exists()]
 
@@ -149,7 +148,6 @@ def read_command(setting: Setting) -> SimulatorCommand:
 
 
 def parse_command(words: list[str]) -> SimulatorCommand:
-    """The files given with Batsim's options -w and -p; Batsim 5 takes several workloads after one -w."""
     at = next((i for i, word in enumerate(words) if PROGRAM.fullmatch(Path(word).name)), None)
     options = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     options.add_argument("-w", "--workload", dest="workloads", nargs="+", action="extend", default=[])
@@ -160,12 +158,10 @@ def parse_command(words: list[str]) -> SimulatorCommand:
 
 
 def is_here(host: str) -> bool:
-    """Whether this host of an endpoint is certainly this machine."""
     return host in (*HERE, socket.gethostname()) or host.startswith("127.")
 
 
 def read_context(setting: Setting, command: SimulatorCommand, lifeline: Lifeline) -> ExecutionContext:
-    """The execution context of batcmd, requested from the simulator itself."""
     descriptor, log = setting.descriptor, setting.output_dir / BATSIM_LOG
     script, answer = setting.scratch / "context.bash", setting.scratch / "context.json"
     script.write_text(f"{descriptor.batcmd.rstrip()} {DUMP}\n")
@@ -323,7 +319,6 @@ def choose_port(setting: Setting) -> None:
 
 
 def wait_for_port(setting: Setting, port: int) -> None:
-    """Wait until no process of this machine listens on the port."""
     ready_timeout = setting.descriptor.ready_timeout
     if not setting.wait(lambda: not is_listening(port), ready_timeout):
         raise Stopped(

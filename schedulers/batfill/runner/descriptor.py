@@ -80,7 +80,6 @@ def read_descriptor(path: Path) -> ReadDescriptor:
 
 
 def is_usable(key: str, value: object) -> bool:
-    """Whether the value is what MEANING requires of the key."""
     if key.endswith("-timeout"):
         return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
     return isinstance(value, str) and "\0" not in value and (value != "" or key == "schedcmd")

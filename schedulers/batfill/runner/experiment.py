@@ -114,14 +114,10 @@ def run(
     show: Callable[[SimulationState], None] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> SimulationOutcome:
-    """Run the experiment of this descriptor, and write `run.json` to its output-dir.
+    """Run the experiment of this descriptor, and write `run.json`, which has the `command`, to its output-dir.
 
-    Args:
-        path: robin's YAML.
-        simulator: which to use, see `choose_engine`.
-        command: the command line that started the run, for `run.json`.
-        show: called with the simulation's progress twice a second.
-        say: called with a line if the run waits for something that may never happen.
+    `show` is called with the simulation's progress twice a second, `say` with a line if the run waits for something
+    that may never happen.
     """
     descriptor, stored_sum, notes = read_descriptor(path)
     engine = choose_engine(simulator, os.environ)
@@ -143,7 +139,6 @@ def run(
 def run_in_folder(
     setting: Setting, command: SimulatorCommand, lifeline: Lifeline, show: Callable[[SimulationState], None] | None
 ) -> SimulationOutcome:
-    """Run the experiment once its folder is ready."""
     require_programs(setting)
     options_given = options_in_file(setting)
     lifeline.remove([setting.scratch])
@@ -259,7 +254,6 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
 
 
 def refuse_failures(ends: Sequence[End]) -> None:
-    """Refuse a run if a process failed by itself."""
     failures = [
         f"{end.command.name} {ending(end.status)} after {took(end.after_s)}; {last_line_of(end.command.logs)}"
         for end in ends

@@ -47,7 +47,6 @@ class Watch:
         self._offset = 0
 
     def read(self) -> SimulationState:
-        """The current progress."""
         with suppress(OSError, ValueError, TypeError):
             return SimulationState(**json.loads(self._progress_file.read_bytes()))
         with suppress(OSError), self._jobs_csv.open("rb") as file:
@@ -74,7 +73,6 @@ def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
 
 
 def state_text(reading: SimulationState) -> str:
-    """The simulated date and the queue's length, if known."""
     parts = ["simulating"]
     if reading.date is not None:
         days, second_s = divmod(int(reading.date), DAY_S)
@@ -117,7 +115,6 @@ class Lookout:
         self._next_listen_s = self._next_look_s = 0.0
 
     def look(self, scheduler: Command) -> None:
-        """Update; call this regularly."""
         listened, now_s = self.listened(), time.monotonic()
         if now_s < self._next_look_s:
             return

@@ -59,7 +59,6 @@ def end_sessions(sessions: Collection[int]) -> None:
 
 
 def send(number: signal.Signals, pids: Iterable[int]) -> None:
-    """Send these processes this signal, if they still run and belong to this user (sudo starts others)."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -101,7 +100,6 @@ class Lifeline:
         return f'echo "$$" >&{self.handle}; exec {command} {self.handle}>&-'
 
     def release(self, session: int) -> None:
-        """Forget a session whose number may soon be another's."""
         self._write(-session)
 
     def remove(self, paths: Iterable[Path]) -> None:
@@ -179,7 +177,6 @@ def is_listening(port: int) -> bool:
 
 
 def tail(log: Path) -> list[str]:
-    """The last non-blank lines of a log; none if it cannot be read."""
     try:
         with log.open("rb") as file:
             file.seek(max(file.seek(0, 2) - TAIL_BYTES, 0))

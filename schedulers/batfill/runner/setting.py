@@ -76,21 +76,17 @@ class Setting:
 
     @property
     def output_dir(self) -> Path:
-        """The run's folder, relative to the working directory as in robin."""
         return Path(self.descriptor.output_dir)
 
     @property
     def progress_file(self) -> Path:
-        """The file for the progress of a simulator that can write it."""
         return self.scratch / "progress.json"
 
     @property
     def options_file(self) -> Path:
-        """The file for the options in force of a scheduler that can write them."""
         return self.scratch / "options.json"
 
     def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether the condition became true in time."""
         deadline = time.monotonic() + timeout_s
         while not until():
             self.heed_interrupts()
@@ -100,7 +96,6 @@ class Setting:
         return True
 
     def heed_interrupts(self) -> None:
-        """Stop the run if a signal has arrived."""
         if self.interrupts:
             raise Stopped(3, f"interrupted by {self.interrupts[0].name}; every process of the run was ended")
 

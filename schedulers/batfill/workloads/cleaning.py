@@ -125,16 +125,7 @@ def clean(
     statuses: Sequence[int] = (),
     flurries: Sequence[str] = (),
 ) -> Cleaned:
-    """The log without the rows dropped by the rules in the given order, then by statuses, then by flurries.
-
-    Args:
-        log: any log.
-        rules: names of RULES. `processors` also fills in whichever of allocated and requested is unknown.
-        procs: the machine's size, for `wide`.
-        statuses: if given, the only statuses to keep.
-        flurries: filters as the archive's headers write them (see above), such as
-            "user=68 and (job>=58 and job<=564)".
-    """
+    """The log without the rows dropped by the rules in the given order, then by statuses, then by flurries."""
     dropped: dict[str, int] = {}
     keep = np.ones(len(log), bool)
 

@@ -36,11 +36,7 @@ def describe(
 ) -> dict[str, Any]:
     """The report on the log in `path`, as `--json` prints it: numbers, shares between 0 and 1, seconds.
 
-    Args:
-        path: SWF or Batsim JSON.
-        procs: the machine's size; by default the log's. Without it no load is reported.
-        speed: as for `read_workload`.
-        advance: called with the number of rows read since the last call.
+    Without `procs`, or a size in the log, no load is reported.
     """
     log = load_log(path, speed=speed, advance=advance)
     filters = filters_report(log)

@@ -181,14 +181,7 @@ class ModelJobs:
 
 
 def lublin_jobs(n_jobs: int, procs: int, rng: np.random.Generator, *, kind: Kind = "all") -> ModelJobs:
-    """`n_jobs` jobs of the model for a machine of `procs` processors.
-
-    Args:
-        n_jobs: number of jobs, >= 1.
-        procs: the machine's size, >= 2.
-        rng: random generator.
-        kind: "all" draws from the parameters fitted to all jobs, "both" merges batch and interactive jobs.
-    """
+    """`n_jobs` jobs of the model for a machine of `procs` processors; "both" merges batch and interactive jobs."""
     if procs < 2 or n_jobs < 1:
         raise WorkloadError(f"the model needs at least 2 processors and 1 job, not {procs} and {n_jobs}")
     parts = []
@@ -296,10 +289,7 @@ def requested_times(
 ) -> Requested:
     """Requests for these run times, none below its run time.
 
-    Args:
-        runtime_s: seconds, shape (n_jobs,).
-        rng: random generator.
-        longest_s: the longest request the machine allows; by default the longest run time rounded up to hours.
+    The longest is by default the longest run time rounded up to hours.
     """
     most = float(runtime_s.max())
     if longest_s is None:
