@@ -57,6 +57,7 @@ class BatfillError(Exception):
 
 
 def on_command_line(error: Exception) -> str:
+    """The message of any error as commands print it."""
     return error.on_command_line if isinstance(error, BatfillError) else str(error)
 
 
@@ -174,6 +175,7 @@ def installed(library: str) -> bool:
 
 
 def library_version(library: str) -> str | None:
+    """The version of a library by the name that pip knows; None if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

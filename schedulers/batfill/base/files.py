@@ -178,6 +178,7 @@ class Streams(io.RawIOBase):
         self.stored, self.new, self.padding, self.stream = stored, new, padding, new()
 
     def readable(self) -> bool:
+        """That it can be read."""
         return True
 
     def readinto(self, into: Any) -> int:
@@ -413,6 +414,7 @@ def require_place(name: str, text: str, writes: Writes, example: str) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a whole text file, or leave no trace. Bytes of paths that are not UTF-8 are preserved."""
     with whole_file(path) as file:
         file.write(text.encode("utf-8", "surrogateescape"))
 
@@ -477,6 +479,7 @@ def json_text(value: object) -> str:
 
 
 def write_json(path: Path, value: object) -> None:
+    """Write `json_text` to a whole file, or leave no trace."""
     write_text(path, json_text(value) + "\n")
 
 
@@ -493,6 +496,7 @@ def any_length() -> Iterator[None]:
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """The rows as CSV, each ended by a line feed."""
     import csv
 
     text = io.StringIO()
@@ -506,6 +510,7 @@ def shown(path: Path | str) -> str:
 
 
 def make_folder(path: Path, *, remedy: str = "choose another") -> None:
+    """Make the folder and its parents if they do not exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

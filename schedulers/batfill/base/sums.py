@@ -36,6 +36,7 @@ def add(values):
 
 
 def sum_of(values: NDArray[Any]) -> float:
+    """The sum of these numbers, (n,)."""
     return float(add(np.ascontiguousarray(values, np.float64)))
 
 

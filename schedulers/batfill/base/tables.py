@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 def data_frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], **attrs: Any) -> pd.DataFrame:
+    """These columns, or these rows, as a DataFrame with these `attrs`."""
     frame: pd.DataFrame = optional("pandas", "tables").DataFrame(columns)
     frame.attrs.update(attrs)
     return frame
@@ -308,6 +309,7 @@ FORMS = {"p": ".2g", "share": ".0%", "day_longer": ".2%"}  # of figures by colum
 
 
 def heading(column: str) -> str:
+    """The name of a column in words."""
     return HEADINGS.get(column, column.removesuffix("_s").replace("_", " "))
 
 
@@ -327,6 +329,7 @@ def escaped(text: str) -> str:
 
 
 def rows_html(rows: Sequence[Mapping[str, Any]], remark: str = "") -> str:
+    """The same as HTML, for notebooks."""
     head = "".join(f"<th>{escaped(heading(name))}</th>" for name in rows[0])
     body = "".join(
         f"<tr>{''.join(f'<td>{escaped(shown(name, value))}</td>' for name, value in row.items())}</tr>" for row in rows
@@ -395,10 +398,12 @@ def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
 
 
 def text_html(text: str) -> str:
+    """Text in columns as HTML, for notebooks."""
     return f'<pre style="line-height:1.3">{escaped(text)}</pre>'
 
 
 def cell(value: Any) -> str:
+    """One value, formatted."""
     if value is None:
         return "-"
     if isinstance(value, float):

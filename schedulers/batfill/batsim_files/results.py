@@ -82,6 +82,7 @@ class ResultError(BatfillError):
 
 
 def result_file(prefix: str | Path, name: str) -> Path:
+    """The result file <prefix>_<name>."""
     return Path(f"{prefix}_{name}")
 
 
@@ -105,6 +106,7 @@ def remove_results(jobs_csv: Path) -> None:
 
 
 def written_by_run(jobs_csv: Path) -> list[Path]:
+    """Every file that the run of this `jobs.csv` may write."""
     stem = str(jobs_csv).removesuffix(JOBS_CSV_5)
     return [*(Path(stem + name) for name in WRITTEN), jobs_csv.with_name(REPORT_PAGE)]
 

@@ -70,6 +70,7 @@ def typed() -> list[str]:
 
 
 def command_line() -> str:
+    """This process's command line, as it may be typed again."""
     import shlex
 
     return shlex.join(["batfill", *typed()])
@@ -158,6 +159,7 @@ def aside(text: str) -> None:
 
 
 def note(text: str) -> None:
+    """Print a line of the program's own beside the result."""
     aside(f"batfill: {text}")
 
 
@@ -168,6 +170,7 @@ def warn(warnings: Sequence[str]) -> None:
 
 
 def offer(page: object) -> None:
+    """Name a page that was written to whoever can open it."""
     from batfill.base.host import IN_BROWSER
 
     if not IN_BROWSER:

@@ -97,6 +97,7 @@ def option_name(param: click.Parameter | None) -> str:
 
 
 def named(param: click.Parameter) -> str:
+    """The option or argument as the help names it."""
     return f"--{option_name(param)}" if isinstance(param, click.Option) else param.metavar or (param.name or "").upper()
 
 

@@ -144,6 +144,7 @@ class OnceCommand(click.Command):
 
 
 def command(name: str | None = None, **more: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function a command of the command line; the arguments are click's."""
     return click.command(name, cls=OnceCommand, **more)
 
 
@@ -402,6 +403,7 @@ def refuse_other_option(_: click.Context, parameter: click.Parameter, value: str
 
 
 def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[Command], Command]:  # noqa: A002
+    """One of these words, by default the first."""
     return click.option(*names, type=Choice(choices), default=choices[0], help=help)
 
 
@@ -448,9 +450,11 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON docu
 
 
 def seed_option(of: str) -> Callable[[Command], Command]:
+    """`--seed`, the seed `of` something."""
     return click.option("--seed", type=SEED, default=0, help=f"Seed of {of}.")
 
 
 def boundary_option(usual: str, what: str) -> Callable[[Command], Command]:
+    """`--boundary`: the jobs that a time window keeps."""
     kinds = Choice(["submitted", "submit-finish", "start-finish"])
     return click.option("--boundary", type=kinds, default=usual, help=what)
