@@ -15,7 +15,6 @@ import re
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -25,14 +24,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from batfill.base.errors import LARGEST, BatfillError
-from batfill.base.files import (
-    all_or_none,
-    any_length,
-    file_bytes,
-    loaded_json,
-    remove_left_overs,
-    whole_file,
-)
+from batfill.base.files import all_or_none, any_length, file_bytes, loaded_json, remove_left_overs, whole_file
 from batfill.base.version import __version__
 from batfill.batsim_files.allocation import Allocation
 from batfill.batsim_files.machines import INTERVALS, intervals_of, intervals_text
@@ -240,9 +232,8 @@ class ScheduleTotals:
             "nb_jobs_success": str(self.succeeded),
             "success_rate": _mean(self.succeeded, self.jobs),
         }
-        for name, total, highest in zip(
-            ("waiting_time", "turnaround_time", "slowdown"), self._sum, self._max, strict=True
-        ):
+        means = ("waiting_time", "turnaround_time", "slowdown")
+        for name, total, highest in zip(means, self._sum, self._max, strict=True):
             columns[f"mean_{name}"] = _mean(total, self.jobs)
             columns[f"max_{name}"] = f"{highest:.6f}"
         return columns
@@ -251,15 +242,14 @@ class ScheduleTotals:
 VALUES = attrgetter(*COLUMNS)  # of a `JobRecord`
 
 
-@cache
-def row_form(*, rejected: bool) -> str:
-    """The form of a job's line, its line end included; rejected jobs have empty fields."""
-    columns = COLUMNS.values()
-    return ",".join([column.form if column.of_rejected or not rejected else NOTHING for column in columns]) + "\n"
+ROW, REJECTED_ROW = (  # the forms of a job's line; rejected jobs have empty fields
+    ",".join([column.form if column.of_rejected or ran else NOTHING for column in COLUMNS.values()]) + "\n"
+    for ran in (True, False)
+)
 
 
 def job_row(record: JobRecord) -> str:
-    return row_form(rejected=record.final_state == REJECTED) % VALUES(record)
+    return (REJECTED_ROW if record.final_state == REJECTED else ROW) % VALUES(record)
 
 
 # A row of `_consumed_energy.csv`: date, joules since date 0, event, least watts of all machines, watts since the row
@@ -375,20 +365,16 @@ def metadata_text(
     `user=3 class=small probability=0.731 divider=3600 backfilled=1 asked=900 takes=memory=4&watts=250`, or
     `asked=none`; see `Facts`.
     """
-    words = [f"user={user}"] if user >= 0 else []
-    if small is not None:
-        words.append(f"class={'small' if small else 'large'}")
-    if not math.isnan(probability):
-        words.append(f"probability={probability:.4g}")
-    if divider_s < math.inf:
-        words.append(f"divider={divider_s:.15g}")
-    if backfilled is not None:
-        words.append(f"backfilled={int(backfilled)}")
-    if not math.isnan(asked_s):
-        words.append(f"asked={asked_s:.15g}" if asked_s < math.inf else f"asked={NOT_ASKED}")
-    if takes:
-        words.append(f"takes={taken_text(takes)}")
-    return " ".join(words)
+    words = {
+        "user": user if user >= 0 else None,
+        "class": None if small is None else "small" if small else "large",
+        "probability": None if math.isnan(probability) else f"{probability:.4g}",
+        "divider": f"{divider_s:.15g}" if divider_s < math.inf else None,
+        "backfilled": None if backfilled is None else int(backfilled),
+        "asked": None if math.isnan(asked_s) else f"{asked_s:.15g}" if asked_s < math.inf else NOT_ASKED,
+        "takes": taken_text(takes) if takes else None,
+    }
+    return " ".join([f"{key}={word}" for key, word in words.items() if word is not None])
 
 
 def taken_text(amounts: Mapping[str, float]) -> str:

@@ -10,15 +10,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from batfill.base.errors import (
-    STOPPING,
-    BatfillError,
-    Interrupted,
-    RunFailed,
-    as_typed,
-    library_version,
-    one_line,
-)
+from batfill.base.errors import STOPPING, BatfillError, Interrupted, RunFailed, as_typed, library_version, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence, Sized

@@ -65,8 +65,7 @@ class SimulatorCommand(NamedTuple):
     platform: Path | None
 
     def missing(self) -> list[Path]:
-        files = (*self.workloads, *([self.platform] if self.platform else []))
-        return [path for path in files if not path.exists()]
+        return [path for path in (*self.workloads, self.platform) if path and not path.exists()]
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -84,15 +83,15 @@ class ExecutionContext(NamedTuple):
 
     @property
     def port(self) -> int | None:
-        """The TCP port; None if the endpoint has none (ipc, inproc)."""
-        match = ENDPOINT.fullmatch(self.endpoint.strip())
+        """The TCP port of a scheduler; None without one, or if the endpoint has none (ipc, inproc)."""
+        match = ENDPOINT.fullmatch(self.endpoint.strip()) if self.external_scheduler else None
         return int(match[2]) if match else None
 
     @property
     def port_here(self) -> int | None:
         """The port of this machine on which the scheduler has to listen; None if it may be elsewhere, or is none."""
         match = ENDPOINT.fullmatch(self.endpoint.strip())
-        return int(match[2]) if match and self.external_scheduler and is_here(match[1]) else None
+        return self.port if match and is_here(match[1]) else None
 
     @property
     def jobs_csv(self) -> Path:

@@ -63,7 +63,10 @@ def describe(
         "load": load_report(log, ran, size) if size else None,
         "quality": quality_report(log, ran, size),
         "premature": premature_report(log),
-        "cleaning": cleaning_report(log, size),
+        "cleaning": {  # the rows that each rule alone would drop; None if it needs the unknown size of the machine
+            name: None if name == "wide" and size is None else int(rule(log, size).sum())
+            for name, rule in CLEANING_RULES.items()
+        },
         "filters": filters,
     }
 
@@ -163,15 +166,6 @@ def premature_report(log: SwfLog) -> dict[str, Any]:
     return {"ccgrid": _share(ran & (requested >= PREMATURE * p), ran), "jpdc": jpdc}
 
 
-def cleaning_report(log: SwfLog, procs: int | None) -> dict[str, int | None]:
-    """The number of rows each cleaning rule alone would drop; None if it needs the unknown size of the machine."""
-    report: dict[str, int | None] = {
-        name: None if name == "wide" and procs is None else int(rule(log, procs).sum())
-        for name, rule in CLEANING_RULES.items()
-    }
-    return report
-
-
 def filters_report(log: SwfLog) -> list[dict[str, Any]]:
     """The filters that the header names: the jobs they removed, by the header, and the rows each would drop now.
 
@@ -216,7 +210,10 @@ def description_text(report: dict[str, Any]) -> str:
     lines += [f"  {name}: {_shown(count)}" for name, count in report["cleaning"].items()]
     if report["filters"]:
         lines.append("filters named in the header:")
-        lines += [f"  {_filter_line(one)}" for one in report["filters"]]
+        for one in report["filters"]:
+            why, drop = one["not_understood"], one["would_drop"]
+            now = f"would drop {drop:,}" if why is None else f"not understood: {why}"
+            lines.append(f"  {one['filter']}: {one['removed']:,} removed before, by the header; {now}")
     return wrapped("\n".join(lines), "    ")
 
 
@@ -230,13 +227,6 @@ def _premature_lines(premature: dict[str, Any]) -> list[str]:
             f"{part['small_non_premature']:.2%}, small premature {part['small_premature']:.2%}"
         )
     return lines
-
-
-def _filter_line(one: dict[str, Any]) -> str:
-    before = f"{one['filter']}: {one['removed']:,} removed before, by the header"
-    if one["not_understood"] is not None:
-        return f"{before}; not understood: {one['not_understood']}"
-    return f"{before}; would drop {one['would_drop']:,}"
 
 
 def _shown(value: Any) -> str:
