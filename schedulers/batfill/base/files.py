@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from batfill.base import host
 from batfill.base.errors import RunFailed, WorkloadError
@@ -39,17 +39,10 @@ FULL = (errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)  # not a mistake of 
 PART = re.compile(r"\.(.+)\.(\d+@.+)\.part", re.DOTALL)  # a temporary name, see `part_of`
 
 
-class Held(NamedTuple):
-    """A file that `held_open` keeps open."""
-
-    stored: BinaryIO
-    readers: list[object]  # those in it now: none or one
-
-
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, on Linux
 # The temporary and final names of the finished files of an `all_or_none`; None outside of one.
 finished: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("finished", default=None)
-held: ContextVar[dict[Path, Held] | None] = ContextVar("held", default=None)  # None outside of `held_open`
+held: ContextVar[dict[Path, list[BinaryIO]] | None] = ContextVar("held", default=None)  # see `held_open`
 
 
 def digest(path: Path) -> str:
@@ -65,17 +58,17 @@ def readable(path: Path) -> Iterator[BinaryIO]:
     `-` is standard input. It and pipes (/dev/stdin, <(command)) are kept in memory, since a workload is read several
     times: for its format, for its digest, and once or twice for its jobs.
     """
-    if (known := (held.get() or {}).get(path)) is not None and not known.readers:
-        known.stored.seek(0)
-        known.readers.append(reader := object())
+    if free := (held.get() or {}).get(path):  # empty while somebody reads it
+        stored = free.pop()
+        stored.seek(0)
         try:
-            yield known.stored
+            yield stored
         finally:
-            known.readers.remove(reader)
+            free.append(stored)
         return
     try:
         if path == STANDARD_INPUT:
-            stored: BinaryIO = io.BytesIO(read_once(path))
+            stored = io.BytesIO(read_once(path))
         else:
             refuse_device(path)
             stored = io.BytesIO(read_once(path)) if path.is_fifo() else path.open("rb")
@@ -95,7 +88,7 @@ def held_open(path: Path) -> Iterator[None]:
         yield
         return
     with readable(path) as stored:
-        token = held.set({**before, path: Held(stored, [])})
+        token = held.set({**before, path: [stored]})
         try:
             yield
         finally:

@@ -17,7 +17,7 @@ from batfill.base.files import file_bytes
 from batfill.model.values import PREFIXES, SPEED_UNITS, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
@@ -259,7 +259,13 @@ def _hosts(path: Path, zone: Element, depth: int, zone_properties: Mapping[str, 
         if element.tag in ZONES:
             yield from _hosts(path, element, depth + 1, {**zone_properties, **_properties(element)})
         elif element.tag in HOSTS | CLUSTERS:
-            around, names = zone_properties, _names(path, element)
+            if element.tag in HOSTS:
+                names = [_attribute(path, element, "id")]
+            else:
+                prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
+                numbers = _radical(path, _attribute(path, element, "radical"))
+                names = [f"{prefix}{number}{suffix}" for number in numbers]
+            around = zone_properties
             speeds, properties = _speeds_of(path, element), _properties(element)
             pstate = _whole(path, element, "pstate", "0", range(len(speeds)))
             cores = _whole(path, element, "core", "1", range(1, MAX_HOSTS))
@@ -267,13 +273,6 @@ def _hosts(path: Path, zone: Element, depth: int, zone_properties: Mapping[str, 
                 around = {**zone_properties, **properties}
             for name in names:
                 yield PlatformHost(name, speeds, properties, around, pstate, cores)
-
-
-def _names(path: Path, element: Element) -> Iterable[str]:
-    if element.tag in HOSTS:
-        return [_attribute(path, element, "id")]
-    prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
-    return (f"{prefix}{number}{suffix}" for number in _radical(path, _attribute(path, element, "radical")))
 
 
 def _radical(path: Path, text: str) -> Iterator[int]:
