@@ -55,7 +55,10 @@ def read_document(path: Path, what: str, error: type[BatfillError]) -> Document:
             for i, item in enumerate(node.value):
                 lines[*place, i] = item.start_mark.line + 1
             return [visit(item, (*place, i)) for i, item in enumerate(node.value)]
-        return value_of(loader, node)
+        try:
+            return loader.construct_object(node, deep=True)
+        except (yaml.constructor.ConstructorError, ValueError):
+            return node.value  # its text, which the check of types then shows
 
     loader = yaml.SafeLoader(b"")
     try:
@@ -86,10 +89,3 @@ def entries_of(path: Path, mapping: yaml.MappingNode, error: type[BatfillError])
             raise error(f"{path}:{line}: key {key} is already on line {found[key][1]}; keep one of them")
         found[key] = value_node, line
     return found
-
-
-def value_of(loader: yaml.SafeLoader, node: yaml.Node) -> object:
-    try:
-        return loader.construct_object(node, deep=True)
-    except (yaml.constructor.ConstructorError, ValueError):
-        return node.value

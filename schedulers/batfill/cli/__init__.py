@@ -169,10 +169,6 @@ def offer(page: object) -> None:
         note(f"open it in a browser: {page}")
 
 
-def fail(message: str, status: int) -> None:
-    sys.exit(say(message, status))
-
-
 def wrote(out: Path, what: str, as_json: bool, **facts: Any) -> None:
     """Print what a command wrote, on standard error, and on request as one JSON document."""
     from batfill.base.files import shown

@@ -295,14 +295,11 @@ def collecting(into: str, options: Mapping[str, Any]) -> Callable[[Callable[...,
 link_options = collecting(
     "links",
     {
-        "latency": {
-            "metavar": "LATENCY",
-            "help": "Latency of every link of the platform, such as 50us. [default: 0us]",
-        },
-        "bandwidth": {
-            "metavar": "BANDWIDTH",
-            "help": "Bandwidth of every link of the platform, such as 1.25GBps. [default: 1e21Bps]",
-        },
+        name: {
+            "metavar": name.upper(),
+            "help": f"{name.title()} of every link of the platform, such as {example}. [default: {usual}]",
+        }
+        for name, example, usual in (("latency", "50us", "0us"), ("bandwidth", "1.25GBps", "1e21Bps"))
     },
 )
 
