@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.base import files
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.model.jobs import job_table
 from batfill.workloads import read_workload as read_swf
@@ -61,9 +62,11 @@ def test_rows_of_more_fields_are_read_by_their_first_18_which_is_said_once(log_f
     ]
 
 
-@pytest.mark.parametrize("padding", [b"", bytes(4), bytes(300_000)])
+@pytest.mark.parametrize("at_once", [1, files.UNPACKED_BYTES])
+@pytest.mark.parametrize("padding", [b"", bytes(4), bytes(80_000)])
 @pytest.mark.parametrize("packed", PACKERS)
-def test_packed_streams_one_behind_the_other_are_one_text(log_file, packed, padding):
+def test_packed_streams_one_behind_the_other_are_one_text(log_file, packed, padding, at_once, monkeypatch):
+    monkeypatch.setattr(files, "UNPACKED_BYTES", at_once)
     both = padding.join(packed(row(k, 0, 5).encode()) for k in (1, 2))
     if padding and packed is bz2.compress:  # which knows no padding
         assert "cannot be unpacked" in refusal(log_file(both))
