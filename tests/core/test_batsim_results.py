@@ -16,6 +16,7 @@ from procset import ProcSet
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import csv_text
+from batfill.batsim_files import results
 from batfill.batsim_files.machines import MachineTimes
 from batfill.batsim_files.results import (
     BATSIM_VERSION,
@@ -216,3 +217,9 @@ def test_machines_that_are_none_are_refused(tmp_path):
         write_run(tmp_path, [JobRecord("a", "w0", "p", 0, 1, -1, "COMPLETED_SUCCESSFULLY", 0, 5, text)])
         with pytest.raises(ResultError, match=f"out_jobs.csv: allocated_resources: '{text[:40]}.* are not machines"):
             read_results(path)
+
+
+@pytest.mark.parametrize(("asked_s", "text"), [(900.0, "asked=900"), (float("inf"), "asked=none"), (float("nan"), "")])
+def test_a_request_that_is_not_the_limit_is_written_and_read_back(asked_s, text):
+    assert results.metadata_text(asked_s=asked_s) == text
+    assert results.Facts.of([text]).asked_s.tolist() == pytest.approx([asked_s], nan_ok=True)

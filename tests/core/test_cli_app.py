@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from batfill.cli.app import app
 from command import batfill, refusal
 from swf_text import row
 
@@ -122,3 +124,17 @@ def test_a_sample_does_not_overwrite_the_log_that_it_is_made_of(taken, tmp_path)
     Path("log.swf").rename("log-001.swf")
     assert "log-001.swf" in refusal("workload", "resample", "log-001.swf", "--samples", "3", "--out", "log.swf")
     assert not Path("log-000.swf").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "begun", "known"),
+    [
+        ("policy", "la", ["laf"]),
+        ("backfill", "sa", ["same", "saf"]),
+        ("unrequested", "qu", ["queue"]),
+    ],
+)
+def test_a_shell_completes_what_an_option_takes(option, begun, known):
+    command = app.get_command(click.Context(app), "replay")
+    param = next(param for param in command.params if param.name == option)
+    assert [item.value for item in param.type.shell_complete(click.Context(command), param, begun)] == known

@@ -93,3 +93,17 @@ def test_a_scratch_folder_replaces_those_of_killed_processes(tmp_path, monkeypat
     with scratch_folder("batfill-x") as folder:
         assert names(tmp_path) == sorted([*kept, f"batfill-x-{dead}-link", folder.name])
     assert not folder.exists()
+
+
+def test_a_file_kept_open_is_the_same_for_all_that_read_it(tmp_path):
+    path, other = tmp_path / "log", tmp_path / "other"
+    path.write_bytes(b"first")
+    other.write_bytes(b"second")
+    with files.held_open(path):
+        assert files.digest(path) == files.digest(path)
+        other.replace(path)
+        with files.readable(path) as stored:
+            assert stored.read() == b"first"
+            assert files.file_bytes(path) == b"second"
+        with files.readable(path) as stored:
+            assert stored.read() == b"first"

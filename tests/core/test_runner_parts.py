@@ -81,6 +81,9 @@ def test_the_context_is_found_among_other_lines():
     assert context is not None
     assert (context.port, context.external_scheduler, context.protocol) == (28001, True, 4)
     assert context.jobs_csv == Path("o/x_jobs.csv")
+    assert context.port_here == 28001
+    assert context._replace(endpoint="tcp://elsewhere:28001").port_here is None
+    assert context._replace(external_scheduler=False).port is None
 
 
 def test_an_error_of_simgrid_is_quoted_rather_than_what_follows_it(tmp_path):

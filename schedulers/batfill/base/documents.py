@@ -33,13 +33,7 @@ class Document(NamedTuple):
 
 
 def read_document(path: Path, what: str, error: type[BatfillError]) -> Document:
-    """The document in this file, with the lines of everything in it.
-
-    Args:
-        path: the file.
-        what: completes "not ..." if it is not a mapping.
-        error: raised if it is unreadable, not a mapping, not YAML, or has a key twice.
-    """
+    """The document in this file, with the lines of everything in it; the `error` if it is not `what` it has to be."""
     try:
         with readable(path) as file:
             stored = file.read()
@@ -61,7 +55,10 @@ def read_document(path: Path, what: str, error: type[BatfillError]) -> Document:
             for i, item in enumerate(node.value):
                 lines[*place, i] = item.start_mark.line + 1
             return [visit(item, (*place, i)) for i, item in enumerate(node.value)]
-        return value_of(loader, node)
+        try:
+            return loader.construct_object(node, deep=True)
+        except (yaml.constructor.ConstructorError, ValueError):
+            return node.value  # its text, which the check of types then shows
 
     loader = yaml.SafeLoader(b"")
     try:
@@ -82,7 +79,6 @@ def read_document(path: Path, what: str, error: type[BatfillError]) -> Document:
 
 
 def entries_of(path: Path, mapping: yaml.MappingNode, error: type[BatfillError]) -> dict[str, tuple[yaml.Node, int]]:
-    """The mapping's values as nodes, and the lines of their keys."""
     found: dict[str, tuple[yaml.Node, int]] = {}
     for key_node, value_node in mapping.value:
         line = key_node.start_mark.line + 1
@@ -93,11 +89,3 @@ def entries_of(path: Path, mapping: yaml.MappingNode, error: type[BatfillError])
             raise error(f"{path}:{line}: key {key} is already on line {found[key][1]}; keep one of them")
         found[key] = value_node, line
     return found
-
-
-def value_of(loader: yaml.SafeLoader, node: yaml.Node) -> object:
-    """The node's value, or its text if YAML cannot construct it (the type check then shows the text)."""
-    try:
-        return loader.construct_object(node, deep=True)
-    except (yaml.constructor.ConstructorError, ValueError):
-        return node.value

@@ -122,11 +122,7 @@ class Interrupted(BaseException):
 
 
 def optional(module: str, extra: str) -> Any:
-    """Import and return a module that an extra of the installation provides.
-
-    Args:
-        module: its full name; the message names the library, the part before the first dot.
-        extra: the extra of batfill that installs it.
+    """Import and return a module, by its full name, that this extra of the installation provides.
 
     Examples:
         >>> optional("json", "tables").dumps({"a": 1})
@@ -147,12 +143,7 @@ def optional(module: str, extra: str) -> Any:
 def require(extra: str, *libraries: str) -> None:
     """Check that libraries are installed before work begins, without importing them, which can take seconds.
 
-    Args:
-        extra: the extra of batfill that installs them, or several separated by commas.
-        libraries: their import names.
-
-    Raises:
-        MissingExtra: one of them is not installed.
+    The extras that install them are separated by commas.
 
     Examples:
         >>> require("tables", "json", "no_such_library")

@@ -12,23 +12,26 @@ import stat
 import sys
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from batfill.base import host
 from batfill.base.errors import RunFailed, WorkloadError
 
 if TYPE_CHECKING:
+    from bz2 import BZ2Decompressor
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
     from hashlib import _Hash
     from io import BufferedReader
+    from lzma import LZMADecompressor
 
     Writes = Literal["file", "folder", "prefix"]
 
 PACKED = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}  # how such files begin
 CHUNK_BYTES = 1 << 23
+UNPACKED_BYTES = 1 << 16  # at once, of an .xz or .bz2 file
 LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a multiple of its size in memory
 STANDARD_INPUT = Path("-")
 FULL = (errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)  # not a mistake of the user's, as a wrong path is
@@ -36,17 +39,10 @@ FULL = (errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)  # not a mistake of 
 PART = re.compile(r"\.(.+)\.(\d+@.+)\.part", re.DOTALL)  # a temporary name, see `part_of`
 
 
-class Held(NamedTuple):
-    """A file that `held_open` keeps open."""
-
-    stored: BinaryIO
-    readers: list[object]  # those in it now: none or one
-
-
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, on Linux
 # The temporary and final names of the finished files of an `all_or_none`; None outside of one.
 finished: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("finished", default=None)
-held: ContextVar[dict[Path, Held] | None] = ContextVar("held", default=None)  # None outside of `held_open`
+held: ContextVar[dict[Path, list[BinaryIO]] | None] = ContextVar("held", default=None)  # see `held_open`
 
 
 def digest(path: Path) -> str:
@@ -62,17 +58,17 @@ def readable(path: Path) -> Iterator[BinaryIO]:
     `-` is standard input. It and pipes (/dev/stdin, <(command)) are kept in memory, since a workload is read several
     times: for its format, for its digest, and once or twice for its jobs.
     """
-    if (known := (held.get() or {}).get(path)) is not None and not known.readers:
-        known.stored.seek(0)
-        known.readers.append(reader := object())
+    if free := (held.get() or {}).get(path):  # empty while somebody reads it
+        stored = free.pop()
+        stored.seek(0)
         try:
-            yield known.stored
+            yield stored
         finally:
-            known.readers.remove(reader)
+            free.append(stored)
         return
     try:
         if path == STANDARD_INPUT:
-            stored: BinaryIO = io.BytesIO(read_once(path))
+            stored = io.BytesIO(read_once(path))
         else:
             refuse_device(path)
             stored = io.BytesIO(read_once(path)) if path.is_fifo() else path.open("rb")
@@ -92,7 +88,7 @@ def held_open(path: Path) -> Iterator[None]:
         yield
         return
     with readable(path) as stored:
-        token = held.set({**before, path: Held(stored, [])})
+        token = held.set({**before, path: [stored]})
         try:
             yield
         finally:
@@ -100,7 +96,6 @@ def held_open(path: Path) -> Iterator[None]:
 
 
 def refuse_device(path: Path) -> None:
-    """Refuse to read a device: /dev/zero would never end."""
     kind = path.stat().st_mode
     if (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)) and not path.samefile(os.devnull):
         raise OSError(errno.EINVAL, "is a device, not a file", str(path))
@@ -157,12 +152,45 @@ def packed(stored: BinaryIO, suffix: str, mode: Literal["rb", "wb"]) -> Abstract
             import lzma
         except ModuleNotFoundError:
             raise WorkloadError("an .xz file needs Python's module lzma, which this Python lacks: unpack it") from None
+        if mode == "rb":
+            return io.BufferedReader(Streams(stored, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), b"\0"))
         return cast("AbstractContextManager[BinaryIO]", lzma.LZMAFile(stored, mode))
     if suffix == ".bz2":
         import bz2
 
+        if mode == "rb":
+            return io.BufferedReader(Streams(stored, bz2.BZ2Decompressor))
         return cast("AbstractContextManager[BinaryIO]", bz2.BZ2File(stored, mode))
     return nullcontext(stored)
+
+
+class Streams(io.RawIOBase):
+    """What is packed in xz or bzip2 streams one behind the other; Python's readers silently drop what else follows."""
+
+    def __init__(self, stored: BinaryIO, new: Callable[[], LZMADecompressor | BZ2Decompressor], padding: bytes = b""):
+        self.stored, self.new, self.padding, self.stream = stored, new, padding, new()
+
+    def readable(self) -> bool:
+        """That it can be read."""
+        return True
+
+    def readinto(self, into: Any) -> int:
+        piece = made = b""
+        while not made:
+            if self.stream.eof:
+                piece = self.stream.unused_data.lstrip(self.padding)
+                while not piece:
+                    if not (piece := self.stored.read(UNPACKED_BYTES)):
+                        return 0
+                    piece = piece.lstrip(self.padding)
+                self.stream = self.new()
+            elif not self.stream.needs_input:
+                piece = b""
+            elif not (piece := self.stored.read(UNPACKED_BYTES)):
+                raise EOFError("it is cut short, or something else follows")
+            made = self.stream.decompress(piece, len(into))
+        into[: len(made)] = made
+        return len(made)
 
 
 def damage() -> tuple[type[Exception], ...]:
@@ -174,13 +202,7 @@ def damage() -> tuple[type[Exception], ...]:
 
 
 def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) -> Iterator[bytes]:
-    """The content in pieces of whole lines, each ended by a newline.
-
-    Args:
-        path: the file's name, for the message.
-        content: its content, as `decompressed`.
-        text_sum: updated with the content, if given.
-    """
+    """The content in pieces of whole lines, each ended by a newline; `text_sum` is updated with it."""
     rest = b""
     while piece := content.read(CHUNK_BYTES):
         if text_sum is not None:
@@ -198,7 +220,6 @@ def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) ->
 
 
 def begins_blank(path: Path) -> WorkloadError:
-    """The refusal of a text whose first CHUNK_BYTES are blanks."""
     return WorkloadError(f"{path}: begins with {CHUNK_BYTES / 2**20:g} MiB of blank lines; is it a log?")
 
 
@@ -258,7 +279,6 @@ def all_or_none() -> Iterator[None]:
 
 
 def part_of(path: Path) -> Path:
-    """The temporary name under which this process writes a file."""
     return path.with_name(f".{path.name[:150]}.{this_process()}.part")
 
 
@@ -296,12 +316,7 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def remove_left_overs(folder: Path, of: Callable[[str], bool] = lambda name: True) -> None:
-    """Remove the temporary files that processes left in this folder when they were killed.
-
-    Args:
-        folder: it need not exist; folders inside it are left alone.
-        of: called with a file's final name (its first 150 characters); whether to remove what was to become it.
-    """
+    """Remove the temporary files of killed processes here; `of` takes the first 150 characters of a final name."""
     with suppress(OSError), os.scandir(folder) as entries:  # writing to the folder will report what is wrong with it
         for entry in entries:
             match = PART.fullmatch(entry.name)
@@ -334,7 +349,6 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn operating system errors in the block into one line that names the file."""
     try:
         yield
     except OSError as error:
@@ -349,13 +363,7 @@ def unwritable(place: str, error: OSError, remedy: str) -> RunFailed | WorkloadE
 
 
 def require_other(name: str, place: Path, others: Iterable[Path]) -> None:
-    """Check that a command overwrites none of the other files that it takes, whatever links lead to them.
-
-    Args:
-        name: of the option that names `place`, for the message.
-        place: the file to write.
-        others: the files read, or written under another option.
-    """
+    """Refuse to write a `place` that is one of the other files of a command, whatever links lead to them."""
     for other in others:
         with suppress(OSError, ValueError):  # a name too long, or with a NUL
             if place.samefile(other) if place.is_file() and other.exists() else place.resolve() == other.resolve():
@@ -365,12 +373,8 @@ def require_other(name: str, place: Path, others: Iterable[Path]) -> None:
 def require_place(name: str, text: str, writes: Writes, example: str) -> None:
     """Check, before the work that comes first, that something can be written at a path; writes nothing.
 
-    Args:
-        name: of the option or argument, for the message.
-        text: the path.
-        writes: a "file"; a "folder", made with its parents if missing; or files that begin with this "prefix", whose
-            folder is made in the same way.
-        example: a name to advise.
+    That is a "file"; a "folder", made with its parents if missing; or files that begin with this "prefix", whose folder
+    is made in the same way. The `example` is a name to advise.
     """
     import tempfile
 
@@ -507,7 +511,6 @@ def make_folder(path: Path, *, remedy: str = "choose another") -> None:
 
 
 def path_of(log: object) -> Path:
-    """The path in an argument."""
     if not isinstance(log, (str, Path)):
         remedy = "`read` makes a workload of one, `job_table` of columns"
         raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; {remedy}")

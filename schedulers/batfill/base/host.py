@@ -38,21 +38,11 @@ def lock(handle: int, *, wait: bool = False) -> None:
 
 @contextmanager
 def thread_pool(threads: int) -> Iterator[Executor]:
-    """A pool of threads for the block; on failure or interrupt, running work is not waited for."""
-    from concurrent.futures import ThreadPoolExecutor
+    """A pool of threads for the block; on failure or interrupt, running work is not waited for.
 
-    pool = without_threads() if IN_BROWSER else ThreadPoolExecutor(threads)
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def without_threads() -> Executor:
-    """A pool that has done what is submitted before `submit` returns."""
-    from concurrent.futures import Executor, Future
+    In a browser, which has no threads, `submit` returns after the work is done.
+    """
+    from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
     class AtOnce(Executor):
         def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
@@ -63,4 +53,10 @@ def without_threads() -> Executor:
                 done.set_exception(error)
             return done
 
-    return AtOnce()
+    pool = AtOnce() if IN_BROWSER else ThreadPoolExecutor(threads)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()

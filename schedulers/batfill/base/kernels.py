@@ -101,12 +101,10 @@ def own_name(cls: Any) -> str:
 
 
 def table_in(given: Any) -> Any:
-    """The words of a record."""
     return given.table(*words_of(given, type(given), type(given).__name__))
 
 
 def words_in(kind: Any) -> int:
-    """The number of words of a value."""
     if hasattr(kind, "columns"):
         return sum(map(words_in, kind.columns.values()))
     return 1 if isinstance(kind, type) else 1 + array_type(kind).ndim
@@ -116,11 +114,7 @@ def words_in(kind: Any) -> int:
 
 
 def words_of(value: Any, kind: Any, name: str) -> list[int]:
-    """The words of a value, after a check.
-
-    Raises:
-        TypeError: the value is not what a kernel takes.
-    """
+    """The words of a value; a TypeError if it is not what a kernel takes."""
     if kind is float or kind is int:
         return [int(np.array(value, np.float64 if kind is float else np.int64).view(np.int64))]
     if hasattr(kind, "columns"):
@@ -135,7 +129,6 @@ def words_of(value: Any, kind: Any, name: str) -> list[int]:
 
 
 def words_of_array(array: Any, kind: Array, name: str) -> list[int]:
-    """The words of an array."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name}: {type(array).__name__} where an array is needed")
     flags = array.flags
@@ -154,7 +147,6 @@ def words_of_array(array: Any, kind: Array, name: str) -> list[int]:
 
 
 def array_type(kind: Any) -> Array:
-    """A dtype as an Array."""
     return kind if isinstance(kind, Array) else Array(kind)
 
 
@@ -166,7 +158,6 @@ class ArrayArgument:
         self.kind, self.name, self.words = kind, name, ctypes.c_int64 * (1 + kind.ndim)
 
     def from_param(self, array: Any) -> Any:
-        """The array's words."""
         return self.words(*words_of_array(array, self.kind, self.name))
 
 
@@ -198,10 +189,6 @@ def sources_of(library: Path) -> dict[str, str]:
 
     What `scripts/kernels.py` appends to a library is JSON about it and the sha256 of all before: to load a library that
     was cut off would end the process.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is damaged.
     """
     *content, digest = library.read_bytes().rsplit(b"\n", 2)
     if len(content) < 2 or sha256(b"\n".join(content)).hexdigest() != digest.decode("latin-1"):
@@ -257,7 +244,6 @@ C_TYPES = {float: ctypes.c_double, int: ctypes.c_int64}
 
 
 def argument_of(kind: Any, name: str) -> Any:
-    """How ctypes converts an argument."""
     if hasattr(kind, "table"):  # looked up in C; a type of ctypes here would take twice the time
         return type(kind.__name__, (), {"from_param": attrgetter(own_name(kind))})
     return C_TYPES[kind] if isinstance(kind, type) else ArrayArgument(array_type(kind), name)

@@ -44,10 +44,7 @@ def new_bar(label: str, total: float | None = None, **how: Any) -> Any:
 def progress(label: str, total: float | None = None, after_s: float = SOON_S) -> Iterator[Callable[[float], None]]:
     """A function that advances a bar by this many steps; without `total` the bar shows only the steps done.
 
-    Args:
-        label: what the steps are.
-        total: their number.
-        after_s: seconds before the bar appears, even if no step is done by then. It vanishes at the block's end.
+    It appears after `after_s`, even if no step is done by then, and vanishes at the block's end.
     """
     bar: Any = None
     done: float = 0
@@ -109,7 +106,6 @@ class harmless:  # noqa: N801 - used as a function
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Enter the stream's name into the error that it raises."""
         try:
             yield
         except OSError as error:

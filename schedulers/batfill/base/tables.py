@@ -56,7 +56,6 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def is_settled(array: NDArray[Any]) -> bool:
-    """Whether neither this array nor one that it is a view of can be changed."""
     holder: Any = array
     while isinstance(holder, np.ndarray):
         if holder.flags.writeable:
@@ -81,7 +80,6 @@ class ReadOnly:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        """Make the arrays read-only."""
         for f in fields(self):  # type: ignore[arg-type]  # of the dataclass below
             if isinstance(value := getattr(self, f.name), np.ndarray):
                 object.__setattr__(self, f.name, read_only(value))
@@ -149,11 +147,9 @@ class JobRows:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        """The rows, one per line."""
         return label_lines(self.rows())
 
     def _repr_html_(self) -> str:
-        """The rows as a table, for notebooks."""
         return label_html(self.rows())
 
     def __len__(self) -> int:
@@ -228,19 +224,16 @@ class KeptRows(JobRows):
 
     @cached_property
     def kept(self) -> Mapping[str, NDArray[Any]]:
-        """As `JobRows.kept`."""
         return {name: read_only(column) for name, column in self.columns().items()}
 
 
 def rows_of(columns: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, Any]]:
-    """The rows of columns, in Python's types."""
     names = tuple(columns)
     for row in zip(*(column.tolist() for column in columns.values()), strict=True):
         yield dict(zip(names, row, strict=True))
 
 
 def plain_value(value: Any) -> Any:
-    """A value of an array in Python's type."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -275,11 +268,9 @@ class Rows:
         return as_table(self.rows) + (f"\n\n{wrapped(self.remark)}" if self.remark else "")
 
     def __repr__(self) -> str:
-        """The table."""
         return self.as_text()
 
     def _repr_html_(self) -> str:
-        """The rows as a table, for notebooks."""
         return rows_html(self.rows, self.remark)
 
 
@@ -332,7 +323,6 @@ def shown(column: str, value: Any) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text as HTML."""
     from html import escape  # loads a table of 2,000 characters, which only notebooks need
 
     return escape(text)
@@ -359,7 +349,6 @@ def label_lines(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def label_html(rows: Iterable[tuple[str, str]]) -> str:
-    """Rows of (label, text) as a table for notebooks."""
     cells = (
         f'<tr><th style="text-align:left">{escaped(label)}</th><td style="text-align:left">{escaped(text)}</td></tr>'
         for label, text in rows

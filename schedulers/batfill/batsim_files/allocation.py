@@ -47,14 +47,12 @@ class Allocation(NamedTuple):
         return cls(np.searchsorted(lower, np.flatnonzero(end)), number[lower], last)
 
     def rows(self, which: NDArray[np.int64]) -> Allocation:
-        """The machines of these tries, in this order."""
         counts = np.diff(self.offset)[which]
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         interval = np.arange(offset[-1]) + np.repeat(self.offset[which] - offset[:-1], counts)
         return Allocation(offset, self.first[interval], self.last[interval])
 
     def of(self, i: int) -> Intervals:
-        """The machines of this try."""
         part = slice(self.offset[i], self.offset[i + 1])
         return list(zip(self.first[part].tolist(), self.last[part].tolist(), strict=True))
 

@@ -39,13 +39,7 @@ class Form(msgspec.Struct):
 
 
 def read_events(paths: Iterable[Path], n_machines: int, *, forward_unknown: bool = False) -> list[ExternalEvent]:
-    """The events in these files, in time order; of one date as in Batsim, or else in the order of the files.
-
-    Args:
-        paths: the files.
-        n_machines: number of machines.
-        forward_unknown: whether to accept events of other types, for the scheduler to interpret.
-    """
+    """The events in these files, in time order; of one date as in Batsim, or else in the order of the files."""
     events = []
     for path in paths:
         with readable(path) as content:

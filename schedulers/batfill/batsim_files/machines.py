@@ -47,12 +47,10 @@ class Machines:
 
     @property
     def idle(self) -> int:
-        """The number of idle machines."""
         return self._count[IDLE]
 
     @property
     def computing(self) -> int:
-        """The number of computing machines."""
         return self._count[COMPUTING]
 
     @property
@@ -76,7 +74,6 @@ class Machines:
         return f"machine {machines.ids()[np.argmax(gone)]} is unavailable" if gone.any() else None
 
     def start(self, machines: MachineSet, date: float) -> None:
-        """Start a job on these machines, to which there is no `obstacle`."""
         part = machines.part
         if self._shares:
             self._jobs[part] += 1
@@ -115,7 +112,6 @@ class Machines:
         return None
 
     def _enter(self, part: slice | NDArray[np.intp], state: int, date: float) -> None:
-        """Set the state of these machines."""
         before = self._state[part]
         for old in (IDLE, COMPUTING, UNAVAILABLE):
             of_state = before == old
@@ -140,7 +136,6 @@ class MachineSet(NamedTuple):
     part: slice | NDArray[np.intp]
 
     def ids(self) -> NDArray[np.intp]:
-        """The resource ids, ascending."""
         return np.arange(self.part.start, self.part.stop) if isinstance(self.part, slice) else self.part
 
 
@@ -187,7 +182,6 @@ class IdleMachines:
         return sum(self.last) - sum(self.first) + len(self.first)
 
     def intervals(self) -> Intervals:
-        """The idle machines."""
         return list(zip(self.first, self.last, strict=True))
 
     def take(self, procs: int) -> Intervals:
@@ -208,7 +202,6 @@ class IdleMachines:
         return taken
 
     def give(self, intervals: Intervals) -> None:
-        """Add these machines, none of which is idle."""
         for first, last in intervals:
             i = bisect_left(self.first, first)
             joins_left = i > 0 and self.last[i - 1] == first - 1
@@ -225,7 +218,6 @@ class IdleMachines:
                 self.last.insert(i, last)
 
     def remove(self, intervals: Intervals) -> None:
-        """Remove these machines, all of which are idle."""
         for first, last in intervals:
             i = bisect_left(self.last, first)
             whole = self.first[i], self.last[i]

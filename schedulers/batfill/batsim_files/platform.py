@@ -17,7 +17,7 @@ from batfill.base.files import file_bytes
 from batfill.model.values import PREFIXES, SPEED_UNITS, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
@@ -64,7 +64,6 @@ class PlatformHost(NamedTuple):
 
     @property
     def speed(self) -> float:
-        """That of a core in the power state."""
         return self.speeds[self.pstate]
 
 
@@ -83,12 +82,10 @@ class Platform(NamedTuple):
 
     @property
     def machines(self) -> tuple[PlatformHost, ...]:
-        """Every machine, by resource id."""
         return self.compute + self.storage
 
     @property
     def storage_ids(self) -> list[int]:
-        """The resource ids of the storage hosts."""
         storage = {host.name for host in self.storage}
         return [number for number, host in enumerate(self.machines) if host.name in storage]
 
@@ -102,13 +99,9 @@ def read_platform(
 ) -> Platform:
     """The platform in this SimGrid XML file, with Batsim's resource ids.
 
-    They follow the host names in the order of strings, storage hosts last.
-
-    Args:
-        path: the file; zones, plain hosts and clusters (radical "0-9,15") are read, and not the network.
-        master_host: the host that runs no jobs; a host of role "master" is one too.
-        roles: roles by host name, in addition to those in the file.
-        limit: number of compute hosts to keep, from the first on.
+    Zones, plain hosts and clusters (radical "0-9,15") are read, and not the network. Ids follow the host names in the
+    order of strings, storage hosts last; `limit` is the number of compute hosts to keep, from the first on. The host
+    `master_host` runs no jobs, nor does one of role "master"; `roles` by host name are added to those in the file.
     """
     roles = roles or {}
     found = sorted(_hosts(path, _root(path), 0, {}), key=attrgetter("name"))
@@ -149,10 +142,6 @@ def split_instants_warning(path: Path, profile_types: Collection[str]) -> tuple[
 
     That is: all hosts that compute are equal, every profile is a delay, and a link takes time. A file that cannot be
     read from here, or is no platform, gives none: Batsim judges it.
-
-    Args:
-        path: the platform.
-        profile_types: the types of the workloads' profiles, such as "delay".
     """
     if not profile_types or not WITHOUT_NETWORK.issuperset(profile_types):
         return ()
@@ -196,7 +185,6 @@ def _slow_link(root: Element) -> str | None:
 
 
 def _is_master(host: Element) -> bool:
-    """Whether this is a master host, unless Batsim's option says otherwise."""
     return host.get("id") == MASTER_HOST or _properties(host).get("role") == MASTER
 
 
@@ -209,18 +197,10 @@ def homogeneous_platform(
     bandwidth: str = BANDWIDTH,
     latency: str = LATENCY,
 ) -> str:
-    """The XML of a cluster of identical hosts and a master host.
+    """The XML of a cluster of identical hosts, called `prefix` and a number from 0 on, and a master host.
 
     Batsim's own processes talk over these links. With latency or a common bandwidth each of their messages takes
     simulated time, and events of one second reach the scheduler in several messages; with the defaults in one.
-
-    Args:
-        n_hosts: number of compute hosts, called `prefix` and a number from 0 on.
-        prefix: the beginning of their names.
-        speed: of every host, such as 1Gf.
-        master_host: the name of the host that computes nothing.
-        bandwidth: of every link (the cluster's, the one to the master, and the master's own), such as 1.25GBps.
-        latency: of every link, such as 50us.
     """
     if n_hosts < 1:
         raise PlatformError(f"a platform of {n_hosts} hosts: at least one is needed")
@@ -253,7 +233,6 @@ def homogeneous_platform(
 
 
 def _root(path: Path) -> Element:
-    """The file's platform element."""
     try:
         # SimGrid skips blank lines before the declaration, which XML forbids; behind it they keep errors' line numbers.
         content = BLANK_FIRST.sub(rb"\2\1", file_bytes(path), count=1)
@@ -280,7 +259,13 @@ def _hosts(path: Path, zone: Element, depth: int, zone_properties: Mapping[str, 
         if element.tag in ZONES:
             yield from _hosts(path, element, depth + 1, {**zone_properties, **_properties(element)})
         elif element.tag in HOSTS | CLUSTERS:
-            around, names = zone_properties, _names(path, element)
+            if element.tag in HOSTS:
+                names = [_attribute(path, element, "id")]
+            else:
+                prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
+                numbers = _radical(path, _attribute(path, element, "radical"))
+                names = [f"{prefix}{number}{suffix}" for number in numbers]
+            around = zone_properties
             speeds, properties = _speeds_of(path, element), _properties(element)
             pstate = _whole(path, element, "pstate", "0", range(len(speeds)))
             cores = _whole(path, element, "core", "1", range(1, MAX_HOSTS))
@@ -288,14 +273,6 @@ def _hosts(path: Path, zone: Element, depth: int, zone_properties: Mapping[str, 
                 around = {**zone_properties, **properties}
             for name in names:
                 yield PlatformHost(name, speeds, properties, around, pstate, cores)
-
-
-def _names(path: Path, element: Element) -> Iterable[str]:
-    """The names of this element's hosts."""
-    if element.tag in HOSTS:
-        return [_attribute(path, element, "id")]
-    prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
-    return (f"{prefix}{number}{suffix}" for number in _radical(path, _attribute(path, element, "radical")))
 
 
 def _radical(path: Path, text: str) -> Iterator[int]:
@@ -309,7 +286,6 @@ def _radical(path: Path, text: str) -> Iterator[int]:
 
 
 def _attribute(path: Path, element: Element, name: str) -> str:
-    """An attribute that the element must have."""
     value = element.get(name)
     if not value:
         raise PlatformError(f"{path}: a <{element.tag}> ({element.get('id', 'no id')}) has no {name}; add it")
@@ -322,7 +298,6 @@ def _properties(element: Element) -> dict[str, str]:
 
 
 def _speeds_of(path: Path, element: Element) -> tuple[float, ...]:
-    """The element's speeds in flop/s, one a power state."""
     text = _attribute(path, element, "speed")
     try:
         return tuple(map(_speed, text.split(",")))
@@ -331,7 +306,6 @@ def _speeds_of(path: Path, element: Element) -> tuple[float, ...]:
 
 
 def _whole(path: Path, element: Element, name: str, default: str, bounds: range) -> int:
-    """An attribute of the element that is a whole number within these bounds."""
     text = element.get(name, default).strip()
     if not re.fullmatch("[0-9]{1,18}", text, re.ASCII) or int(text) not in bounds:
         what = f"is not a whole number from {bounds[0]} to {bounds[-1]}"
@@ -340,7 +314,6 @@ def _whole(path: Path, element: Element, name: str, default: str, bounds: range)
 
 
 def _speed(text: str) -> float:
-    """The flop/s of a speed such as 1Gf or 1e9."""
     value = quantity(text, SPEED_UNITS)
     if value is None or value == inf:
         raise PlatformError(f"speed {text!r:.60} is not a finite number with a unit; write it like 1Gf")

@@ -35,11 +35,7 @@ def write_batsim_files(
 ) -> ScheduleTotals:
     """Write <prefix>_jobs.csv, <prefix>_machine_states.csv and <prefix>_schedule.csv, all of them or none.
 
-    Args:
-        schedule: the replay's schedule.
-        prefix: of the files' names, with their folder.
-        simulate_s: wall-clock time of the replay, which includes the scheduling.
-        judged: the jobs' classes, for the column `metadata`, see `metadata_text`.
+    The wall-clock time `simulate_s` includes the scheduling; `judged` is for the column `metadata`.
     """
     rows = Tries(schedule, judged)
     with results.run_files(prefix) as files:
@@ -52,7 +48,6 @@ def write_batsim_files(
 
 
 def times_before(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of earlier occurrences of each value, shape (n,)."""
     by_value = np.argsort(values, kind="stable")
     ordered = values[by_value]
     result = np.empty(len(values), np.int64)

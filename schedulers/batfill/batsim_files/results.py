@@ -15,7 +15,6 @@ import re
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -25,14 +24,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from batfill.base.errors import LARGEST, BatfillError
-from batfill.base.files import (
-    all_or_none,
-    any_length,
-    file_bytes,
-    loaded_json,
-    remove_left_overs,
-    whole_file,
-)
+from batfill.base.files import all_or_none, any_length, file_bytes, loaded_json, remove_left_overs, whole_file
 from batfill.base.version import __version__
 from batfill.batsim_files.allocation import Allocation
 from batfill.batsim_files.machines import INTERVALS, intervals_of, intervals_text
@@ -100,11 +92,7 @@ def may_be_results(jobs_csv: Path) -> bool:
 
 
 def remove_results(jobs_csv: Path) -> None:
-    """Remove an earlier run's files, so that they cannot be mistaken for this run's, and its report.
-
-    Raises:
-        OSError: a file exists and cannot be removed.
-    """
+    """Remove an earlier run's files, so that they cannot be mistaken for this run's, and its report."""
     for path in written_by_run(jobs_csv):
         path.unlink(missing_ok=True)
 
@@ -131,7 +119,6 @@ class WordColumn(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[NDArray[np.object_]]) -> WordColumn:
-        """The words of all parts, one after the other."""
         codes: dict[str, int] = {}
         code = [codes.setdefault(text, len(codes)) for part in parts for text in part]
         return cls(list(codes), np.array(code, np.int32))
@@ -190,22 +177,18 @@ class JobRecord(NamedTuple):
 
     @property
     def success(self) -> bool:
-        """Whether it ran to its end and returned 0."""
         return self.final_state == SUCCESS
 
     @property
     def finish_time(self) -> float:
-        """The date at which it ended."""
         return self.starting_time + self.execution_time
 
     @property
     def waiting_time(self) -> float:
-        """The time from its submission to its start."""
         return self.starting_time - self.submission_time
 
     @property
     def turnaround_time(self) -> float:
-        """The time from its submission to its end."""
         return self.finish_time - self.submission_time
 
     @property
@@ -227,7 +210,6 @@ class ScheduleTotals:
     _max: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
     def add(self, record: JobRecord) -> None:
-        """Add a job to the totals."""
         self.jobs += 1
         if record.final_state == REJECTED:
             self.rejected += 1
@@ -250,9 +232,8 @@ class ScheduleTotals:
             "nb_jobs_success": str(self.succeeded),
             "success_rate": _mean(self.succeeded, self.jobs),
         }
-        for name, total, highest in zip(
-            ("waiting_time", "turnaround_time", "slowdown"), self._sum, self._max, strict=True
-        ):
+        means = ("waiting_time", "turnaround_time", "slowdown")
+        for name, total, highest in zip(means, self._sum, self._max, strict=True):
             columns[f"mean_{name}"] = _mean(total, self.jobs)
             columns[f"max_{name}"] = f"{highest:.6f}"
         return columns
@@ -261,16 +242,14 @@ class ScheduleTotals:
 VALUES = attrgetter(*COLUMNS)  # of a `JobRecord`
 
 
-@cache
-def row_form(*, rejected: bool) -> str:
-    """The form of a job's line, its line end included; rejected jobs have empty fields."""
-    columns = COLUMNS.values()
-    return ",".join([column.form if column.of_rejected or not rejected else NOTHING for column in columns]) + "\n"
+ROW, REJECTED_ROW = (  # the forms of a job's line; rejected jobs have empty fields
+    ",".join([column.form if column.of_rejected or ran else NOTHING for column in COLUMNS.values()]) + "\n"
+    for ran in (True, False)
+)
 
 
 def job_row(record: JobRecord) -> str:
-    """The job's line in `_jobs.csv`."""
-    return row_form(rejected=record.final_state == REJECTED) % VALUES(record)
+    return (REJECTED_ROW if record.final_state == REJECTED else ROW) % VALUES(record)
 
 
 # A row of `_consumed_energy.csv`: date, joules since date 0, event, least watts of all machines, watts since the row
@@ -288,7 +267,6 @@ class RunFiles(NamedTuple):
     totals: ScheduleTotals
 
     def job_ended(self, record: JobRecord) -> None:
-        """Write a job; they come in the order they ended."""
         self.jobs.write(job_row(record).encode())
         self.totals.add(record)
 
@@ -298,7 +276,6 @@ class RunFiles(NamedTuple):
             self.machine_states.write("{:g},0,0,0,{},{}\n".format(*counts).encode())
 
     def energy_drawn(self, row: EnergyRow) -> None:
-        """Write a row of `_consumed_energy.csv`."""
         if self.energy:
             date, joules, event, least_w, watts = row
             mean = "NA" if watts is None else f"{watts:g}"
@@ -314,15 +291,9 @@ class RunFiles(NamedTuple):
         joules: float = 0.0,
         pstates: Sequence[int] = (),
     ) -> None:
-        """Write what summarises the run.
+        """Write what summarises the run, of all machines, storage included.
 
-        Args:
-            machines: number of machines, storage included.
-            times: machine-seconds per state.
-            scheduling_s: wall-clock time spent waiting for the scheduler.
-            simulation_s: wall-clock time of the whole run.
-            joules: drawn by the compute hosts; 0 if it is not measured.
-            pstates: each machine's power state, if that is written.
+        `scheduling_s` is the wall-clock time spent waiting for the scheduler, `joules` what the compute hosts drew.
         """
         columns = {
             **self.totals.columns(),
@@ -352,19 +323,12 @@ class RunFiles(NamedTuple):
 
 @contextmanager
 def run_files(prefix: str | Path, *, machine_states: bool = True, energy: bool = False) -> Iterator[RunFiles]:
-    """The result files of a run, which appear together when the block ends without an exception.
-
-    Args:
-        prefix: of their names, before a `_`.
-        machine_states: whether the machines' states are written.
-        energy: whether what they draw, and their power states, are written.
-    """
+    """The result files of a run, which appear together when the block ends without an exception."""
     stem = f"{prefix}_"
     remove_left_over_results(Path(f"{stem}jobs.csv").parent)
     with all_or_none(), ExitStack() as stack:
 
         def series(name: str, columns: str) -> BinaryIO:
-            """The file of this name, with its first line."""
             stream = stack.enter_context(whole_file(Path(stem + name)))
             stream.write(f"{columns}\n".encode())
             return stream
@@ -401,20 +365,16 @@ def metadata_text(
     `user=3 class=small probability=0.731 divider=3600 backfilled=1 asked=900 takes=memory=4&watts=250`, or
     `asked=none`; see `Facts`.
     """
-    words = [f"user={user}"] if user >= 0 else []
-    if small is not None:
-        words.append(f"class={'small' if small else 'large'}")
-    if not math.isnan(probability):
-        words.append(f"probability={probability:.4g}")
-    if divider_s < math.inf:
-        words.append(f"divider={divider_s:.15g}")
-    if backfilled is not None:
-        words.append(f"backfilled={int(backfilled)}")
-    if not math.isnan(asked_s):
-        words.append(f"asked={asked_s:.15g}" if asked_s < math.inf else f"asked={NOT_ASKED}")
-    if takes:
-        words.append(f"takes={taken_text(takes)}")
-    return " ".join(words)
+    words = {
+        "user": user if user >= 0 else None,
+        "class": None if small is None else "small" if small else "large",
+        "probability": None if math.isnan(probability) else f"{probability:.4g}",
+        "divider": f"{divider_s:.15g}" if divider_s < math.inf else None,
+        "backfilled": None if backfilled is None else int(backfilled),
+        "asked": None if math.isnan(asked_s) else f"{asked_s:.15g}" if asked_s < math.inf else NOT_ASKED,
+        "takes": taken_text(takes) if takes else None,
+    }
+    return " ".join([f"{key}={word}" for key, word in words.items() if word is not None])
 
 
 def taken_text(amounts: Mapping[str, float]) -> str:
@@ -487,7 +447,6 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Facts:
-        """The facts in these texts."""
         matches = [WORDS.fullmatch(text) for text in texts]
         found: list[Sequence[Any]] = [match.groups() if match else NO_WORDS for match in matches]
         columns = [
@@ -497,7 +456,6 @@ class Facts(NamedTuple):
         return cls(*columns)
 
     def rows(self, which: NDArray[Any]) -> Facts:
-        """The facts of these rows, in this order."""
         return Facts(*(column[which] for column in self))
 
 
@@ -544,11 +502,9 @@ class Results:
 
     @property
     def wait_s(self) -> NDArray[np.float64]:
-        """The time from the job's submission to the try's start; nan for a rejected job."""
         return self.start_s - self.submit_s
 
     def bsld(self, tau_s: float = TAU_S) -> NDArray[np.float64]:
-        """The bounded slowdown; nan for a rejected job."""
         return bounded_slowdown(self.wait_s, self.runtime_s, tau_s)
 
     @property
@@ -586,19 +542,10 @@ class Results:
 
 
 def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, JobFacts] | None = None) -> Results:
-    """The jobs of this `_jobs.csv`.
+    """The jobs of this `_jobs.csv`, whose machine's `size` is inferred from them if it is None.
 
     Every try counts from its job's first submission, which the files of Batsim 5 do not have: there a later try is
-    submitted when it is registered.
-
-    Args:
-        path: the file.
-        size: the machine's, see `read_schedule`; None to infer it from the jobs.
-        facts: users and requests by job id, if known from elsewhere than the file.
-
-    Raises:
-        ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's, or a date
-            that is not finite.
+    submitted when it is registered. Users and requests that the file lacks come from `facts`, by job id.
     """
     column, stored_sum = read_columns(path)
     given = column["final_state"]
@@ -694,11 +641,7 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> tuple[dict[str
 
 
 def values_of(title: str, kind: Any, texts: Sequence[str]) -> NDArray[Any]:
-    """What some fields of the column with this title hold, by its kind: numbers, or texts.
-
-    Raises:
-        ValueError, OverflowError: they are not numbers, or larger than any that Batsim writes.
-    """
+    """What some fields of the column with this title hold, by its kind: numbers, or texts; a ValueError if none."""
     if kind is float:
         values = np.array([text or "0" for text in texts], float)
         if not (np.abs(values) <= LONGEST_S).all():

@@ -10,15 +10,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from batfill.base.errors import (
-    STOPPING,
-    BatfillError,
-    Interrupted,
-    RunFailed,
-    as_typed,
-    library_version,
-    one_line,
-)
+from batfill.base.errors import STOPPING, BatfillError, Interrupted, RunFailed, as_typed, library_version, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence, Sized
@@ -65,7 +57,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def typed() -> list[str]:
-    """The words of this process's command line; those of `batfill batsched` where it is called by that name."""
     program, *words = sys.argv
     return ["batsched", *words] if os.path.basename(program) == BATSCHED else words  # noqa: PTH119 - loads nothing
 
@@ -105,7 +96,6 @@ def exit_status(words: list[str]) -> int:
 
 
 def no_memory(what: str) -> str:
-    """The line for too little memory."""
     return f"not enough memory ({what or 'no more'}); use a machine with more, or a smaller input"
 
 
@@ -127,7 +117,6 @@ def unwritten(error: OSError) -> str:
 
 
 def run_command(words: list[str]) -> int:
-    """Run the command; returns its exit status."""
     import click
 
     from batfill.cli.app import app, reworded
@@ -180,11 +169,6 @@ def offer(page: object) -> None:
         note(f"open it in a browser: {page}")
 
 
-def fail(message: str, status: int) -> None:
-    """Print one line on standard error and exit with `status`."""
-    sys.exit(say(message, status))
-
-
 def wrote(out: Path, what: str, as_json: bool, **facts: Any) -> None:
     """Print what a command wrote, on standard error, and on request as one JSON document."""
     from batfill.base.files import shown
@@ -195,7 +179,6 @@ def wrote(out: Path, what: str, as_json: bool, **facts: Any) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document."""
     import orjson
 
     print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
@@ -289,7 +272,6 @@ def heed_signals(before: dict[signal.Signals, Any]) -> None:
 
 
 def interruption(error: Interrupted) -> str:
-    """One line on the interrupt, and what was finished and kept."""
     return "; ".join([f"interrupted by {signal.Signals(error.number).name}", *getattr(error, "__notes__", [])])
 
 

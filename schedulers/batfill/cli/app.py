@@ -51,13 +51,11 @@ class Group(click.Group):
     """Commands in the order of their definition; a name that is none is answered with the nearest."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every name."""
         return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the arguments begin with, and the others."""
         name, known = args[0], self.list_commands(ctx)
         if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             suggested = nearest(name.lower().replace("_", "-"), known) or f"; known are {', '.join(known)}"
@@ -69,11 +67,9 @@ class Commands(Group):
     """The commands of COMMANDS, loaded from their files."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every name, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name; None if there is none."""
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
@@ -106,7 +102,6 @@ def named(param: click.Parameter) -> str:
 
 
 def reworded(error: click.ClickException) -> str:
-    """Click's message in batfill's one style: where, what, how to correct it."""
     if isinstance(error, click.NoSuchOption):
         known = nearest(error.option_name, error.possibilities or ())
         return f"{error.option_name}: no such option{known}"
@@ -123,7 +118,6 @@ def reworded(error: click.ClickException) -> str:
 
 
 def say_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    """Print the version and exit, if requested."""
     if wanted:
         from batfill.base.version import __version__
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import command_line, fail, note, offer, warn
+from batfill.cli import command_line, note, offer, say, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -54,7 +55,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
         note(line)
     warn(outcome.warnings)
     if outcome.status:
-        fail(outcome.reason, outcome.status)
+        sys.exit(say(outcome.reason, outcome.status))
     whole = {**outcome.figures, "warnings": list(outcome.warnings)}
     print(json_text(whole) if as_json else label_lines(figure_rows(outcome.figures)))
     if outcome.jobs_csv and not as_json:

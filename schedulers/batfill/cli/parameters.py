@@ -65,7 +65,6 @@ class OfScheduler(click.Option):
 
 
 def group_of(option: click.Option) -> str:
-    """The group of GROUPS in which the help shows an option."""
     return (isinstance(option, OfScheduler) and option.group) or GROUP_OF.get(option_name(option), "")
 
 
@@ -217,21 +216,21 @@ class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have n
         return self.check(option_name(param), number_or_text(value))
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The words that begin with `incomplete`."""
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
+        return [CompletionItem(word) for word in self.known() if word.startswith(incomplete)]
+
+    def known(self) -> Sequence[str]:
+        return self.words
 
 
-class PolicyName(click.ParamType):  # type: ignore[type-arg]
+class PolicyName(Checked):
     """The name of a policy, or several names, as given; an unknown one is refused before any work."""
-
-    name = "policy"
 
     def __init__(self, *more: str, several: bool = False) -> None:
         """`more`: words accepted instead; `several`: names separated by commas."""
-        self.more = more
-        self.several = several
+        super().__init__("policy", lambda _, value: value)
+        self.more, self.several = more, several
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         plain = not self.several and "batfill.model.policy" not in sys.modules  # to which users may add their own
@@ -243,13 +242,10 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
             policy_named(name)
         return value
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The policies whose names begin with `incomplete`."""
-        from click.shell_completion import CompletionItem
-
+    def known(self) -> Sequence[str]:
         from batfill.model.policy import POLICIES
 
-        return [CompletionItem(name) for name in (*self.more, *POLICIES) if name.startswith(incomplete)]
+        return (*self.more, *POLICIES)
 
 
 class Whole(click.IntRange):
@@ -299,14 +295,11 @@ def collecting(into: str, options: Mapping[str, Any]) -> Callable[[Callable[...,
 link_options = collecting(
     "links",
     {
-        "latency": {
-            "metavar": "LATENCY",
-            "help": "Latency of every link of the platform, such as 50us. [default: 0us]",
-        },
-        "bandwidth": {
-            "metavar": "BANDWIDTH",
-            "help": "Bandwidth of every link of the platform, such as 1.25GBps. [default: 1e21Bps]",
-        },
+        name: {
+            "metavar": name.upper(),
+            "help": f"{name.title()} of every link of the platform, such as {example}. [default: {usual}]",
+        }
+        for name, example, usual in (("latency", "50us", "0us"), ("bandwidth", "1.25GBps", "1e21Bps"))
     },
 )
 
@@ -358,14 +351,14 @@ def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Comm
     elif option.kind.metavar == "policy":
         how["type"] = PolicyName(*[option.default] * (option.name == "backfill"))
     elif option.name == "pool":  # which may be given several times
-        how |= {"multiple": True, "callback": joined}
+        how |= {"multiple": True, "callback": lambda _, __, given: ",".join(one.name for one in given) or None}
     made = type(option.group, (OfScheduler,), {"group": option.group})
     return click.option(f"--{option.name}", cls=made, **how | changes)
 
 
-def joined(_context: click.Context, _parameter: click.Parameter, given: Sequence[Any]) -> str | None:
-    """The values of an option that may be given several times, as one text."""
-    return ",".join(one.name for one in given) or None
+def only_live(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        refuse_other(option_name(parameter))
 
 
 def scheduler_options(
@@ -388,21 +381,15 @@ def scheduler_options(
             return command(**values, options=options)
 
         for name in LIVE.keys() - set(names or NAMES):
-            collected = click.option(
-                f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option
-            )(collected)
+            collected = click.option(f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=only_live)(
+                collected
+            )
         for name in reversed(names or NAMES):
             option = {**(more or {}), **OPTIONS, **LIVE}[name]
             collected = scheduler_option(option, hidden=name in hidden)(collected)
         return collected
 
     return add
-
-
-def refuse_other_option(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Refuse an option that only live schedulers take, with the reason."""
-    if value is not None:
-        refuse_other(option_name(parameter))
 
 
 def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[Command], Command]:  # noqa: A002

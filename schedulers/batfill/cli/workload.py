@@ -12,32 +12,8 @@ import click
 
 from batfill.base.doors import door
 from batfill.base.progress import progress
-from batfill.cli import aside, count_on_interrupt, print_json, warn, wrote
+from batfill.cli import aside, count_on_interrupt, parameters, print_json, warn, wrote
 from batfill.cli.app import Group
-from batfill.cli.parameters import (
-    FILE,
-    JSON,
-    LOG_OUT,
-    MONTHS,
-    NEW_FILE,
-    OVERRUN,
-    POSITIVE,
-    PROCS,
-    SOURCE,
-    SPEED,
-    UNREQUESTED,
-    WHOLE,
-    WHOLE_OR_NONE,
-    Choice,
-    Whole,
-    boundary_option,
-    choice_option,
-    command,
-    link_options,
-    out_option,
-    seed_option,
-    speed_options,
-)
 from batfill.cli.workload_sources import fetch, generate
 from batfill.model.values import MOST_SAMPLES
 
@@ -66,11 +42,11 @@ def say_undated(log: SwfLog, so: str) -> None:
         aside(f"{undated:,} of {len(log):,} rows have no submission time and {so}")
 
 
-@command()
-@SOURCE
-@PROCS
-@speed_options
-@JSON
+@parameters.command()
+@parameters.SOURCE
+@parameters.PROCS
+@parameters.speed_options
+@parameters.JSON
 def describe(source: Path, procs: int | None, speed: float | None, as_json: bool) -> None:
     """Report on a log: jobs, users, span, load and quality.
 
@@ -87,9 +63,9 @@ def describe(source: Path, procs: int | None, speed: float | None, as_json: bool
         print(library.description_text(report))
 
 
-@command()
-@SOURCE
-@LOG_OUT
+@parameters.command()
+@parameters.SOURCE
+@parameters.LOG_OUT
 @click.option(
     "--rule",
     multiple=True,
@@ -100,11 +76,11 @@ def describe(source: Path, procs: int | None, speed: float | None, as_json: bool
 @click.option("--flurries", is_flag=True, help="Drop the flurries that IN's header names.")
 @click.option(
     "--flurries-from",
-    type=FILE,
+    type=parameters.FILE,
     help="Drop the flurries that this log's header names, as those of the archive's cleaned logs do.",
 )
-@PROCS
-@JSON
+@parameters.PROCS
+@parameters.JSON
 def clean(
     source: Path,
     out: Path,
@@ -153,27 +129,27 @@ def clean(
     wrote(out, f"{left:,} rows", as_json, rows=left, dropped=cleaned.dropped, changed=cleaned.changed)
 
 
-@command()
-@SOURCE
-@out_option("folder", "The folder of the windows, one file each.", required=True, metavar="FOLDER")
-@click.option("--days", type=POSITIVE, help="Days per window [default: 7, a week].")
-@MONTHS
-@choice_option(
+@parameters.command()
+@parameters.SOURCE
+@parameters.out_option("folder", "The folder of the windows, one file each.", required=True, metavar="FOLDER")
+@click.option("--days", type=parameters.POSITIVE, help="Days per window [default: 7, a week].")
+@parameters.MONTHS
+@parameters.choice_option(
     "--align",
     choices=("log", "first", "calendar"),
     help="First window: at the log's second 0, the first submission, or midnight (Monday's).",
 )
-@boundary_option(
+@parameters.boundary_option(
     "submitted",
     "Keep all jobs submitted in a window; only those that also finished in it by the log (closest to the "
     "mixed-policies paper); or those that started and finished in one window.",
 )
-@click.option("--skip", type=WHOLE_OR_NONE, default=0, help="Leave out this many windows at the start.")
-@click.option("--count", type=WHOLE, help="Only this many consecutive windows.")
-@click.option("--min-jobs", type=WHOLE_OR_NONE, default=1, help="Only windows with at least this many jobs.")
+@click.option("--skip", type=parameters.WHOLE_OR_NONE, default=0, help="Leave out this many windows at the start.")
+@click.option("--count", type=parameters.WHOLE, help="Only this many consecutive windows.")
+@click.option("--min-jobs", type=parameters.WHOLE_OR_NONE, default=1, help="Only windows with at least this many jobs.")
 @click.option("--suffix", default=".swf.gz", help="Format of the files: .swf, .swf.gz, .json ...")
-@PROCS
-@JSON
+@parameters.PROCS
+@parameters.JSON
 def split(
     source: Path,
     out: Path,
@@ -237,26 +213,26 @@ def split(
     say_undated(log, "are in no window")
 
 
-@command()
-@SOURCE
-@out_option(
+@parameters.command()
+@parameters.SOURCE
+@parameters.out_option(
     "file", "The log to write, x.swf.gz; several samples are x-000.swf.gz, ...", example="x.swf.gz", required=True
 )
-@choice_option(
+@parameters.choice_option(
     "--method",
     choices=("users", "weeks"),
     help="users: each user's weeks separately (CCGrid 2019); weeks: whole weeks (bandit paper).",
 )
-@click.option("--weeks", type=WHOLE, help="Length [default: the log's].")
-@click.option("--samples", type=Whole(1, MOST_SAMPLES), default=1, help="Number of logs.")
-@seed_option("the samples; sample k of a seed does not depend on their number")
+@click.option("--weeks", type=parameters.WHOLE, help="Length [default: the log's].")
+@click.option("--samples", type=parameters.Whole(1, MOST_SAMPLES), default=1, help="Number of logs.")
+@parameters.seed_option("the samples; sample k of a seed does not depend on their number")
 @click.option(
     "--profile-weeks",
-    type=Choice(["all", "span", "active"]),
+    type=parameters.Choice(["all", "span", "active"]),
     help="users: a user's weeks are all of the log (keeps the load) [default], first to last job, or those with a job.",
 )
-@PROCS
-@JSON
+@parameters.PROCS
+@parameters.JSON
 def resample(
     source: Path,
     out: Path,
@@ -303,17 +279,17 @@ def resample(
         print_json(written)
 
 
-@command()
-@SOURCE
-@LOG_OUT
+@parameters.command()
+@parameters.SOURCE
+@parameters.LOG_OUT
 @click.option(
     "--interarrival",
-    type=POSITIVE,
+    type=parameters.POSITIVE,
     help="Multiply the times between submissions by this; below 1 raises the load.",
 )
-@click.option("--load", type=POSITIVE, help="Scale them to this offered load.")
-@PROCS
-@JSON
+@click.option("--load", type=parameters.POSITIVE, help="Scale them to this offered load.")
+@parameters.PROCS
+@parameters.JSON
 def scale(
     source: Path, out: Path, interarrival: float | None, load: float | None, procs: int | None, as_json: bool
 ) -> None:
@@ -342,7 +318,6 @@ def scale(
 
 
 def job_slice(text: str) -> slice:
-    """START:STOP as a slice; either may be left out."""
     start, colon, stop = text.partition(":")
     if not colon or not all(
         part == "" or (part.isascii() and part.isdigit() and len(part) < 19) for part in (start, stop)
@@ -351,28 +326,28 @@ def job_slice(text: str) -> slice:
     return slice(int(start or 0), int(stop) if stop else None)
 
 
-@command()
-@SOURCE
-@out_option(
+@parameters.command()
+@parameters.SOURCE
+@parameters.out_option(
     "file",
     "The Batsim workload to write, x.json, or the log, x.swf; .gz compresses either.",
     example="x.swf",
     required=True,
 )
-@click.option("--platform", type=NEW_FILE, help="Write the matching platform XML here.")
-@link_options
-@PROCS
-@OVERRUN
-@UNREQUESTED
-@SPEED
+@click.option("--platform", type=parameters.NEW_FILE, help="Write the matching platform XML here.")
+@parameters.link_options
+@parameters.PROCS
+@parameters.OVERRUN
+@parameters.UNREQUESTED
+@parameters.SPEED
 @click.option("--jobs", metavar="START:STOP", help="Only these jobs, numbered by submission.")
-@choice_option(
+@parameters.choice_option(
     "--format",
     "form",
     choices=("batsim4", "batsim5"),
     help="The Batsim that is to read OUT; batsim5 has other profile types, and the user's fields in extra_data.",
 )
-@JSON
+@parameters.JSON
 def convert(
     source: Path,
     out: Path,

@@ -108,7 +108,7 @@ def long_waits(wait_s: NDArray[np.float64]) -> dict[str, float]:
 def waits_of(wait_s: NDArray[np.float64], base_wait_s: NDArray[np.float64] | None = None) -> dict[str, Any]:
     """Who pays: the waits of some jobs, at least one, and how much longer they are than in a base.
 
-    The number of `jobs`, the mean, the 99 and 99.9 % quantiles and the longest wait; with a base also the mean
+    That is the number of `jobs`, the mean, the 99 and 99.9 % quantiles and the longest wait; with a base also the mean
     difference of the waits, the share of the jobs that wait over `DELAY_S` longer than there (`delayed`), and those
     jobs' mean difference, None if there are none.
     """
@@ -143,13 +143,9 @@ def who_pays(
 ) -> dict[str, Any]:
     """The waits of small and large jobs, by width, and by user, -1 if unknown; see `waits_of`.
 
-    Small jobs ran for less than `small_below_s`, one for all or one each, nan if unknown. By default that is the median
-    run time of these jobs, and not a scheduler's divider, which moves with what it has seen: so every replay of a log
-    has the same groups.
-
-    Returns `small_below_s` (None if each job has its own) and a row per group that has jobs: `waits_by_class` (small,
-    large, unknown), `waits_by_width` (up to 1, 2, 4, ... processors), and `waits_by_user`, by the sum of the waits,
-    less those in the base, largest first.
+    Small jobs ran for less than `small_below_s`: one for all jobs, or one each, nan if unknown. By default that is the
+    median run time of these jobs, and not a scheduler's divider, which moves with what it has seen: so every replay of
+    a log has the same groups. Users come by the sum of the waits, less those in the base, largest first.
     """
     if not len(wait_s):
         return {"small_below_s": None, "waits_by_class": [], "waits_by_width": [], "waits_by_user": []}
@@ -272,7 +268,10 @@ def summarize(
 def figure_rows(
     figures: Mapping[str, float], tau_s: float = TAU_S, *, of_replay: bool = False
 ) -> list[tuple[str, str]]:
-    """A run's figures in words, as (label, text); `of_replay`: also what the replay engine alone knows for certain."""
+    """A run's figures in words, as rows of (label, text).
+
+    `of_replay` includes what only the replay engine knows for certain, such as how each job was started.
+    """
     f = figures
     at_walltime = " at their walltime" if of_replay else ""  # under Batsim the scheduler may also kill jobs
     per_processor = f"; per processor {f['mean_pp_bsld']:,.4f}" if of_replay else ""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,7 @@ class Policy:
         """Policies of the table are pickled by name, others by their fields: a function of one's own needs a name."""
         if POLICIES.get(self.name) is self:
             return policy_named, (self.name,)
-        return policy_of_fields, tuple(getattr(self, f.name) for f in fields(self))
+        return partial(Policy, **{f.name: getattr(self, f.name) for f in fields(self)}), ()
 
     def rows(self) -> list[tuple[str, str]]:
         """What it is, as rows of (label, text)."""
@@ -184,10 +185,6 @@ class Policy:
         return numbers
 
 
-def policy_of_fields(*values: Any) -> Policy:
-    return Policy(**dict(zip((f.name for f in fields(Policy)), values, strict=True)))
-
-
 @dataclass(frozen=True, slots=True)
 class WithNumbers:
     """A function of the jobs after its own numbers: unlike a lambda it can be pickled, and equal ones are equal."""
@@ -205,11 +202,6 @@ def same_for_all(value: float, r: NDArray[np.float64], p: Column, q: Column) -> 
 
 def constant(value: float) -> Key:
     return WithNumbers(same_for_all, (value,))
-
-
-def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log10(r), with r at least 1: the papers' logs never have r = 0, ours do."""
-    return np.log10(np.maximum(r, 1.0))
 
 
 # The functions of the table have names, so that they and what is built on them can be pickled.
@@ -249,20 +241,8 @@ def unicef_rise(r, p, q):  # type: ignore[no-untyped-def]
     return -1 / np.log2(np.maximum(q, 2))
 
 
-def f1(r, p, q):  # type: ignore[no-untyped-def]
-    return np.log10(p) * q + 8.70e2 * log10_submission(r)
-
-
-def f2(r, p, q):  # type: ignore[no-untyped-def]
-    return np.sqrt(p) * q + 2.56e4 * log10_submission(r)
-
-
-def f3(r, p, q):  # type: ignore[no-untyped-def]
-    return p * q + 6.86e6 * log10_submission(r)
-
-
-def f4(r, p, q):  # type: ignore[no-untyped-def]
-    return p * np.sqrt(q) + 5.30e5 * log10_submission(r)
+def learned(of_p, of_q, weight, r, p, q):  # type: ignore[no-untyped-def]  # the papers' logs never have r = 0, ours do
+    return of_p(p) * of_q(q) + weight * np.log10(np.maximum(r, 1.0))
 
 
 UNDATED = (request, width, area, ratio, wfp3_rise, unicef_rise, same_for_all)  # they do not read r
@@ -299,10 +279,14 @@ POLICIES.update((policy.name, policy) for policy in (
     Policy("unicef", constant(0.0), per_expansion=unicef_rise, words="Long waits and small requests first",
            formula="-w / (log2(max(q, 2)) p~)",
            source=f"{TANG}; log2(1) = 0 would put every one-processor job first, so q = 1 counts as 2"),
-    Policy("f1", f1, words="Regression F1 on simulated queues", formula="log10(p~) q + 870 log10(r)", source=SC17),
-    Policy("f2", f2, words="Regression F2 on simulated queues", formula="sqrt(p~) q + 25,600 log10(r)", source=SC17),
-    Policy("f3", f3, words="Regression F3 on simulated queues", formula="p~ q + 6,860,000 log10(r)", source=SC17),
-    Policy("f4", f4, words="Regression F4 on simulated queues", formula="p~ sqrt(q) + 530,000 log10(r)", source=SC17),
+    Policy("f1", WithNumbers(learned, (np.log10, np.positive, 8.70e2)), words="Regression F1 on simulated queues",
+           formula="log10(p~) q + 870 log10(r)", source=SC17),
+    Policy("f2", WithNumbers(learned, (np.sqrt, np.positive, 2.56e4)), words="Regression F2 on simulated queues",
+           formula="sqrt(p~) q + 25,600 log10(r)", source=SC17),
+    Policy("f3", WithNumbers(learned, (np.positive, np.positive, 6.86e6)), words="Regression F3 on simulated queues",
+           formula="p~ q + 6,860,000 log10(r)", source=SC17),
+    Policy("f4", WithNumbers(learned, (np.positive, np.sqrt, 5.30e5)), words="Regression F4 on simulated queues",
+           formula="p~ sqrt(q) + 530,000 log10(r)", source=SC17),
 ))
 # fmt: on
 
@@ -346,8 +330,8 @@ def expanded_mixed_key(a, b, c, d, e, f, r, p, q):  # type: ignore[no-untyped-de
 def aged(c_s: float, alpha: float, beta: float) -> Policy:
     """The order by (c + w) / (p~^alpha q^beta), highest first: small jobs first, until others have waited for long.
 
-    Every job gains on those that would need more, the faster the smaller it is, so no job waits for ever. `c_s` >= 0 is
-    how long the order of small jobs first holds out against the wait.
+    Every job gains on those that would need more, the faster the smaller it is, so no job waits for ever. The larger c,
+    the longer the order of small jobs first holds out against the wait.
     """
     if not (0 <= c_s < math.inf and abs(alpha) <= LARGEST_EXPONENT and abs(beta) <= LARGEST_EXPONENT):
         raise PolicyError(
@@ -389,7 +373,6 @@ def policy_named(text: str) -> Policy:
 
 
 def float_of(word: Any) -> float:
-    """A finite number, also as text; ValueError if it is none."""
     number = number_or_text(word)
     if not is_finite(number):
         raise ValueError(word)
@@ -515,7 +498,6 @@ def policy_in_file(text: str) -> Policy:
 
 
 def term_of(entry: Any) -> Term:
-    """A term from its JSON object; ValueError, KeyError, TypeError or AttributeError if it is none."""
     powers = [entry.get(name, 0) for name in ("p", "q", "r")]
     if any(type(power) is not int or not 0 <= power <= LARGEST_POWER for power in powers):
         raise ValueError(powers)

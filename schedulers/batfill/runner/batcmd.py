@@ -65,8 +65,7 @@ class SimulatorCommand(NamedTuple):
     platform: Path | None
 
     def missing(self) -> list[Path]:
-        files = (*self.workloads, *([self.platform] if self.platform else []))
-        return [path for path in files if not path.exists()]
+        return [path for path in (*self.workloads, self.platform) if path and not path.exists()]
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -84,15 +83,15 @@ class ExecutionContext(NamedTuple):
 
     @property
     def port(self) -> int | None:
-        """The TCP port; None if the endpoint has none (ipc, inproc)."""
-        match = ENDPOINT.fullmatch(self.endpoint.strip())
+        """The TCP port of a scheduler; None without one, or if the endpoint has none (ipc, inproc)."""
+        match = ENDPOINT.fullmatch(self.endpoint.strip()) if self.external_scheduler else None
         return int(match[2]) if match else None
 
     @property
     def port_here(self) -> int | None:
         """The port of this machine on which the scheduler has to listen; None if it may be elsewhere, or is none."""
         match = ENDPOINT.fullmatch(self.endpoint.strip())
-        return int(match[2]) if match and self.external_scheduler and is_here(match[1]) else None
+        return self.port if match and is_here(match[1]) else None
 
     @property
     def jobs_csv(self) -> Path:
@@ -147,7 +146,6 @@ def read_command(setting: Setting) -> SimulatorCommand:
 
 
 def parse_command(words: list[str]) -> SimulatorCommand:
-    """The files given with Batsim's options -w and -p; Batsim 5 takes several workloads after one -w."""
     at = next((i for i, word in enumerate(words) if PROGRAM.fullmatch(Path(word).name)), None)
     options = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     options.add_argument("-w", "--workload", dest="workloads", nargs="+", action="extend", default=[])
@@ -158,7 +156,6 @@ def parse_command(words: list[str]) -> SimulatorCommand:
 
 
 def is_here(host: str) -> bool:
-    """Whether this host of an endpoint is certainly this machine."""
     return host in (*HERE, socket.gethostname()) or host.startswith("127.")
 
 

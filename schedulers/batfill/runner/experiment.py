@@ -16,37 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.errors import WorkloadError
 from batfill.base.files import digest, scratch_folder
 from batfill.base.words import took
+from batfill.batsim_files import results
 from batfill.batsim_files.platform import split_instants_warning
-from batfill.batsim_files.results import (
-    EMBEDDED,
-    ResultError,
-    facts_of,
-    prefix_of,
-    read_results,
-    read_schedule,
-    remove_left_over_results,
-    remove_results,
-    written_by_run,
-)
 from batfill.model.jobs import UNREAD, raised_warning, request_warning, stand_in
 from batfill.model.options import WARNINGS
-from batfill.runner.batcmd import (
-    check_command,
-    choose_engine,
-    choose_port,
-    command_environment,
-    options_file_of,
-    options_in_file,
-    read_command,
-    read_context,
-    refuse_elsewhere,
-    require_programs,
-    scheduler_words,
-    started,
-    wait_for_port,
-)
+from batfill.runner import batcmd
 from batfill.runner.descriptor import read_descriptor
-from batfill.runner.pair import End, Lookout, run_pair
+from batfill.runner.pair import Lookout, run_pair
 from batfill.runner.sessions import Lifeline, ending, last_line_of, tail
 from batfill.runner.setting import (
     BATSIM_LOG,
@@ -114,24 +90,24 @@ def run(
     show: Callable[[SimulationState], None] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> SimulationOutcome:
-    """Run the experiment of this descriptor, robin's YAML, and write `run.json` to its output-dir.
+    """Run the experiment of this descriptor, and write `run.json`, which has the `command`, to its output-dir.
 
-    `command`: the command line, for `run.json`. `show` gets the simulation's progress twice a second, `say` a line if
-    the run waits for something that may never happen.
+    `show` is called with the simulation's progress twice a second, `say` with a line if the run waits for something
+    that may never happen.
     """
     descriptor, stored_sum, notes = read_descriptor(path)
-    engine = choose_engine(simulator, os.environ)
+    engine = batcmd.choose_engine(simulator, os.environ)
     with scratch_folder("batfill-run") as folder, noted_interrupts() as interrupts:
-        env = command_environment(engine, os.environ, folder)
+        env = batcmd.command_environment(engine, os.environ, folder)
         record: dict[str, Any] = {"command": command, "descriptor": str(path), "descriptor_sha256": stored_sum}
         setting = Setting(path, descriptor, simulator, engine, env, folder, interrupts, say, list(notes), record)
-        choose_port(setting)
-        batcmd = read_command(setting)
-        refuse_elsewhere(path, batcmd)  # before it makes its folder in the wrong place
+        batcmd.choose_port(setting)
+        simulating = batcmd.read_command(setting)
+        batcmd.refuse_elsewhere(path, simulating)  # before it makes its folder in the wrong place
         try:
             # The watcher is dismissed before run.json is written: it would remove the results of a finished run.
             with run_folder(setting) as held, recorded(setting), Lifeline(held) as lifeline:
-                return run_in_folder(setting, batcmd, lifeline, show)
+                return run_in_folder(setting, simulating, lifeline, show)
         except Stopped as stopped:
             return SimulationOutcome(stopped.status, stopped.reason, {}, tuple(setting.notes))
 
@@ -139,34 +115,34 @@ def run(
 def run_in_folder(
     setting: Setting, command: SimulatorCommand, lifeline: Lifeline, show: Callable[[SimulationState], None] | None
 ) -> SimulationOutcome:
-    require_programs(setting)
-    options_given = options_in_file(setting)
+    batcmd.require_programs(setting)
+    options_given = batcmd.options_in_file(setting)
     lifeline.remove([setting.scratch])
-    context = read_context(setting, command, lifeline)
-    check_command(setting, context, command)
+    context = batcmd.read_context(setting, command, lifeline)
+    batcmd.check_command(setting, context, command)
     record = setting.record
     record["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts a simulator itself
-    record["simulator_command"] = shlex.join(started(setting, command))
+    record["simulator_command"] = shlex.join(batcmd.started(setting, command))
     record["scheduler_command"] = setting.descriptor.schedcmd.strip()
     if options_given is not None:
         record["scheduler_options"] = options_given
     record["workloads"] = [str(path) for path in command.workloads]
     jobs_csv = context.jobs_csv
-    record.update(jobs_csv=str(jobs_csv), export_prefix=str(prefix_of(jobs_csv)))
+    record.update(jobs_csv=str(jobs_csv), export_prefix=str(results.prefix_of(jobs_csv)))
     try:
-        lifeline.remove(written_by_run(jobs_csv))
-        remove_results(jobs_csv)
-        remove_left_over_results(jobs_csv.parent)
+        lifeline.remove(results.written_by_run(jobs_csv))
+        results.remove_results(jobs_csv)
+        results.remove_left_over_results(jobs_csv.parent)
     except OSError as error:
         raise setting.cannot_write(error) from None
     said = expected_jobs(setting, command)
-    others = (*command.workloads, command.platform, options_file_of(scheduler_words(setting)))
+    others = (*command.workloads, command.platform, batcmd.options_file_of(batcmd.scheduler_words(setting)))
     unread = [path for path in others if path and str(path) not in said.sums]
     record["inputs_sha256"] = said.sums | {str(path): digest(path) for path in unread if path.is_file()}
     record["workloads_made_with"] = said.made_with
     record["warnings"] = said.warnings
-    if context.external_scheduler and context.port is not None:
-        wait_for_port(setting, context.port)
+    if context.port is not None:
+        batcmd.wait_for_port(setting, context.port)
 
     lookout = Lookout(setting, context, len(said.jobs) or None, show)
     try:
@@ -175,20 +151,25 @@ def run_in_folder(
         if warnings is not None:  # the scheduler knows which fields it has read
             said.warnings[:] = [*(line for line in said.warnings if not line.startswith(UNREAD)), *warnings]
     finally:
-        remove_left_over_results(jobs_csv.parent)
-    schedule = read_schedule(jobs_csv)
+        results.remove_left_over_results(jobs_csv.parent)
+    schedule = results.read_schedule(jobs_csv)
     record["options"] = options
     record["batsim_version"] = schedule.batsim_version if schedule else None
-    if schedule and command.platform and EMBEDDED not in schedule.batsim_version:
+    if schedule and command.platform and results.EMBEDDED not in schedule.batsim_version:
         said.warnings += split_instants_warning(command.platform, said.profile_types)
-    refuse_failures(ends)
+    if failed := [end for end in ends if end.status]:
+        how = [
+            f"{end.command.name} {ending(end.status or 0)} after {took(end.after_s)}; {last_line_of(end.command.logs)}"
+            for end in failed
+        ]
+        raise Stopped(2, "; then ".join(how))
     late = next((end for end in ends if end.status is None), None)
     if late is None or late.command.name != SIMULATOR:  # otherwise there are no results to check
         try:
-            results = read_results(jobs_csv, size=schedule.machines if schedule else None, facts=said.facts)
-        except ResultError as error:
+            found = results.read_results(jobs_csv, size=schedule.machines if schedule else None, facts=said.facts)
+        except results.ResultError as error:
             raise Stopped(2, f"{SIMULATOR} ended with status 0, but {error}") from None
-        refuse_unfinished(setting, said.jobs, results)
+        refuse_unfinished(setting, said.jobs, found)
     if late:
         silent = lookout.never_listened()
         raise Stopped(
@@ -197,8 +178,8 @@ def run_in_folder(
             f"after {ends[0].command.name} had ended with status 0{silent}; "
             f"{last_line_of((ends[0] if silent else late).command.logs)}",
         )
-    record["figures"] = figures = results.known_figures()
-    return SimulationOutcome(0, "", figures, tuple(setting.notes), jobs_csv, results, tuple(said.warnings))
+    record["figures"] = figures = found.known_figures()
+    return SimulationOutcome(0, "", figures, tuple(setting.notes), jobs_csv, found, tuple(said.warnings))
 
 
 def stated_options(path: Path) -> tuple[dict[str, Any] | None, list[str] | None]:
@@ -238,7 +219,7 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
             raised += sum(raised_by_overrun(job) for job in jobs)
             said.made_with[str(path)] = {"overrun": document.description.get("overrun"), "unrequested": stated}
             if len(paths) == 1:
-                said.facts = dict(zip(ids, map(facts_of, jobs), strict=True))
+                said.facts = dict(zip(ids, map(results.facts_of, jobs), strict=True))
         except (KeyError, TypeError, AttributeError):
             raise WorkloadError(
                 f"{path}: not a Batsim workload (no `jobs` with an `id` each); make one with `batfill workload convert`"
@@ -252,20 +233,10 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
     return said
 
 
-def refuse_failures(ends: Sequence[End]) -> None:
-    failures = [
-        f"{end.command.name} {ending(end.status)} after {took(end.after_s)}; {last_line_of(end.command.logs)}"
-        for end in ends
-        if end.status
-    ]
-    if failures:
-        raise Stopped(2, "; then ".join(failures))
-
-
-def refuse_unfinished(setting: Setting, expected: Sequence[tuple[str, str]], results: Results) -> None:
+def refuse_unfinished(setting: Setting, expected: Sequence[tuple[str, str]], found: Results) -> None:
     """Refuse a run that did not execute every job, for which Batsim ends with status 0."""
     log = setting.output_dir / BATSIM_LOG
-    ended = set(zip(results.workloads, results.names, strict=True))
+    ended = set(zip(found.workloads, found.names, strict=True))
     if missing := [name for name in expected if name not in ended]:
         several = len({workload for workload, _ in expected}) > 1
         shown = ["!".join(name) if several else name[1] for name in missing[:UNFINISHED_SHOWN]]

@@ -15,7 +15,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -59,7 +59,6 @@ def end_sessions(sessions: Collection[int]) -> None:
 
 
 def send(number: signal.Signals, pids: Iterable[int]) -> None:
-    """Send these processes this signal, if they still run and belong to this user (sudo starts others)."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -101,7 +100,6 @@ class Lifeline:
         return f'echo "$$" >&{self.handle}; exec {command} {self.handle}>&-'
 
     def release(self, session: int) -> None:
-        """Forget a session whose number may soon be another's."""
         self._write(-session)
 
     def remove(self, paths: Iterable[Path]) -> None:
@@ -174,7 +172,6 @@ def is_listening(port: int) -> bool:
 
 
 def tail(log: Path) -> list[str]:
-    """The last non-blank lines of a log; none if it cannot be read."""
     try:
         with log.open("rb") as file:
             file.seek(max(file.seek(0, 2) - TAIL_BYTES, 0))
@@ -183,30 +180,19 @@ def tail(log: Path) -> list[str]:
         return []
 
 
-class Quote(NamedTuple):
-    """The line of a log that says why a process ended."""
+def last_line_of(logs: Sequence[Path]) -> str:
+    """The log to read and why a process ended: SimGrid's last error, or else the last line that is not bash's own.
 
-    log: Path
-    verb: str  # "reports" an error, or "ends with" its last line
-    line: str
-
-
-def quoted(logs: Sequence[Path]) -> Quote | None:
-    """SimGrid's last error, or else the last line, in the first log with more than bash's own output; None if none."""
+    It is from the first log that has such a line.
+    """
     for log in logs:
         lines = [line for line in tail(log) if not BASH_TRACE.match(line) and not BASH_REPORT.match(line)]
         if lines:
             errors = [line for line in lines if SEVERE.search(line)]
             line = (errors or lines)[-1]
             short = line if len(line) <= QUOTE_LENGTH else f"{line[: QUOTE_LENGTH - 3]}..."
-            return Quote(log, "reports" if errors else "ends with", short)
-    return None
-
-
-def last_line_of(logs: Sequence[Path]) -> str:
-    """The log to read and the line that says why, see `quoted`; the first log if none has such a line."""
-    quote = quoted(logs)
-    return f"{logs[0]} says nothing" if quote is None else f"{quote.log} {quote.verb}: {quote.line}"
+            return f"{log} {'reports' if errors else 'ends with'}: {short}"
+    return f"{logs[0]} says nothing"
 
 
 def ending(status: int) -> str:

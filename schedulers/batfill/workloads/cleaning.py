@@ -81,18 +81,6 @@ def wide(log: SwfLog, procs: int | None) -> Rows:
     return (log["procs"] > procs) | (log["requested_procs"] > procs)
 
 
-def processors(log: SwfLog, procs: int | None) -> Rows:
-    return ~((log["procs"] > 0) | (log["requested_procs"] > 0))
-
-
-def times(log: SwfLog, procs: int | None) -> Rows:
-    return (log["runtime_s"] < 0) | (log["submit_s"] < 0)
-
-
-def ran(log: SwfLog, procs: int | None) -> Rows:
-    return ~(log["runtime_s"] > 0)
-
-
 def duplicates(log: SwfLog, procs: int | None) -> Rows:
     """Rows equal to an earlier one in all 18 fields."""
     _, job, times_used = np.unique(log["job"], return_inverse=True, return_counts=True)
@@ -103,11 +91,12 @@ def duplicates(log: SwfLog, procs: int | None) -> Rows:
     return again
 
 
+# The rows that each rule drops.
 CLEANING_RULES: dict[str, Callable[[SwfLog, int | None], Rows]] = {
     "wide": wide,
-    "processors": processors,
-    "times": times,
-    "ran": ran,
+    "processors": lambda log, _: ~((log["procs"] > 0) | (log["requested_procs"] > 0)),
+    "times": lambda log, _: (log["runtime_s"] < 0) | (log["submit_s"] < 0),
+    "ran": lambda log, _: ~(log["runtime_s"] > 0),
     "duplicates": duplicates,
 }
 BANDIT = ("wide", "processors", "times")
@@ -121,12 +110,7 @@ def clean(
     statuses: Sequence[int] = (),
     flurries: Sequence[str] = (),
 ) -> Cleaned:
-    """The log without the rows dropped by the rules of RULES in the given order, then by statuses, then by flurries.
-
-    `processors` also fills in whichever of allocated and requested is unknown. `statuses` are the only ones to keep.
-    `flurries` are filters as the archive's headers write them (see above), such as "user=68 and (job>=58 and
-    job<=564)".
-    """
+    """The log without the rows dropped by the rules in the given order, then by statuses, then by flurries."""
     dropped: dict[str, int] = {}
     keep = np.ones(len(log), bool)
 
@@ -265,14 +249,10 @@ def column_of(log: SwfLog, text: str, name: str) -> NDArray[np.float64]:
     """The values of a filter's field, shape (n_rows,); nan for unknown dates and hours."""
     submit_s = np.where(log["submit_s"] >= 0, log["submit_s"], np.nan)
     start_s = np.where(log["wait_s"] >= 0, submit_s + log["wait_s"], np.nan)
-    if name == "submit_s":
-        return submit_s
-    if name == "start_s":
-        return start_s
-    if name == "end_s":
-        return np.where(log["runtime_s"] >= 0, start_s + log["runtime_s"], np.nan)
+    end_s = np.where(log["runtime_s"] >= 0, start_s + log["runtime_s"], np.nan)
+    dates = {"submit_s": submit_s, "start_s": start_s, "end_s": end_s}
     if name != "hour":
-        return log[name]
+        return dates[name] if name in dates else log[name]
     clock = log_clock(log, text)
     known = ~np.isnan(submit_s)
     quarters, place = np.unique((clock.unix_start_s + submit_s[known]) // QUARTER_S, return_inverse=True)

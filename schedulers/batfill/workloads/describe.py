@@ -34,7 +34,10 @@ def describe(
     speed: float | str | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """The report as `--json` prints it: shares between 0 and 1, seconds; no load without the machine's size."""
+    """The report on the log in `path`, as `--json` prints it: numbers, shares between 0 and 1, seconds.
+
+    Without `procs`, or a size in the log, no load is reported.
+    """
     log = load_log(path, speed=speed, advance=advance)
     filters = filters_report(log)
     size = machine_size(path, log, procs)
@@ -43,12 +46,17 @@ def describe(
         raise WorkloadError(f"{path}: none of {len(log)} rows is a job that ran; is it an SWF log?")
     without = int((ran & ~(log["requested_s"] > 0)).sum())
     columns = log["submit_s"][ran], log["runtime_s"][ran], log.needed_procs[ran]
-    wide_or_overloaded = () if size is None else size_warnings(*columns, size)
+    warnings = [*request_warning(without, int(ran.sum()))]
+    in_header, removed = log.header_number("MaxRecords"), sum(one["removed"] for one in filters)
+    if in_header not in (None, len(log), len(log) + removed):
+        warnings.append(f"the header says {in_header:,} records, and the file has {len(log):,}; is it complete?")
+    if size is not None:
+        warnings += size_warnings(*columns, size)
     return {
         "source": path.name,
         "sha256": digest(path),
         "known": log.known.name if log.known else None,
-        "warnings": [*request_warning(without, int(ran.sum())), *missing_rows(log, filters), *wide_or_overloaded],
+        "warnings": warnings,
         "header": {name: value for name in SAID if (value := log.header_value(name))},
         "procs": size,
         "procs_notes": list(size_notes(log, procs)),
@@ -60,20 +68,12 @@ def describe(
         "load": load_report(log, ran, size) if size else None,
         "quality": quality_report(log, ran, size),
         "premature": premature_report(log),
-        "cleaning": {  # the number of rows that each rule alone would drop
+        "cleaning": {  # the rows that each rule alone would drop; None if it needs the unknown size of the machine
             name: None if name == "wide" and size is None else int(rule(log, size).sum())
             for name, rule in CLEANING_RULES.items()
         },
         "filters": filters,
     }
-
-
-def missing_rows(log: SwfLog, filters: list[dict[str, Any]]) -> tuple[str, ...]:
-    """A line if the number of rows is not the header's MaxRecords, with or without what its filters removed."""
-    in_header, removed = log.header_number("MaxRecords"), sum(one["removed"] for one in filters)
-    if in_header is None or len(log) in (in_header, in_header - removed):
-        return ()
-    return (f"the header says {in_header:,} records, and the file has {len(log):,}; is it complete?",)
 
 
 def time_report(log: SwfLog, ran: NDArray[np.bool_]) -> dict[str, Any]:
@@ -202,32 +202,24 @@ def description_text(report: dict[str, Any]) -> str:
             lines.append(f"  {name.replace('_', ' ')}: {_shown(value)}")
         elif value:
             lines[-1] += f" ({', '.join(f'{count:,} of status {code}' for code, count in value.items())})"
-    lines += _premature_lines(report["premature"])
+    if (share := report["premature"]["ccgrid"]) is None:
+        lines.append("premature jobs: unknown, since no job has a requested time")
+    else:
+        lines.append(f"premature jobs: {share:.2%} requested {PREMATURE} times their run time or more")
+    lines += [
+        f"  {name.replace('_', ' ')}: divider {duration(part['small_below_s'])}, small non-premature "
+        f"{part['small_non_premature']:.2%}, small premature {part['small_premature']:.2%}"
+        for name, part in report["premature"]["jpdc"].items()
+    ]
     lines.append("rows each cleaning rule alone would drop:")
     lines += [f"  {name}: {_shown(count)}" for name, count in report["cleaning"].items()]
     if report["filters"]:
         lines.append("filters named in the header:")
-        lines += [f"  {_filter_line(one)}" for one in report["filters"]]
+        for one in report["filters"]:
+            why, drop = one["not_understood"], one["would_drop"]
+            now = f"would drop {drop:,}" if why is None else f"not understood: {why}"
+            lines.append(f"  {one['filter']}: {one['removed']:,} removed before, by the header; {now}")
     return wrapped("\n".join(lines), "    ")
-
-
-def _premature_lines(premature: dict[str, Any]) -> list[str]:
-    if premature["ccgrid"] is None:
-        return ["premature jobs: unknown, since no job has a requested time"]
-    lines = [f"premature jobs: {premature['ccgrid']:.2%} requested {PREMATURE} times their run time or more"]
-    for name, part in premature["jpdc"].items():
-        lines.append(
-            f"  {name.replace('_', ' ')}: divider {duration(part['small_below_s'])}, small non-premature "
-            f"{part['small_non_premature']:.2%}, small premature {part['small_premature']:.2%}"
-        )
-    return lines
-
-
-def _filter_line(one: dict[str, Any]) -> str:
-    before = f"{one['filter']}: {one['removed']:,} removed before, by the header"
-    if one["not_understood"] is not None:
-        return f"{before}; not understood: {one['not_understood']}"
-    return f"{before}; would drop {one['would_drop']:,}"
 
 
 def _shown(value: Any) -> str:

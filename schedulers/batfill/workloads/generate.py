@@ -178,7 +178,7 @@ class ModelJobs:
 
 
 def lublin_jobs(n_jobs: int, procs: int, rng: np.random.Generator, *, kind: Kind = "all") -> ModelJobs:
-    """Jobs of the model, for 2 processors or more; "all" is one fit, "both" merges batch and interactive jobs."""
+    """`n_jobs` jobs of the model for a machine of `procs` processors; "both" merges batch and interactive jobs."""
     if procs < 2 or n_jobs < 1:
         raise WorkloadError(f"the model needs at least 2 processors and 1 job, not {procs} and {n_jobs}")
     parts = []
@@ -284,7 +284,10 @@ class Requested(NamedTuple):
 def requested_times(
     runtime_s: NDArray[np.float64], rng: np.random.Generator, *, longest_s: float | None = None
 ) -> Requested:
-    """Requests for these run times, none below; `longest_s` is by default the longest in whole hours."""
+    """Requests for these run times, none below its run time.
+
+    The longest is by default the longest run time rounded up to hours.
+    """
     most = float(runtime_s.max())
     if longest_s is None:
         longest_s = max(HOUR_S * np.ceil(most / HOUR_S), HOUR_S)
