@@ -108,14 +108,6 @@ def test_the_rewards_of_an_episode_add_up_to_its_mean(action, warm):
             assert len(decisions) == info["decisions"]
 
 
-def test_the_utilisation_is_the_last_reward():
-    decisions, info = play(one(reward="utilisation"), whim(1), seed=1)
-    *before, last = [reward for _, _, reward in decisions]
-    assert set(before) == {0.0}
-    assert last == info["utilisation"]
-    assert 0 < last <= 1
-
-
 @pytest.mark.parametrize("warm", [0, 30])
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_function_values_each_scored_job_once(action, warm):
@@ -160,11 +152,6 @@ def test_an_action_that_the_mask_excludes_is_the_usual_one_and_is_counted(action
     assert count > 0
     assert (said.pop("invalid_actions"), expected.pop("invalid_actions")) == (count, 0)
     assert said == expected
-
-
-def test_an_episode_begins_where_the_options_say():
-    _, info = play(one(warm=10), usual, options={"first": 17}, seed=5)
-    assert info["first"] == 17
 
 
 def test_an_episode_without_a_decision_is_drawn_again_or_refused():
@@ -225,18 +212,9 @@ def test_an_unusable_argument_gets_one_line(how, said):
     assert re.search(said, refused(lambda: one(**how).reset(seed=1)))
 
 
-def test_an_unusable_log_gets_one_line(tmp_path):
-    assert "absent.swf" in refused(lambda: SchedulingEnv(tmp_path / "absent.swf"))
-
-
 @pytest.mark.parametrize("action", [0.5, [0], None, "0"])
 def test_an_action_that_is_no_whole_number_is_refused(action):
     env = one()
     assert "none has begun; call reset first" in refused(lambda: env.step(0))
     env.reset(seed=1)
     assert "is not a whole number, see action_space" in refused(lambda: env.step(action))
-
-
-def test_a_function_gives_one_value_for_each_job():
-    env = one(reward=lambda wait_s, runtime_s, procs: wait_s.sum())
-    assert "reward: the function returned shape ()" in refused(lambda: env.reset(seed=1))

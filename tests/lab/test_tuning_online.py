@@ -324,13 +324,6 @@ def log(tmp_path):
     return path
 
 
-def test_the_policies_of_a_selection_are_joined_by_plus_or_commas(log):
-    chosen = [Selection.of({"select": "full", "policies": f"fcfs{by}aged:1e+05,0.5,0{by}saf"}) for by in "+,"]
-    assert chosen[0].policies == chosen[1].policies
-    assert [policy.name for policy in chosen[0].policies][::2] == ["fcfs", "saf"]
-    assert batfill("select", log, "--policies", "fcfs+saf").status == 0
-
-
 @pytest.mark.parametrize("method", ["full", "epsilon-greedy"])
 def test_batfill_select_prints_bands_and_repeats_itself(log, tmp_path, method):
     out = tmp_path / "selected.json"

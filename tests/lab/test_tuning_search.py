@@ -14,9 +14,9 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.found import as_json
 from batfill_lab.search.judged import recommendation
-from batfill_lab.search.mixed_search import Coverage, Evolution, Space, first_places, l1_grid, xnes
+from batfill_lab.search.mixed_search import Coverage, Evolution, Space, l1_grid, xnes
 from batfill_lab.search.periods import Conditions, costs
-from batfill_lab.search.tune import StudyPlan, looking_back, study, study_rows, tune_on
+from batfill_lab.search.tune import StudyPlan, study, study_rows, tune_on
 from batfill_pages.stats import Paired
 from oracle import oracle
 from strategies import periods_of, random_table, table
@@ -116,30 +116,6 @@ def test_xnes_is_driven_by_the_cost_and_repeats_itself():
     assert again.policy.name == found.policy.name != other.policy.name
 
 
-@pytest.mark.parametrize("features", [3, 6])
-def test_xnes_looks_at_every_pure_policy_first_and_keeps_to_the_sphere(features):
-    places = np.array(first_places(features, 20, np.random.default_rng(0)))
-    assert places.shape == (1 + 2 * features + 20, features)
-    assert np.abs(places).sum(axis=1) == pytest.approx(1)
-    assert {tuple(axis) for axis in np.vstack([np.eye(features), -np.eye(features)])} <= set(map(tuple, places))
-
-
-@pytest.mark.needs("cmaes")
-def test_xnes_begins_again_around_the_best_point_when_it_finds_nothing_better():
-    # A needle in a plain: whatever is told, nothing is better than the first point.
-    asked = []
-
-    def needle(policies):
-        asked.extend(policy.name for policy in policies)
-        return np.array([float(name != asked[0]) for name in (policy.name for policy in policies)])
-
-    found = xnes(needle, Space.of(3), seed=0, evaluations=900, sigma=1e-3, sigma_again=1e-6, patience=5)
-    assert found.policy.name == asked[0]
-    points = np.array([weights_of(name)[:3] for name in asked])
-    distance = np.abs(points - points[0]).sum(axis=1)
-    assert distance[-100:].max() < 1e-4
-
-
 class Remembers:
     """A search that always finds SPF, and remembers what it was asked."""
 
@@ -170,11 +146,6 @@ def test_no_choice_but_the_best_of_a_week_sees_that_week():
     compared = done.judged("fcfs", seed=0)["testing_over_baseline"]
     assert list(compared) == ["pure 1", "pure 2", "w*train", "wgreedy", "last 2"]  # w* sees what it chooses for
     assert compared["w*train"]["value"] == pytest.approx(sum(BEST) / fcfs)
-
-
-def test_the_choice_among_pure_policies_looks_back_and_takes_the_least():
-    assert looking_back(np.array([[1.0, 9.0, 2.0, 5.0], [2.0, 3.0, 6.0, 4.0]]), 2) == [1, 1]
-    assert looking_back(np.array([[1.0, 9.0, 2.0], [2.0, 3.0, 6.0]]), 1) == [0, 1]
 
 
 WAITS = {

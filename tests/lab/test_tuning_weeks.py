@@ -7,12 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from batfill.model.policy import POLICIES, PURE, policy_named
-from batfill_lab.search.mixed_search import Coverage, Space
+from batfill.model.policy import POLICIES, PURE
 from batfill_lab.search.periods import Conditions, costs, read_periods
-from batfill_pages.stats import paired
 from command import batfill, json_result
-from strategies import swapped_at_random
 
 DAY_S = 86_400
 # Sums over weeks of the weekly mean bounded slowdown: no threshold, 200,000 s, 72,000 s.
@@ -121,27 +118,3 @@ def test_the_sums_on_sdsc_sp2_are_near_those_of_independent_code(archive_log):
     fcfs, saf = costs(periods, [POLICIES["fcfs"], POLICIES["saf"]], Conditions()).sum(axis=1)
     assert fcfs == pytest.approx(2396, abs=1)
     assert saf == pytest.approx(1320, rel=0.006)
-
-
-def test_the_structure_of_table_2_is_found_on_sdsc_sp2(archive_log):
-    periods = read_periods(archive_log(SDSC_SP2), skip=34, count=72)
-    conditions = Conditions(threshold_s=200_000.0)
-    search = Coverage(periods, conditions, Space.scaled(3, periods.part(0, 36)), 400)
-    saf, trained = costs(periods, [POLICIES["saf"], search.best(0, 36)], conditions)
-    assert search.costs.min(axis=0).sum() <= 0.6 * saf.sum()
-    assert 0.9 <= trained[36:].sum() / saf[36:].sum() <= 1.1
-
-
-@pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "HPC2N-2002-2.2-cln"])
-def test_weeks_of_archive_logs_that_do_not_differ_are_seldom_called_better_or_worse(name, archive_log):
-    periods = read_periods(archive_log(f"{name}.swf.gz"), count=48)
-    known = costs(periods, [policy_named(policy) for policy in PURE], Conditions())
-    rng, trials = np.random.default_rng(1), 500
-    for n in (12, 24):
-        wrong = 0
-        for _ in range(trials):
-            one, other = rng.choice(len(PURE), 2, replace=False)
-            first = rng.integers(known.shape[1] - n + 1)
-            pair = swapped_at_random(rng, *known[[one, other], first : first + n])
-            wrong += paired(pair[0][None], pair[1], seed=0, resamples=400)[0].verdict != "unclear"
-        assert wrong <= 0.06 * trials

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from batfill_pages.palette import DASHES, DISTINCT, style, styles
+from batfill_pages.palette import DASHES, DISTINCT, styles
 from batfill_pages.words import asset
 
 # Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, severity 1.0; they act on linear RGB.
@@ -76,12 +76,6 @@ def test_two_series_with_the_same_dashes_are_told_apart_by_every_eye(eye):
         if (distance := ciede2000(seen(one, eye), seen(other, eye))) < LEAST
     }
     assert near == {}
-
-
-def test_twenty_four_series_are_twenty_four_pairs_of_colour_and_dashes():
-    assert DISTINCT == 24
-    assert len({(style(k).light, style(k).dash) for k in range(DISTINCT)}) == DISTINCT
-    assert len({style(k).dash for k in range(4)}) == 4  # the first ones differ in print without colour too
 
 
 def roles(scheme):

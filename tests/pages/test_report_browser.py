@@ -11,8 +11,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from batfill_pages.runs import find_runs
-from batfill_pages.single import course
-from batfill_pages.words import date_text, slowdown
+from batfill_pages.words import date_text
 from batfill_pages.write import write_report
 from browser import CHROMIUM, DRIVER
 from command import result
@@ -230,16 +229,6 @@ def test_jobs_are_found_by_user_and_by_the_day_of_their_submission(browser, page
         assert browser.run("return document.querySelector('#explore-0').explorer.run.matched") == wanted.sum()
 
 
-def test_the_queues_of_the_chosen_runs_share_their_axes(browser, pages):
-    sized(browser, pages["comparison"], 1280)
-    runs = find_runs([pages["comparison"].parent])
-    shown = "return [...document.querySelectorAll('.queues svg text')].map((e) => e.textContent)"
-    for run in runs:
-        assert f"at\N{NO-BREAK SPACE}most\N{NO-BREAK SPACE}{course(run).queue.max():,}" in browser.run(shown)
-    browser.click(".chips label")
-    assert browser.run("return document.querySelectorAll('.queues path').length") == 1
-
-
 def test_a_click_on_a_heading_sorts_a_table_and_another_turns_it_round(browser, pages):
     browser.open(pages["comparison"])
     column = "return [...document.querySelectorAll('section.comparison tbody tr')].map((e) => e.cells[1].innerText)"
@@ -258,17 +247,6 @@ def test_a_click_on_a_heading_sorts_a_table_and_another_turns_it_round(browser, 
     assert found == [13_140, 4_687_200, 28_467, -29, 18, 845_208_000_000, "fcfs"]
 
 
-def test_printed_the_folds_are_open(browser, pages):
-    browser.open(pages["comparison"])
-    closed = "return document.querySelectorAll('details:not([open])').length"
-    before = browser.run(closed)
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    assert (before > 0, browser.run(closed)) == (True, 0)
-    assert browser.run("return document.querySelectorAll('.run .course svg').length") == 2
-    browser.run("dispatchEvent(new Event('afterprint'))")
-    assert browser.run(closed) == before
-
-
 @pytest.mark.parametrize("what", ["run", "comparison"])
 def test_without_javascript_no_control_and_no_empty_picture_is_shown(browser, pages, what):
     browser.devtools("Emulation.setScriptExecutionDisabled", value=True)
@@ -280,23 +258,6 @@ def test_without_javascript_no_control_and_no_empty_picture_is_shown(browser, pa
         assert browser.run("return document.querySelector('noscript p, .course noscript').checkVisibility()")
     finally:
         browser.devtools("Emulation.setScriptExecutionDisabled", value=False)
-
-
-def test_numbers_are_worded_by_the_script_as_by_the_report(browser, pages):
-    browser.open(pages["comparison"])
-    values = (-0.04, -0.001, 0, 9.96, -29.4, 1234.5)
-    assert browser.run("return arguments[0].map(slowdown)", values) == [slowdown(value) for value in values]
-
-
-def test_a_second_run_is_unpacked_when_it_is_opened(browser, tmp_path):
-    for name, start in (("first", 0), ("second", 10)):
-        jobs_csv(tmp_path / f"{name}_jobs.csv", f"a,0,1,50,{OK},{start},50,0")
-    browser.open(write_report([tmp_path])[0])
-    assert browser.run("return document.querySelectorAll('.explorer.ready').length") == 0
-    browser.click("#run-1 summary")
-    browser.waited("return document.querySelector('#explore-1.ready') !== null")
-    assert browser.text("#explore-1 .matching").startswith("All jobs: 1 job ran, mean wait 10 s")
-    assert browser.log() == []
 
 
 @pytest.mark.parametrize("rows", [[], [f"huge,2,11,99,{REJECTED},,,"], [f"a,5,1,1,{OK},5,0.00001,0"]])
@@ -460,15 +421,6 @@ def test_the_picture_shows_each_wait_and_each_time_out_of_service(browser, tmp_p
     assert browser.log() == []
 
 
-def test_a_run_that_does_not_name_its_machines_has_a_picture_and_says_so(browser, tmp_path):
-    jobs_csv(tmp_path / "x_jobs.csv", f"a,0,2,50,{OK},0,50,", f"b,0,2,50,{OK},50,50,")
-    browser.open(write_report([tmp_path])[0])
-    browser.type(GANTT, "n")
-    assert "do not say on which machines" in browser.text("#explore-0")
-    assert browser.run(VIEW) == [0, 100, 0, 2]
-    assert browser.log() == []
-
-
 def test_the_csv_has_every_job_with_all_that_is_known(browser, pages):
     sized(browser, pages["run"], 1280)
     text = browser.run("return document.querySelector('#explore-0').explorer.csv()")
@@ -571,22 +523,3 @@ def test_what_the_reader_compares_with_is_followed_by_answer_table_and_chart(bro
     assert {row[-1] for row in second} >= {"reference"}
     assert {old[6], new[6]} in ({"better", "worse"}, {"cannot tell"})
     assert browser.log() == []
-
-
-def test_the_tails_that_are_chosen_have_names(browser, pages):
-    sized(browser, pages["campaign"], 1280)
-    named = "return document.querySelectorAll('.tail text.halo').length"
-    chosen = "return document.querySelectorAll('.chips input:checked').length"
-    assert browser.run(named) == browser.run(chosen) == 2  # the reference, and the lowest slowdown
-    browser.click(".chips label[for=c0-13]")
-    assert browser.run(named) == browser.run(chosen) == 1
-    browser.type(".chips #c0-4", " ")
-    assert browser.run(named) == browser.run(chosen) == 2
-
-
-def test_a_table_is_a_stop_of_the_tab_key_only_if_it_scrolls(browser, pages):
-    stops = "return [...document.querySelectorAll('section.comparison .scroll')].map((e) => e.tabIndex)"
-    for width, expected in ((1280, [-1]), (390, [0])):
-        sized(browser, pages["comparison"], width)
-        browser.waited(f"{stops.replace('return', 'return (')}).join() === '{expected[0]}'")
-        assert browser.run(stops) == expected

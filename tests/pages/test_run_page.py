@@ -118,17 +118,6 @@ def test_the_bins_of_time_suit_the_length_of_the_log(tmp_path, days, step):
     assert len(shown.queue) <= 801
 
 
-def test_days_begin_at_midnight_of_the_log(tmp_path):
-    log = tmp_path / "days.swf"
-    rows = (f"{k} {k * 80_000} -1 100 1 -1 -1 1 200 -1 1 7 -1 -1 -1 -1 -1 -1" for k in range(400))
-    log.write_text("; UnixStartTime: 844079881\n; TimeZoneString: Europe/Stockholm\n; MaxProcs: 8\n" + "\n".join(rows))
-    result("replay", log, "--out", tmp_path / "out")
-    run = read_run(tmp_path / "out_jobs.csv", "x")
-    shown = course(run)
-    assert TIME_BINS[shown.step_s] == "day"
-    assert run.about.clock.date(shown.begin_s).strftime("%H:%M:%S") == "00:00:00"
-
-
 def test_the_grid_has_every_job_once_in_the_bins_of_all_pages(tmp_path):
     run = run_of(
         tmp_path,
@@ -187,12 +176,3 @@ def test_golden_reasons_why_jobs_waited(tmp_path, monkeypatch):
     for words in ("15 minraised to 15 min 25 s", "no timethe log has no request; 50 s stood in for it"):
         assert words in raised
     check("reasons", "\n".join(lines))
-
-
-def test_several_runs_are_folded_below_their_comparison(folder, tmp_path):
-    text = write_report([folder], tmp_path / "page.html")[0].read_text()
-    assert text.index('id="comparison-0"') < text.index('<details class="run" id="run-0">')
-    assert len(re.findall(r'<details class="run" id="run-\d">', text)) == 2
-    assert text.count("<h1>") == 1
-    ids = re.findall(r'\bid="([^"]*)"', re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL))
-    assert len(ids) == len(set(ids))

@@ -39,7 +39,7 @@ from batfill_site.fidelity import (
     score,
     sudden_windows,
 )
-from command import batfill, json_result, refusal, result
+from command import batfill, json_result, refusal
 from golden_text import check
 from sweeps import examples
 from swf_text import row
@@ -161,19 +161,6 @@ def test_what_a_real_slurm_does_is_a_reservation_for_every_job_and_not_a_smaller
     assert [step["factors"] for step in found["fitted"]] == ["plain", "a reservation for every job"]
 
 
-def test_what_a_log_has_and_a_replay_knows_nothing_of_is_said(tmp_path):
-    rows = [row(n, 100 * n, 90, req_time=90, wait=n, queue=n % 3, partition=1 + (n == 7)) for n in range(1, 60)]
-    notes = ["5 of 59 jobs requested GPUs, which is not modelled", "2 records: jobs left out"]
-    path = tmp_path / "log.swf"
-    path.write_text("; MaxProcs: 4\n" + "".join(f"; Note: {note}\n" for note in notes) + "".join(rows))
-    found = bf.fidelity(path, fit=False)
-    assert found["unmodelled"] == ["2 partitions", "3 queues", "5 of 59 jobs requested GPUs"]
-    assert "Not modelled: 2 partitions; 3 queues; 5 of 59 jobs requested GPUs (one queue" in told(found)
-    few = [row(n, 100 * n, 90, req_time=90, wait=n, partition=1 + (n == 7)) for n in range(1, 200)]
-    path.write_text("; MaxProcs: 4\n" + "".join(few))  # a partition of one job in 199 is none
-    assert bf.fidelity(path, fit=False)["unmodelled"] == []
-
-
 def test_outages_are_found_and_explain_their_share(tmp_path, work):
     """Each day the machine is down for three hours, and jobs drain for it."""
     days = range(2, int(work.jobs.submit_s[-1] // DAY_S))
@@ -260,13 +247,6 @@ def test_the_longest_request_finds_a_start_within_a_month(lengths, longest_h):
     assert max(np.diff([0.0, *starts])) <= 4 * WEEK_S + 2 * max(ends - begins) + HOUR_S
     if (np.diff([0.0, *begins]) - np.append(0, (ends - begins)[:-1]) >= longest_h * HOUR_S).all():
         assert not any(found)
-
-
-def test_the_first_outages_after_three_weeks_without_a_start_are_sudden():
-    # 3 h every 2 days from day 10 on; a request of 8 days could start on day 3, so the outages from day 24 on, three
-    # weeks later, begin unannounced until it has had its week from the end of the one on day 22.
-    windows = (Window("announced", day * DAY_S, day * DAY_S + 10_800, 4) for day in range(10, 31, 2))
-    assert sudden_windows(Calendar(tuple(windows)), 8 * DAY_S) == [False] * 7 + [True] * 3 + [False]
 
 
 def test_an_outage_that_a_request_cannot_pass_does_not_hold_it_for_months(tmp_path):
@@ -382,12 +362,6 @@ def test_logs_without_the_waits_of_a_site_say_so(tmp_path, work):
         bf.fidelity(work)
 
 
-def test_a_log_of_unknown_size_is_refused(tmp_path, work):
-    path = written(tmp_path / "log.swf", work.jobs, np.full(len(work), 9), header="")
-    assert "give --procs N" in refusal("fidelity", path)
-    assert batfill("fidelity", path, "--procs", PROCS, "--no-fit").status == 0
-
-
 def test_unknown_waits_and_wide_jobs_are_left_out(tmp_path, work):
     wait_s = np.full(len(work), 9)
     wait_s[:10] = -1
@@ -409,23 +383,6 @@ def test_short_logs_are_scored_and_fitted_as_far_as_possible(tmp_path, n):
         "on this log simulated waits are 0.00 of the logged ones (mean error -, median -; "
     )
     assert all(step["error"] is step["later"]["error"] is None for step in found["fitted"])
-
-
-def test_a_log_whose_waiting_jobs_are_all_too_wide_says_so(tmp_path):
-    path = log_of(tmp_path / "log.swf", [(0, 90, 8, 90, 5), (0, 90, 1, 90, 0)], header="")
-    assert UNKNOWN in refusal("fidelity", path, "--procs", 4)
-
-
-def test_the_grade_stands_beside_every_advice(tmp_path, work):
-    path = site(tmp_path, work, Factors(capacity=0.8))
-    said = grade(path)
-    assert said.startswith("on this log simulated waits are 0.")
-    page, options = tmp_path / "page.html", ("--no-small-first", "--threshold", "6h")
-    assert said[1:] in " ".join(result("what-if", path, *options, "--details").split())
-    assert json_result("what-if", path, *options)["fidelity"] == said
-    assert batfill("what-if", path, *options, "--out", page).status == 0
-    assert said[1:] in page.read_text().replace("\u00a0", " ")
-    assert UNKNOWN in bf.what_if(work, thresholds_s=[3600], small_first=False).fidelity.unknown
 
 
 # Real logs: the error, the ratio of the means, the share within 10 min, and the error with outages

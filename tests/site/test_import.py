@@ -4,9 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +14,7 @@ from hypothesis import strategies as st
 
 import batfill as bf
 import slow_slurm
-from batfill.base.errors import BatfillError, WorkloadError
-from batfill.base.files import whole_file
+from batfill.base.errors import WorkloadError
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf_log import read_log
 from batfill_site.accounting.cluster_log import Key, Reading, swf_of
@@ -220,17 +217,6 @@ def test_names_that_are_not_utf_8_stay_different(tmp_path):
     assert "; User: 2 m\\xf6ller" in read_log(out).header
 
 
-@pytest.mark.parametrize("huge", ["9" * 400, "²", "-1"])
-def test_impossible_times_are_no_times(written, huge):
-    job = {"state": "Terminated", "submissionTime": huge, "startTime": 1, "stopTime": huge}
-    for read, text in (
-        (read_slurm, HEAD + f"1|a|b|{huge}|{huge}|{huge}|1|1|1|COMPLETED\n"),
-        (read_oar, [job]),
-        (read_pbs, f"08/26/2014 17:07:44;E;1.a;qtime={huge} start={huge} end={huge}\n"),
-    ):
-        assert len(read([written(text)], Reading()).jobs) == 0
-
-
 # What they share
 
 
@@ -289,23 +275,6 @@ def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_g
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("name", ["jobs.txt", "jobs.txt.xz", "log.swf.gz", "log.json"])
-def test_a_file_is_opened_once_to_find_out_what_it_is_and_to_read_it(tmp_path, monkeypatch, name):
-    rows = [f"{k}|u|x|{17 * 10**8 + k}|{17 * 10**8 + 9 * k}|{17 * 10**8 + 99 * k}|60|4|4|CD\n" for k in range(1, 9)]
-    path, opened = tmp_path / name, []
-    with whole_file(tmp_path / "jobs.txt" if "txt" not in name else path) as file:
-        file.write((HEAD + "".join(rows)).encode())
-    if "txt" not in name:
-        bf.write(bf.read(tmp_path / "jobs.txt"), path)
-    usual = Path.open
-    monkeypatch.setattr(Path, "open", lambda self, *how, **more: opened.append(self) or usual(self, *how, **more))
-    for use in (bf.read, partial(bf.replay, tau_s=10), bf.what_if, partial(bf.fidelity, fit=False)):
-        opened.clear()
-        with suppress(WorkloadError):  # Batsim JSON has no waits
-            use(path)
-        assert opened.count(path) == 1
-
-
 def test_a_log_in_pieces_is_the_log_at_once_and_replays_the_same_in_each_format(tmp_path, monkeypatch):
     rows = (f"{n}|u{n % 7}||{10 * n}|{20 * n}|{20 * n + 500}|60|{1 + n % 3}|4|COMPLETED" for n in range(1, 50))
     path, whole = tmp_path / "jobs.txt", tmp_path / "whole.swf"
@@ -321,29 +290,7 @@ def test_a_log_in_pieces_is_the_log_at_once_and_replays_the_same_in_each_format(
             assert (again.rows.tolist(), again.header[-9:]) == (log.rows.tolist(), log.header[-9:])
 
 
-@pytest.mark.parametrize("cores", [0, 1.5, "x"])
-def test_a_resource_has_a_whole_number_of_cores(cores):
-    with pytest.raises(BatfillError, match=f"cores_per_resource: {cores!r} is not a whole number from 1 to "):
-        bf.read(DATA / "oar.json", cores_per_resource=cores)
-
-
-def by_slurm(tmp_path, text, *options):
-    """What the command says of this output of `sacct`, and the log that it writes."""
-    (tmp_path / "jobs.txt").write_text(text)
-    out = tmp_path / "log.swf"
-    return batfill("workload", "import", "slurm", tmp_path / "jobs.txt", "--out", out, *options), out
-
-
 ELIGIBLE = "JobID|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|State\n"
-
-
-def test_no_log_that_is_made_of_an_imported_one_has_the_first_submission(tmp_path):
-    (tmp_path / "x").write_text(ELIGIBLE + "1|1700000000|1700003600|1700003700|1700003800|60|4|COMPLETED\n")
-    out, made = tmp_path / "log.swf", tmp_path / "made.swf"
-    assert batfill("workload", "import", "slurm", tmp_path / "x", "-o", out).status == 0
-    assert batfill("workload", "convert", out, "-o", made).status == 0
-    rows = [[line.split() for line in path.read_text().splitlines() if line[0] != ";"] for path in (out, made)]
-    assert [[(len(row), row[1]) for row in each] for each in rows] == [[(19, "3600")], [(18, "3600")]]
 
 
 def test_batsim_json_leaves_out_jobs_without_a_run_time_and_the_date_and_the_import_says_so(tmp_path):

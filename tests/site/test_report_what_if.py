@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from batfill.base import version
 from batfill.base.errors import BatfillError
 from batfill.model.limits.pools import amount_text
 from batfill.model.policy import policy_named
@@ -26,7 +25,7 @@ from batfill_site.advice.fill import MOST_WORDS, options_words, screen
 from batfill_site.advice.found import LOW, ChoiceFigures, advised
 from batfill_site.advice.payers import Changed, Payers
 from batfill_site.advice.what_if import LIMITS, groups_of, what_if
-from batfill_site.answer import MOST_LINES, NB, columns, plain
+from batfill_site.answer import NB, columns, plain
 from batfill_site.fidelity import fidelity
 from batfill_site.score import Score, Whose
 from command import batfill, json_result, refusal
@@ -34,7 +33,6 @@ from golden_text import check
 from swf_text import row
 
 HOUR_S, DAY_S = 3600, 86_400
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -335,24 +333,6 @@ MARKED = "return [...document.querySelectorAll('tr.chosen')].map((e) => [...Obje
 
 
 @pytest.mark.usefixtures("page")
-def test_the_slider_stays_where_it_is(browser, answer):
-    assert len({slid(browser, at) for at in range(len(answer.limits))}) == 1
-
-
-@pytest.mark.usefixtures("page")
-def test_a_point_and_a_row_show_who_pays_under_another_choice(browser, answer):
-    other = named(answer, "spf")
-    chosen(browser, other)
-    assert text_of(browser, "#advice .answer").startswith("If you took spf: shortest first")
-    assert set(browser.run(SHOWN)) == {str(other)}
-    browser.run("document.querySelectorAll('#tradeoff .pick')[0].dispatchEvent(new Event('click'))")
-    shown = {int(k) for k in browser.run(SHOWN)}
-    assert len(shown) == 1
-    assert shown != {other}
-    assert browser.run("return document.getElementById('tradeoff').dataset.unnamed") == "0"
-
-
-@pytest.mark.usefixtures("page")
 def test_the_address_names_the_choice_and_a_button_leads_back_to_the_advice(browser, answer, page):
     other, limit = named(answer, "spf"), answer.limit
     assert limit.advised != other
@@ -426,31 +406,6 @@ def test_without_its_pool_fcfs_has_the_windows_of_processors_alone(tmp_path, log
     assert found.cost.mean_wait_s == pytest.approx(plain.schedule.wait_s.mean())
     assert found.outcomes[0].mean_wait_s == pytest.approx(mixed.schedule.wait_s.mean())
     assert found.cost.longer.value > 60
-
-
-def test_gpus_are_modelled_where_a_pool_has_them(tmp_path):
-    path = tmp_path / "jobs.txt"
-    head = "JobID|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|AllocTRES|State\n"
-    rows = [f"{k}|{k * 9000}|{k * 9000}|{k * 9000}|{k * 9000 + 600}|60|4|cpu=4,gres/gpu=1|CD\n" for k in range(1, 99)]
-    path.write_text(head + "".join(rows))
-    for pool, text in ((None, "98 of 98 jobs had GPUs"), ("gpu=4", None)):
-        found = what_if(path, procs=8, thresholds_s=[6 * HOUR_S], small_first=False, pool=pool)
-        assert (text is not None) == ("had GPUs" in " ".join(found.site.unmodelled))
-
-
-def test_an_option_that_only_some_choices_take_is_given_to_those(light):
-    found = what_if(light, thresholds_s=[6 * HOUR_S], overdue="half", pool="slots=64@1", small_width=0.25)
-    taken = [(o.name, "overdue" in o.options, "small-width" in o.options, "pool" in o.options) for o in found.outcomes]
-    assert [name for name, overdue, _, _ in taken if overdue] == ["first tries", "saf + 6 h"]
-    assert [name for name, _, width, _ in taken if width] == ["first tries"]
-    assert all(pool for *_, pool in taken)
-
-
-def test_what_if_with_a_gate_from_python_states_its_name():
-    sample, night = Path(__file__).parents[2] / "workloads" / "sample.json", [(0, 21_600)]
-    answer = what_if(sample, thresholds_s=[], small_first=False, backfill_while=night)
-    assert answer.as_dict()["outcomes"][0]["options"]["backfill-while"] == answer.as_dict()["backfill_while"] == "gate"
-    assert answer.outcomes[0].mean_wait_s == replay(sample, backfill_while=night).figures.mean_wait_s
 
 
 def graded(answer, ratio, logged_s=10_000.0, rank=0.5, **near):
@@ -561,15 +516,6 @@ def test_where_simulated_waits_are_not_the_sites_nothing_is_advised(answer, ligh
 def test_where_nothing_gains_the_advice_is_to_stay(tmp_path):
     path = log_of(tmp_path / "idle.swf", (row(k + 1, k * DAY_S, 600, req_time=600) for k in range(80)))
     check("what-if-keep-fcfs", batfill("what-if", path, "--no-small-first", "--threshold", "12h").out)
-
-
-def test_at_most_six_lines_are_shown_and_the_others_are_a_click_away(log):
-    answer = what_if(log, thresholds_s=[24 * HOUR_S], small_first=False, pool="slots=40@1", max_wait_growth=1000.0)
-    answer = replace(answer, site=answer.site._replace(unmodelled=["2 partitions"])).answer()
-    lines, more = [name for name, text in answer.screen.lines.items() if text], answer.all_details[0]
-    assert len(lines) == MOST_LINES + 1
-    assert list(answer.screen.first) == list(answer.as_dict()["lines"]) == lines[:MOST_LINES]
-    assert (more.title, [text.partition(":")[0] for text in more.sentences]) == ("More", lines[MOST_LINES:])
 
 
 @pytest.mark.parametrize(("system", "withheld"), [("slurm", ["saf + 24 h"]), ("pbs", [])])
@@ -709,14 +655,6 @@ def test_a_name_from_a_log_or_an_option_is_no_html(answer):
     assert "&lt;b&gt;" in page
 
 
-def test_the_page_links_its_documentation_where_a_build_gives_the_address(answer, monkeypatch):
-    assert "<a href" not in page_of(answer)
-    monkeypatch.setattr(version, "DOCUMENTATION", "https://docs.example")
-    links = re.findall('<a href="https://docs.example/([^"#]+)', page_of(answer))
-    assert links
-    assert [link for link in links if not (DOCS / link).with_suffix(".md").is_file()] == []
-
-
 @pytest.mark.usefixtures("page")
 def test_the_limit_moves_the_advice_and_what_is_shown_of_it(browser, answer):
     for at in (len(LIMITS), 0, 2):
@@ -730,17 +668,6 @@ def test_the_limit_moves_the_advice_and_what_is_shown_of_it(browser, answer):
         assert [one for one in marked if one[0] == "pick" and one != ["pick", str(advised)]] == []
         aloud = browser.run("return document.getElementById('grow').ariaValueText")
         assert answer.outcomes[advised].name in aloud.replace(NB, " ")
-
-
-@pytest.mark.usefixtures("page")
-def test_printed_the_folds_open_and_the_configuration_stays_out(browser):
-    browser.sized(718, 1_047, media="print")
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    assert browser.run("return document.querySelectorAll('details:not([open])').length") == 0
-    assert browser.run("return [...document.querySelectorAll('#sure pre')].some((e) => e.checkVisibility())") is False
-    browser.run("dispatchEvent(new Event('afterprint'))")
-    assert browser.run("return document.querySelectorAll('details[open]').length") == 0
-    browser.sized(1280, 800)
 
 
 def test_the_waits_beside_the_logged_ones_are_those_of_this_replay(tmp_path, light):

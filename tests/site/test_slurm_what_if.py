@@ -14,12 +14,12 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import DAY_S
 from batfill_pages.words import units_kept
-from batfill_site.answer import MINUS, NB, plain
+from batfill_site.answer import NB, plain
 from batfill_site.score import Score, Whose
 from batfill_site.slurm.conf import read_site, read_windows
 from batfill_site.slurm.ensemble import OTHERS, Difference, clocks, gap, t_quantile, users
 from batfill_site.slurm.ensemble import waits as waits_of
-from batfill_site.slurm.fill import change, screen, verdict
+from batfill_site.slurm.fill import change
 from batfill_site.slurm.found import Logged
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, changed, compared, grouped, payers_of, slurm
@@ -179,14 +179,6 @@ def test_the_real_run_is_one_that_the_model_could_make(answer):
     assert without_shares.logged.score.rank_correlation < 0.5
 
 
-def test_an_answer_that_does_not_show_the_logs_waits_says_so_first():
-    lines = told(slurm(LOG, CONF, [AGE], runs=5))
-    begin = "Cannot tell: the simulation does not show this site's waits. Simulated, PriorityWeightAge=4000 "
-    assumed = "Assumed: each account and each user has one share: give --accounts, what sacctmgr dump prints; "
-    assert lines.index(assumed) < lines.index(begin) < lines.index("mean wait change") < lines.index("Real waits: ")
-    assert lines.index("Real waits: ") < lines.index("Longest wait: ")
-
-
 @pytest.mark.parametrize(
     ("mean_s", "logged_s", "rho", "unlike"),
     [
@@ -238,14 +230,6 @@ def test_who_gains_and_loses_most_and_whose_the_longest_logged_wait_is_are_said(
 PARTS = ("ids", "started_s", "eligible_s")
 
 
-def test_a_difference_is_the_same_number_everywhere(answer):
-    for k in range(1, len(answer.names)):
-        size = change(answer.all[k].wait_s.more).strip(f"()+{MINUS}")
-        words = verdict(answer, k)
-        assert f"by {size}" in words or "does not move" in words
-        assert change(answer.all[k].wait_s.more) in screen(answer, k, "").table.rows[k]
-
-
 def test_an_answer_states_what_it_was_made_of(answer):
     content = json.loads(answer.as_json())
     assert (content["jobs"], content["nodes"], content["cpus"], content["engine"]) == (150, 32, 32, "batfill slurm")
@@ -271,13 +255,6 @@ def test_golden_the_first_screen_fits_a_terminal_and_leads_with_the_mean_wait(mo
     more = batfill(*words, "--details").out
     assert more.endswith(f"\n\n{done.out}")
     check("what-if-slurm", more)
-
-
-def test_long_names_have_lines_of_their_own():
-    many = "PriorityWeightAge=4000 PriorityWeightJobSize=0 PriorityWeightFairshare=100000"
-    text = slurm(LOG, CONF, [many], runs=5).as_text()
-    assert f"\n{many}\n  " in text
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_page_shows_every_group_and_configuration(answer, tmp_path):
@@ -385,11 +362,6 @@ def test_no_command_overwrites_a_file_that_slurm_conf_leads_to(tmp_path, command
         assert (done.status, done.out) == (2, "")
         assert f"is the file {tmp_path / name}, which the command needs; name another file" in done.err
     assert {each: (tmp_path / each).read_text() for each in texts} == texts
-
-
-def test_without_a_configuration_the_answer_says_what_would_model_more():
-    said = " ".join(batfill("what-if", LOG, "--no-small-first").out.split())
-    assert "Not modelled: 2 groups or accounts (one queue, one machine); with sacct -P as LOG and --slurm-conf" in said
 
 
 # Jobs that cannot start, and windows

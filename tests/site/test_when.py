@@ -7,19 +7,17 @@ import json
 import math
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from batfill.base.errors import BatfillError
-from batfill.model.jobs import Clock, job_table
+from batfill.model.jobs import job_table
 from batfill.replays.session import Replay
 from batfill_site.starts.forecast import starts
 from batfill_site.starts.past import AGES, Past
 from batfill_site.starts.when import replayed, when
-from batfill_site.starts.why_not import Instants
 from command import batfill, json_result, refusal
 from golden_text import check
 from oracle import Oracle
@@ -448,13 +446,6 @@ def test_a_log_is_replayed_until_the_instant(tmp_path):
         when(run, policy="saf")
 
 
-def test_an_instant_is_as_exact_as_it_must_be():
-    clock = Clock(round(datetime(2026, 12, 31, 12, tzinfo=UTC).timestamp()), UTC)
-    said = [Instants(0.0, clock).text(at_s) for at_s in (60, 86_400, -86_400)]
-    assert said == ["12:01", "Fri 01 Jan 2027 12:00", "Wed 30 Dec 12:00"]
-    assert Instants(0.0, clock).text(3e11) == "in over 100 years"
-
-
 @pytest.mark.compiled
 def test_reasons_name_no_reservation_where_there_is_none_and_no_job_that_is_not_tested():
     assert not any("has a reservation" in why for why in whys_at_site(STATE, depth=0).values())
@@ -669,16 +660,6 @@ def test_where_nothing_is_known_of_run_times_no_interval_is_narrow_or_said_to_ho
         )
 
 
-def test_a_job_may_be_named_without_the_zeros_before_its_number(tmp_path):
-    path = tmp_path / "log.json"
-    jobs = [{"id": f"{k:05}", "subtime": k, "res": 2, "walltime": 60, "profile": "d"} for k in range(3)]
-    path.write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 50}}}))
-    for name in ("2", "00002"):
-        assert when(path, name, at=10)["job_id"].tolist() == ["00002"]
-    with pytest.raises(BatfillError, match="no job 20 waits"):
-        when(path, "20", at=10)
-
-
 @pytest.mark.compiled
 @pytest.mark.parametrize("began", [None, "2026-01-31T10:24:00", "2026-01-31T10:00:00"])
 def test_a_job_without_a_limit_narrows_no_interval_of_those_that_may_start_when_it_ends(text_file, began):
@@ -749,10 +730,6 @@ def test_text_that_is_no_state_is_refused_in_one_line(text_file, text, said):
 def test_a_log_without_jobs_is_refused_as_that(text_file, text, said):
     for name in ("log.swf", "log"):
         assert said in refusal("when", text_file(text, name), "--procs", "4")
-
-
-def test_a_device_is_refused_as_one():
-    assert "/dev/zero: is a device, not a file" in refusal("when", "/dev/zero")
 
 
 @pytest.mark.compiled

@@ -21,7 +21,6 @@ from batfill.cli.app import app
 from batfill.model.options import NAMES, OPTIONS, Options, of_arguments
 from batfill_site.cli.of_slurm import SITE
 from command import batfill
-from swf_text import row
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 # What commands are made of; all else is the library.
@@ -266,20 +265,6 @@ def holds(found, meant):
     return all(str(part) in text for part in parts)
 
 
-def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
-    @app.command("lossy")
-    @click.option("--cut", type=float)
-    def lossy(cut):
-        from batfill.replays.replay import replay
-
-        replay("log", **({} if not cut else {"cut": cut}))
-
-    monkeypatch.setattr(app, "get_command", lambda context, name: lossy)
-    zero, half = (arrived(monkeypatch, ["lossy", "--cut", cut])[0] for cut in ("0", "0.5"))
-    assert (holds(zero, 0.0), holds(half, 0.5)) == (False, True)
-    del app.commands["lossy"]
-
-
 # From the command line into the result
 
 BESIDE_IN_TABLE = {
@@ -356,27 +341,3 @@ def test_no_number_may_be_infinite_or_none(value):
     numbers = [(name, param) for name, param in EVERY if takes(param, "1") and not takes(param, "words")]
     assert len(numbers) > 50
     assert [(name, param.name) for name, param in numbers if not param.is_flag and takes(param, value)] == []
-
-
-LOGS = [
-    name
-    for name, command in COMMANDS.items()
-    if {"workload", "log", "source", "state"} & {p.name for p in command.params}
-]
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_what_a_command_says_of_a_log_names_none_but_its_own_options(name, tmp_path):
-    own = {option for param in COMMANDS[name].params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
-    jobs = "".join(row(job, 60, 100, procs=4, req_procs=4) for job in (1, 2))
-    (tmp_path / "unrequested.swf").write_text(f"; MaxProcs: 4\n{jobs}")
-    (tmp_path / "unsized.swf").write_text(jobs)
-    needed = ["--at", "60"] * (name == "when")
-    needed += ["--out", tmp_path / "out.swf"] * (name.startswith("workload ") and "--out" in own)
-    named = 0
-    for log in sorted(tmp_path.iterdir()):
-        done = batfill(*name.split(), log, *needed)
-        said = re.findall(r"(?<![\w-])--[a-z][a-z-]*", re.sub("`[^`]*`", "", done.out + done.err))
-        assert set(said) <= own
-        named += len(said)
-    assert named or name not in ("replay", "when", "what-if", "select", "tune", "fit", "fidelity")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import gc
-import importlib.util
 import os
 import pickle
-import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +18,7 @@ import pytest
 import batfill
 from batfill.base import kernels, sums
 from batfill.base.errors import BatfillError
-from batfill.engine import blocks, ends, records, running
+from batfill.engine import blocks, ends
 from batfill.engine.sources import SOURCES
 from batfill.learn import estimates
 from batfill.model.policy import policy_named
@@ -36,26 +33,6 @@ compiled = pytest.mark.compiled
 
 
 # What kernels are
-
-
-def test_kernels_import_kernels_alone():
-    """So a library is made from the files of its kernels, and a changed policy costs no compilation."""
-    for path in (PACKAGE / "engine").glob("*.py"):
-        names = {name for node in ast.walk(ast.parse(path.read_text())) for name in imported_by(node)}
-        ours = {name for name in names if name.partition(".")[0] == "batfill"}
-        assert all(name.startswith("batfill.engine") or name == "batfill.base.kernels" for name in ours), path
-
-
-def imported_by(node):
-    """The modules that a statement imports, also for type checkers."""
-    if isinstance(node, ast.ImportFrom):
-        return [node.module]
-    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-
-
-def test_nothing_in_the_package_imports_a_compiler():
-    for path in PACKAGE.rglob("*.py"):
-        assert not re.search(r"^\s*(import|from) (numba|llvmlite)", path.read_text(), re.MULTILINE), path
 
 
 def test_the_digest_of_the_engine_is_that_of_its_files():
@@ -137,22 +114,6 @@ def test_a_record_keeps_what_kernels_read_alive():
     del rubbish
 
 
-@compiled
-def test_results_of_calls_in_several_threads_are_their_own():
-    found = {}
-
-    def work(seed):
-        found[seed] = [running.corrected(1e6, float(i), 1.0 + seed, 0, 1e9, 1e9) for i in range(2000)]
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for seed, results in found.items():
-        assert results == [running.corrected(1e6, float(i), 1.0 + seed, 0, 1e9, 1e9) for i in range(2000)]
-
-
 def test_replays_in_threads_and_in_a_forked_process_are_the_same():
     jobs = random_table(3, n_jobs=200, size=16, span_s=900)
     known = replay_jobs(jobs, 16, Rules(policy_named("saf"))).start_s
@@ -199,14 +160,6 @@ def installed(tmp_path):
 
 
 @compiled
-def test_two_copies_of_a_library_are_used_side_by_side(installed):
-    ours, theirs = (kernels.libraries(path)[0] for path in (kernels.LIBRARY, installed))
-    name = kernels.symbol_of(blocks.width_of.plain)
-    assert ours[name](1024) == theirs[name](1024) == 20
-    assert ours._handle != theirs._handle
-
-
-@compiled
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -230,56 +183,12 @@ def other_processor(library):
 
 
 @compiled
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all files")
-def test_a_library_without_permission_is_named_with_what_to_do(installed):
-    installed.chmod(0)
-    with pytest.raises(BatfillError, match=r"kernels.so: .*cannot be loaded.*run `make kernels`"):
-        kernels.libraries(installed)
-
-
-@compiled
 @pytest.mark.parametrize("name", ["engine/easy.py", "base/kernels.py", "../batfill_site/slurm/loop.py"])
 def test_a_library_made_before_a_kernel_changed_is_refused(installed, name):
     path = installed.parent / name
     path.write_text(path.read_text() + "# changed\n")
     with pytest.raises(BatfillError, match=rf"compiled before {name} changed; run `make kernels`"):
         kernels.libraries(installed)
-
-
-@compiled
-def test_a_file_without_kernels_costs_no_compilation(installed):
-    (installed.parent / "engine" / "features.py").write_text("CHANGED = True\n")
-    kernels.libraries(installed)
-
-
-@compiled
-def test_a_record_laid_out_in_another_way_finds_no_kernel(monkeypatch):
-    before = kernels.symbol_of(ends.next_end_s.plain)
-    wider = np.dtype([("end_s", "f8"), ("procs", "i8"), ("row", "u4")])
-    monkeypatch.setattr(records.Ends, "columns", {**records.Ends.columns, "slots": wider})
-    kernels.layout.cache_clear()
-    try:
-        assert kernels.symbol_of(ends.next_end_s.plain) != before
-        with pytest.raises(BatfillError, match=r"no kernel batfill.engine.ends.next_end_s of these"):
-            kernels.served(ends.next_end_s.plain, True)
-    finally:
-        kernels.layout.cache_clear()
-
-
-@pytest.mark.parametrize("lacks", [["numba>=0.61,<0.69"], ["numba>=0.61,<0.69", "ziglang>=0.13"]])
-def test_what_compiling_needs_is_checked_before_it_begins(monkeypatch, capsys, lacks):
-    script = importlib.util.spec_from_file_location("making", ROOT / "scripts" / "kernels.py")
-    making = importlib.util.module_from_spec(script)
-    script.loader.exec_module(making)
-    monkeypatch.setattr(making, "stale", lambda _: True)
-    monkeypatch.setattr(making, "linked_here", lambda _: "cc" if len(lacks) == 1 else None)
-    monkeypatch.setattr(making, "find_spec", lambda _: None)
-    monkeypatch.setattr(making.subprocess, "run", lambda *_, **__: pytest.fail("it compiled"))
-    with pytest.raises(SystemExit, match="2"):
-        making.make("x86_64")
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "pip install " + " ".join(map(repr, lacks)) in said
 
 
 OBJECT = """
@@ -372,19 +281,3 @@ def test_a_replay_needs_no_compiler_and_is_the_same_as_plain_python(plain):
     )
     assert '"mean_wait_s": 6184.9375' in said.stdout
     assert said.stderr == ""
-
-
-def test_files_of_kernels_are_imported_where_only_numba_is_installed():
-    sources = [ROOT / "schedulers", ROOT]
-    modules = [
-        ".".join(path.relative_to(source).with_suffix("").parts)
-        for source, top in zip(sources, ("*", "studies"), strict=True)
-        for path in source.glob(f"{top}/**/*.py")
-        if re.search(r"^@entry\(", path.read_text(), re.MULTILINE)
-    ]
-    assert len(modules) > 9
-    libraries = "click defusedxml msgspec orjson pandas procset pydantic pyarrow scipy tqdm yaml zmq"
-    code = f"import importlib, sys; sys.modules.update(dict.fromkeys({libraries!r}.split()))\n"
-    code += f"sys.path[:0] = {[str(source) for source in sources]}\n"
-    code += f"for name in {modules}: importlib.import_module(name)"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,8 +6,6 @@ import copy
 import csv
 import io
 import pickle
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -128,14 +126,6 @@ def test_a_policy_of_ones_own_cannot_change_the_jobs(log):
         each()
 
 
-def test_columns_are_computed_once_however_often_they_are_read(log, saf):
-    run = bf.Replay(log, "saf", threshold_s=7200).run("1d")
-    for each in (log, log.jobs, saf, run):
-        assert each["wait_s" if each in (saf, run) else "class"] is each["wait_s" if each in (saf, run) else "class"]
-    before = run["wait_s"]
-    assert run.fork("fcfs").run()["wait_s"].tolist() != run.run()["wait_s"].tolist() != before.tolist()
-
-
 # Equality and pickles
 
 
@@ -225,22 +215,6 @@ def test_lists_and_series_become_a_job_table():
         assert bf.job_table("others", **other, job_class=["small", None]) == plain
     dates = [datetime(2026, 1, 1, 0, 1), datetime(2026, 1, 1)]
     assert bf.job_table("dates", **{**columns, "submit_s": dates}).submit_s.tolist() == [0, 60]
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "says"),
-    [
-        ("procs", ["4", 1], "column procs, row 0: '4' is not a whole number"),
-        ("procs", [4, 1.5], "column procs, row 1: 1.5 is not a whole number"),
-        ("submit_s", [0, "soon"], "column submit_s, row 1: 'soon' is not a number of seconds"),
-        ("runtime_s", [datetime(2026, 1, 1)] * 2, "column runtime_s has dates; give durations"),
-        ("walltime_s", [1], "column walltime_s has shape"),
-        ("job_class", ["tiny", None], "row 0: 'tiny' is not small, large or None"),
-    ],
-)
-def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, says):
-    with pytest.raises(WorkloadError, match=says):
-        bf.job_table("mine", **{**MINE, column: values})
 
 
 @pytest.mark.parametrize(
@@ -336,11 +310,3 @@ def test_a_replay_in_pieces_is_the_replay(log, saf, monkeypatch):
 
 
 # Environments
-
-
-def test_gymnasium_finds_the_environment_by_its_package_alone(request):
-    pytest.importorskip("gymnasium")
-    make = f"gymnasium.make(name, log={SAMPLE!r}, jobs=50).reset(seed=1)"
-    names = ("batfill_lab.env:batfill/Scheduling-v0", "batfill/Scheduling-v0")
-    program = f"import gymnasium\nfor name in {names}: {make}"
-    subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=request.config.rootpath, check=True)
