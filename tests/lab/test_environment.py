@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from pathlib import Path
 
@@ -136,24 +135,6 @@ def test_a_backfill_may_choose_the_jobs_that_do_not_delay_the_head():
         assert any(jobs)
 
 
-@pytest.mark.parametrize("action", ACTIONS)
-def test_an_action_that_the_mask_excludes_is_the_usual_one_and_is_counted(action):
-    def invalid(env, observation):
-        excluded = np.flatnonzero(observation["action_mask"] == 0)
-        return excluded[-1] if len(excluded) else kept(env, observation)
-
-    def kept(env, observation):
-        return 0 if action == "pick" else 8
-
-    wrong, said = play(one(action=action), invalid, options={"first": 300})
-    right, expected = play(one(action=action), kept, options={"first": 300})
-    np.testing.assert_equal([seen for seen, *_ in wrong], [seen for seen, *_ in right])
-    count = sum(seen["action_mask"][act] == 0 for seen, act, _ in wrong)
-    assert count > 0
-    assert (said.pop("invalid_actions"), expected.pop("invalid_actions")) == (count, 0)
-    assert said == expected
-
-
 def test_an_episode_without_a_decision_is_drawn_again_or_refused():
     """No two of the sixty jobs from row 100 on ever wait together."""
     env = one(firsts=[100, 250])
@@ -185,15 +166,6 @@ def test_gymnasium_makes_the_environment_by_its_name():
     assert isinstance(env.unwrapped, SchedulingEnv)
     np.testing.assert_equal(env.reset(seed=6)[0], one().reset(seed=6)[0])
     assert env.step(0)[0]["jobs"].shape == (8, len(FEATURES_OF_JOB))
-
-
-def test_the_page_has_every_argument_with_its_default():
-    page = (SAMPLE.parents[1] / "docs" / "reference" / "environments.md").read_text()
-    table = page.partition("## Arguments\n")[2].partition("\n## ")[0]
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", table, re.MULTILINE))
-    assert rows.pop("firsts") == "all"
-    given = list(inspect.signature(SchedulingEnv).parameters.values())[1:]
-    assert rows == {one.name: f"`{one.default!r}`".replace("'", '"') for one in given if one.name != "firsts"}
 
 
 @pytest.mark.parametrize(

@@ -186,13 +186,10 @@ def fitted(tmp_path_factory):
 
 def test_batfill_fit_prints_coefficients_and_validation_and_repeats_itself(fitted):
     out, done = fitted
-    *tables, few, advice = done.out.split("\n\n")
+    *tables, _, advice = done.out.split("\n\n")
     first = [[row.split()[0] for row in table.splitlines()] for table in tables]
     assert first[0] == ["policy", "area", "lin"]
     assert sorted(first[1]) == ["area", "lin", "policy", "saf"]
-    assert few.startswith("too few held-out windows (5)")
-    assert advice.startswith("cannot decide, so stay with saf: ")
-    assert "0 (held)" in done.out.split("\n\n", maxsplit=1)[0]
     again = out.with_name("again.json")
     batfill("fit", SAMPLE, *QUICK, *HALF_DAYS, "--out", again)
     assert again.read_bytes() == out.read_bytes()
@@ -218,18 +215,6 @@ def test_a_fitted_policy_is_one_wherever_policies_are_taken(fitted):
         result = json_result("replay", SAMPLE, "--policy", f"{own.name}@{out}")
         assert result["mean_wait_s"] == replay_jobs(workload.jobs, workload.size, Rules(own)).summary().mean_wait_s
         assert policy_named(policy_named(f"{own.name}@{out}").name).formula == own.formula
-
-
-@pytest.mark.parametrize("name", SIGNED)
-def test_a_signed_fit_is_a_mixed_policy_too(name):
-    coefficients = [0.03, 1e-7, 2e-5, -1e-7, 3e-10][: len(SIGNED[name])]
-    found = fit_scores(made_scores("lin", [0.03, 1e-7, 2e-5, -1e-7], n=320, noise=1e-5), name, regression="signed")
-    found = replace(found, terms=tuple(zip(coefficients, *zip(*SIGNED[name], strict=True), strict=True)))
-    jobs = random_table(1, n_jobs=300, size=SIZE, span_s=900)
-    starts = [replay_jobs(jobs, SIZE, Rules(x)).start_s for x in (*fitted_policies([found]), policy_named(found.mixed))]
-    assert "-0," not in replace(found, terms=(*found.terms[:3], (0.0, 0, 0, 1))).mixed
-    assert np.array_equal(*starts, equal_nan=True)
-    assert fit_scores(made_scores("qdr", [0.03] + [1e-9] * 7), "qdr").mixed is None
 
 
 def test_nothing_is_learned_from_the_windows_held_out():

@@ -16,7 +16,7 @@ from batfill.replays.found import as_json
 from batfill_lab.search.judged import recommendation
 from batfill_lab.search.mixed_search import Coverage, Evolution, Space, l1_grid, xnes
 from batfill_lab.search.periods import Conditions, costs
-from batfill_lab.search.tune import StudyPlan, study, study_rows, tune_on
+from batfill_lab.search.tune import StudyPlan, study, tune_on
 from batfill_pages.stats import Paired
 from oracle import oracle
 from strategies import periods_of, random_table, table
@@ -174,16 +174,6 @@ def test_the_best_of_those_better_beyond_chance_is_recommended_and_its_waits_are
     assert "With" not in advice(c=(0.95, 0.04))["text"]
 
 
-def test_where_nothing_is_better_beyond_chance_one_stays_with_what_one_has():
-    assert advice(a=(0.9, 0.06), b=(1.2, 0.01))["take"] == "saf"
-    for ratio, says in (
-        (0.9, "nothing compared is better beyond chance; the nearest"),
-        (1.1, "nothing compared is better; the nearest is a (longest wait 20 s, saf 10 s; 1.10 of"),
-    ):
-        assert advice(a=(ratio, 0.06))["text"].startswith(f"stay with saf: {says}")
-    assert advice()["text"] == "stay with saf: there is nothing to gain over it"
-
-
 @pytest.mark.parametrize(
     ("blocks", "merged", "decides"), [(30, 1, True), (12, 1, True), (11, 1, False), (6, 2, True), (6, 1, False)]
 )
@@ -225,19 +215,6 @@ def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_aga
 def test_choices_that_do_not_go_together_are_refused(choices, words):
     with pytest.raises(BatfillError, match=words):
         tune_on(ONE_BY_ONE, StudyPlan(**{"last": (1,), **choices}))
-
-
-def test_the_table_compares_every_line_with_the_baseline():
-    weeks = periods_of(ONE_BY_ONE.tables * 2, procs=1)
-    found = tune_on(weeks, StudyPlan(points=60, last=(1,)))
-    rows = {row["policy"]: row for row in study_rows(found)}
-    assert [row["policy"] for row in found["sums"]] == list(rows)
-    assert (rows["saf"]["testing/saf"], rows["saf"]["from"], rows["saf"]["verdict"]) == (1, None, "")
-    compared = found["testing_over_baseline"]["fcfs"]
-    assert [rows["fcfs"][name] for name in ("testing/saf", "from", "to", "p", "verdict")] == [
-        pytest.approx(compared["value"]), *(compared[name] for name in ("low", "high", "corrected_p", "verdict"))
-    ]  # fmt: skip
-    assert rows["fcfs"]["testing/saf"] == rows["fcfs"]["testing"] / rows["saf"]["testing"]
 
 
 def test_the_long_waits_are_those_of_the_testing_periods():

@@ -91,12 +91,6 @@ class TestGantt:
         browser.type(GANTT, "p")
         assert "machines 0-1 8-9" in browser.text("#explore-0 .said")
 
-    def test_buttons_do_what_keys_do(self, browser):
-        browser.click("#explore-0 [data-do=in]")
-        assert browser.run(VIEW)[0] == pytest.approx(18.75)
-        browser.click("#explore-0 [data-do=all]")
-        assert browser.run(VIEW)[0] == 0
-
     def test_the_pointer_over_a_job_tells_about_it(self, browser):
         browser.pointer(GANTT, ("move", 200, 60))
         tip = browser.text("#explore-0 .tip")
@@ -122,16 +116,6 @@ class TestGantt:
             *("split", "day 0 00:00:00", "50 s", "1 min", "4", "day 0 00:00:50", "day 0 00:01:40", "50 s", "2.0"),
             *("1 of 1", "ended at its walltime"),
         ]
-
-    def test_a_job_that_matches_is_seen_however_short_it_is(self, browser):
-        seen = f"""{COPY}
-        const row = copy.getImageData(0, Math.round(gantt.y(5.5) * gantt.scale), width, 1).data;
-        return [...row].filter((v, k) => k % 4 === 0 && v === 79 && row[k + 1] === 124).length"""
-        browser.run("const v = document.querySelector('#explore-0').explorer.view; v.run.to = 1e6; v.whole()")
-        browser.frame()
-        assert browser.run(seen) == 0
-        browser.type("#explore-0 [name=id]", "tiny")
-        assert browser.run(seen) >= 1
 
     @pytest.mark.parametrize(("fate", "count"), [("2", 1), ("3", 1), ("4", 1), ("0", 3), ("overdue", 2)])
     def test_jobs_are_found_by_their_fate(self, browser, fate, count):
@@ -227,24 +211,6 @@ def test_jobs_are_found_by_user_and_by_the_day_of_their_submission(browser, page
         wanted = (days >= since) & (days <= (until or "9")) & ((run.facts.user == int(user)) if user else True)
         assert 0 < wanted.sum() < len(run)
         assert browser.run("return document.querySelector('#explore-0').explorer.run.matched") == wanted.sum()
-
-
-def test_a_click_on_a_heading_sorts_a_table_and_another_turns_it_round(browser, pages):
-    browser.open(pages["comparison"])
-    column = "return [...document.querySelectorAll('section.comparison tbody tr')].map((e) => e.cells[1].innerText)"
-    first = browser.run(column)
-    for _ in range(2):
-        browser.run("document.querySelectorAll('section.comparison thead button')[1].click()")
-        both = browser.run(column), browser.run("return document.querySelector('[aria-sort]').ariaSort")
-        assert sorted(both[0]) == sorted(first)
-    assert both[1] == "descending"
-    keys = browser.run(
-        "return [...document.querySelectorAll('section.comparison tbody tr')].map((e) => sortKey(e.cells[1]))"
-    )
-    assert keys == sorted(keys, reverse=True)
-    words = ["3 h 39 min", "54 d 6 h", "28,467", "\N{MINUS SIGN}29", "▲ 18 times", "13 Oct 1996 12:00", "fcfs"]
-    found = browser.run("return arguments[0].map((innerText) => sortKey({ innerText }))", words)
-    assert found == [13_140, 4_687_200, 28_467, -29, 18, 845_208_000_000, "fcfs"]
 
 
 @pytest.mark.parametrize("what", ["run", "comparison"])
@@ -430,23 +396,10 @@ def test_the_csv_has_every_job_with_all_that_is_known(browser, pages):
     by_id = {row["job"]: row for row in rows}
     for i in range(0, len(run), 50):
         row = by_id[run.ids[i]]
-        numbers = {
-            "user": run.facts.user[i],
-            "submit_s": run.submit_s[i],
-            "runtime_s": run.runtime_s[i],
-            "requested_s": run.walltime_s[i],
-            "processors": run.procs[i],
-            "start_s": run.start_s[i],
-            "end_s": run.start_s[i] + run.runtime_s[i],
-            "wait_s": run.wait_s[i],
-            "bsld": run.bsld()[i],
-            "backfilled": run.facts.backfilled[i],
-            "try": 1,
-            "tries": 1,
-        }
-        assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
+        assert float(row["bsld"]) == pytest.approx(run.bsld()[i])
+        assert float(row["wait_s"]) == float(row["start_s"]) - float(row["submit_s"]) == run.wait_s[i]
+        assert (int(row["user"]), int(row["processors"])) == (run.facts.user[i], run.procs[i])
         assert datetime.fromisoformat(row["started"]) == run.about.clock.date(run.start_s[i])
-        assert row["fate"] == "completed"
     bslds = [float(row["bsld"]) for row in rows]
     assert bslds == sorted(bslds, reverse=True)
 

@@ -46,33 +46,21 @@ def reasons(jobs_csv):
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no node on PATH")
 
 
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([], "No job ran."),
-        ([f"huge,2,11,99,{REJECTED},,,"], "No job ran: 1 was rejected."),
-        ([f"a,0,1,5,{OK},0,5,0"], "The job starts at once; slowdown 1.0."),
-        ([f"{k},0,1,5,{OK},0,5,{k}" for k in range(3)], "All 3 jobs start at once; slowdown 1.0."),
-        (["{a},0,1,5," + OK + ",65,5,0"], "The only job waits 1 min 5 s (job {a}, 1 processor); slowdown 7.0."),
-        (
-            [f"{k},0,1,5,{OK},{3600 * k},5,{k}" for k in range(4)],
-            "Half of the jobs wait under 1 h 30 min; the mean wait is 1 h 30 min, the longest 3 h "
-            "(job 3, 1 processor); slowdown 541.",
-        ),
-        (
-            [f"{k},0,2,5,{OK},{HOUR * (k == 2)},5,{2 * k}-{2 * k + 1}" for k in range(3)],
-            "Two of three jobs start at once; the mean wait is 20 min, the longest 1 h (job 2, 2 processors); "
-            "slowdown 121.",
-        ),
-        (
-            [f"{k},0,1,5,{OK},{HOUR * (k > 6)},5,{k}" for k in range(12)],
-            "58 % of the jobs start at once; the mean wait is 25 min, the longest 1 h (job 10, 1 processor); "
-            "slowdown 151.",
-        ),
-    ],
-)
-def test_the_answer_says_the_usual_wait_the_mean_and_the_longest(tmp_path, rows, words):
-    assert said(run_of(tmp_path, *rows)).lstrip().startswith(f"{words} Slowdown: the mean over the jobs")
+ANSWERS = [
+    [],
+    [f"huge,2,11,99,{REJECTED},,,"],
+    [f"a,0,1,5,{OK},0,5,0"],
+    [f"{k},0,1,5,{OK},0,5,{k}" for k in range(3)],
+    ["{a},0,1,5," + OK + ",65,5,0"],
+    [f"{k},0,1,5,{OK},{3600 * k},5,{k}" for k in range(4)],
+    [f"{k},0,2,5,{OK},{HOUR * (k == 2)},5,{2 * k}-{2 * k + 1}" for k in range(3)],
+    [f"{k},0,1,5,{OK},{HOUR * (k > 6)},5,{k}" for k in range(12)],
+]
+
+
+def test_golden_the_answer_says_the_usual_wait_the_mean_and_the_longest(tmp_path):
+    answers = [said(run_of(tmp_path, *rows)).partition(" Slowdown: the mean over the jobs")[0] for rows in ANSWERS]
+    check("run-answers", "\n".join(map(str.strip, answers)))
 
 
 jobs = st.lists(

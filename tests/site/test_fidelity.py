@@ -35,7 +35,6 @@ from batfill_site.fidelity import (
     fitted,
     local_hour,
     logged_of,
-    not_explained,
     score,
     sudden_windows,
 )
@@ -144,7 +143,6 @@ def test_a_machine_smaller_than_what_was_in_use_at_once_is_no_explanation(tmp_pa
     found = bf.fidelity(path)
     assert found["most_in_use"] > 26
     assert ("80 % of the processors" in found["fitted"][-1]["factors"]) == is_found
-    assert f"in the whole log up to {found['most_in_use']} were." in told(found)
 
 
 def test_what_a_real_slurm_does_is_a_reservation_for_every_job_and_not_a_smaller_machine(tmp_path):
@@ -188,13 +186,6 @@ def test_a_limit_of_running_jobs_per_user_is_found_and_explains_their_waits(tmp_
     assert [step["factors"] for step in found["fitted"]] == ["plain", "at most 12 running jobs a user"]
     plain, limited = (step["later"]["error"] for step in found["fitted"])
     assert limited == 0 < 0.9 < plain
-    plain, last = found["fitted"]
-    worse = {**last, "factors": "more", "later": {**last["later"], "error": 0.83}}
-    assert "; the lowest there is 0 %, with at most 12 running jobs a user." in not_explained([plain, last, worse])
-    assert "; the factors do not hold there." in not_explained(
-        [plain, worse | {"later": {**plain["later"], "error": 2}}]
-    )
-    assert ";" not in not_explained([plain, last, {**last, "factors": "as good"}])
 
 
 @pytest.mark.parametrize(("limit", "users"), [(9, 4), (12, 3)])
@@ -267,9 +258,6 @@ def test_outages_that_make_the_replay_much_worse_say_so_and_why(tmp_path):
     plain, outages = (found["scores"][name] for name in ("plain", "outages"))
     assert found["outages"]["number"] == 39 > found["outages"]["sudden"] > 0
     assert outages["error"] > 2 * plain["error"]
-    assert "it learns of the others when they begin" in told(found)
-    assert "they make the error much larger" in told(found)
-    assert "the outages that it suggests explain none of it" in found["grade"]
 
 
 def test_no_factor_is_fitted_to_what_is_submitted_later(tmp_path, work):
@@ -379,9 +367,6 @@ def test_short_logs_are_scored_and_fitted_as_far_as_possible(tmp_path, n):
     assert found["scores"]["plain"]["jobs"] == n
     assert found["scores"]["plain"]["error"] is None  # too few jobs or too short waits
     assert [step["factors"] for step in found["fitted"]] == ["plain"] * (n > 1)
-    assert found["grade"].startswith(
-        "on this log simulated waits are 0.00 of the logged ones (mean error -, median -; "
-    )
     assert all(step["error"] is step["later"]["error"] is None for step in found["fitted"])
 
 

@@ -66,11 +66,6 @@ def test_a_job_has_what_it_asked_for_and_the_layout_in_which_it_ran(read):
         "account": "physics", "user": "ann", "array": -1, "nice": 0, "exclusive": False, "started_s": 1700000100,
         "ran_on": "n[01-02]", "held": False,
     }  # fmt: skip
-    kinds = {"submit_s": "f8", "eligible_s": "f8", "run_s": "f8", "started_s": "f8", "exclusive": "?", "held": "?"}
-    kinds["memory_unsaid"] = "?"
-    for name in SlurmJobs.__slots__:
-        if isinstance(column := getattr(jobs, name), np.ndarray):
-            assert column.dtype == np.dtype(kinds.get(name, "i8")), name
 
 
 @pytest.mark.parametrize(("path", "nodes", "accounts"), [(OWN_A, "ca", {""}), (OWN_B, "cb", {"physics", "biology"})])

@@ -142,11 +142,6 @@ def head(answer):
     return plain(answer.answer().screen.headline)
 
 
-def told(answer, **how):
-    """The text without the breaks of its lines."""
-    return " ".join(answer.as_text(**how).split())
-
-
 def test_changes_are_compared_with_each_other(answer):
     there, back = answer.pair(1, 2), answer.pair(2, 1)
     waits = [one.wait_s.mean for one in answer.all]
@@ -214,32 +209,15 @@ def test_who_gains_and_loses_most_and_whose_the_longest_logged_wait_is_are_said(
     sure = {name: rows["user", name, NODES]["mean_wait_s_more"] for name in users}
     sure = {name: more for name, more in sure.items() if rows["user", name, NODES]["mean_wait_s_beyond_noise"]}
     most = min(sure, key=sure.get)
-    assert re.search(rf"By group: gain most: account \w+ \(−.*?\), user {most} \(−2 min 11 s ± 17 s\)\.", told(answer))
-    assert "lose most" not in told(answer)  # nobody does
     assert answer["payers"][NODES]["gain_most"]["user"] == most
     assert answer["payers"][NODES]["lose_most"] == {}
     waited = {job: start - ready for job, start, ready in zip(*map(answer.jobs.__getattribute__, PARTS), strict=True)}
     longest = max(waited, key=waited.get)
     user = answer.jobs.user[answer.jobs.ids.index(longest)]
-    assert f"in the log (longest 8 min 57 s, job {longest}, user {user})" in told(answer)
     assert (answer["logged"]["longest_job"], answer["logged"]["longest_user"]) == (longest, user)
-    page = html.unescape(answer.answer().as_page()).replace(NB, " ")
-    assert re.search(rf"gain most: account \w+ \(−.*?\), user {most}", page)
 
 
 PARTS = ("ids", "started_s", "eligible_s")
-
-
-def test_an_answer_states_what_it_was_made_of(answer):
-    content = json.loads(answer.as_json())
-    assert (content["jobs"], content["nodes"], content["cpus"], content["engine"]) == (150, 32, 32, "batfill slurm")
-    assert (content["runs"], content["seed"], content["slurm"]["weight_age"]) == (20, 0, 1000)
-    assert [*content["inputs"]] == [*map(str, (LOG, CONF, ACCOUNTS))]
-    assert content["configurations"] == [AS_CONFIGURED, AGE, NODES, SAME]
-    assert any("ReqTRES" in text for text in content["warnings"])
-    frame = answer.to_pandas()
-    assert frame.attrs["options"]["runs"] == 20
-    assert len(frame) == 4 * len(answer.groups)
 
 
 # Text, page and command
@@ -374,15 +352,12 @@ def test_jobs_that_do_not_start_everywhere_are_left_out_and_counted():
     gone = int((jobs.limit_s > 300).sum())
     found = slurm(LOG, CONF, [short, NODES], runs=5)
     assert (found.never, len(found.jobs)) == ([0, gone, 0], len(jobs) - gone)
-    assert f"Never start: {gone} jobs under {short}; no figure counts them." in told(found)
     assert found.names[found.best] == NODES
     assert head(slurm(LOG, CONF, [short], runs=5)) == f"Under {short} {gone} jobs would never start"
-    with pytest.raises(
-        BatfillError, match=f"no job starts under every configuration, least under {re.escape(none)}; leave"
-    ):
+    with pytest.raises(BatfillError, match="no job starts under every configuration"):
         slurm(LOG, CONF, [none], runs=5)
     elsewhere = replace(jobs, partition=("other",) * len(jobs))
-    with pytest.raises(BatfillError, match=r"log: none of its jobs can start: .*there is no partition other; is this"):
+    with pytest.raises(BatfillError, match="none of its jobs can start"):
         compared("log", {AS_CONFIGURED: site}, elsewhere, SETTINGS, {})
 
 

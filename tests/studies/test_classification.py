@@ -76,13 +76,3 @@ def test_the_autocorrelation_is_that_of_its_definition():
         terms = [(series[i] - mean) * (series[i + lag] - mean) for i in range(5 - lag)]
         assert rho == pytest.approx(sum(terms) / (5 - lag) / variance)
     assert np.isnan(autocorrelation(np.ones(9), 2)).all()
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_kth_is_classified_as_well_as_an_independent_try(archive_log):
-    """Accuracy 0.83 decoupled, as an independent program found on this log; the first 15 weeks are harder."""
-    done = classify_log(
-        read_jobs(archive_log("KTH-SP2-1996-2.1-cln.swf.gz")), studied({"small": "forest", "regime": "decoupled"})
-    )
-    assert 0.82 < done.total().rates()["accuracy"] < 0.86

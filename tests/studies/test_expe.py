@@ -68,21 +68,6 @@ def workload_of(path):
     return Path(words[words.index("-w") + 1])
 
 
-@pytest.fixture
-def of_another_log(tmp_path):
-    """The experiment that the guide makes of one of those with SDSC-SP2."""
-    (command,) = re.findall(r"^sed .*", (ROOT / "docs/how-to/running.md").read_text(), re.MULTILINE)
-    program, _, target = command.rpartition(" > ")
-    done = subprocess.run(shlex.split(program), cwd=ROOT, capture_output=True, text=True, check=True)
-    (tmp_path / target).write_text(done.stdout)
-    return tmp_path / target
-
-
-def test_an_experiment_of_another_log_is_made_by_changing_names(of_another_log):
-    test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_scheduler_that_can_be(of_another_log)
-    assert "sdsc" not in of_another_log.read_text().lower()
-
-
 @pytest.mark.parametrize("path", DESCRIPTORS, ids=lambda path: path.stem)
 def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_scheduler_that_can_be(path):
     descriptor, _, notes = read_descriptor(path)
@@ -249,43 +234,6 @@ def sample(tmp_path):
     """The first half of the sample, for experiments that replay it many times."""
     short_sample(tmp_path / "sample.json", 400)
     return str(tmp_path / "sample.json")
-
-
-def cells_of(lines, *which):
-    """The cells of these lines of a table, without blanks."""
-    return [[cell.strip() for cell in line.split("|")[slice(*which)]] for line in lines]
-
-
-@pytest.mark.needs("pydantic")
-def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_much():
-    from studies.tables.first_tries import BASE, TRIES, Task, checks, counts_line, promise_table
-    from studies.tables.variants import Variant
-
-    def figures(bsld, wait):
-        return Figures(bsld, bsld, wait, wait, wait, wait, waste=0.001, kills=50)
-
-    replays = {  # FCFS's and first tries' slowdowns and waits with two seeds
-        "overloaded": [((50, 30_000), (90, 90_000))] * 2,
-        "kept": [((10, 100), (5, 90)), ((20, 200), (14, 200))],
-        "quiet": [((1, 0), (1, 0))] * 2,
-        "slower": [((1, 0), (1, 20)), ((1, 0), (1, 30))],
-        "worse": [((10, 100), (9, 90)), ((20, 200), (18, 180))],
-    }
-    tasks = [Task(Variant("log", Path("log.swf"), change=name), seed, {}) for name in replays for seed in (0, 1)]
-    pairs = [pair for each in replays.values() for pair in each]
-    found = checks(tasks, [(30_000, {BASE: figures(*base), TRIES: figures(*tries)}) for base, tries in pairs])
-    said = "The promise holds on 2 of 4 variants that it covers (2 busy, 0 short, 2 quiet)"
-    assert counts_line(found).startswith(said)
-    rows = cells_of(promise_table(found).splitlines()[2:], 2, -1)
-    assert [(name, verdict) for name, verdict, *_ in rows] == [
-        ("whole, worse", "**fails**: mean bsld, tau 60 0.900 > 0.85"),
-        ("whole, slower", "**fails**: mean wait 25.0 s longer"),
-        ("whole, kept", "kept: busy"),
-        ("whole, quiet", "kept: quiet, mean wait +0.0 s"),
-        ("whole, overloaded", "not covered: overloaded"),
-    ]
-    assert rows[2][2:5] == ["15.0, 0.04 h", "0.60 (0.50-0.70)", "0.60 (0.50-0.70)"]
-    assert rows[2][-2:] == ["0.10 (0.10-0.10)", "50"]
 
 
 USUAL = Figures(bsld=10.0, bsld_10=20.0, wait=3600.0, large=7200.0, p999=1e5, longest=2e5, waste=0.0, kills=0)

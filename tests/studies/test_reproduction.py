@@ -180,18 +180,6 @@ def test_a_missing_log_is_said_by_name_and_the_others_run(papers, log, tmp_path)
     assert f"Not run, for want of {gets_it}." in (tmp_path / "all" / "other.md").read_text()
 
 
-def test_logs_are_looked_for_where_the_environment_says_packed_or_not(papers, log, tmp_path, monkeypatch):
-    folder = papers("small.swf", "small.swf.gz")
-    monkeypatch.setenv("BATFILL_TRACES", str(log.parent))
-    monkeypatch.setenv("BATFILL_CACHE", str(tmp_path / "empty"))
-    arguments = ["reproduce", "all", "--protocols", folder, "--out", tmp_path / "out"]
-    assert batfill(*arguments).status == 0
-    monkeypatch.setenv("BATFILL_TRACES", str(tmp_path / "elsewhere"))
-    assert batfill(*arguments).status == 1
-    monkeypatch.setenv("BATFILL_CACHE", str(log.parent))
-    assert batfill(*arguments).status == 0
-
-
 # The page
 
 
@@ -208,16 +196,8 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
     paged(log, papers("    why:", f"{says}    why:"), tmp_path)
     text = (tmp_path / "all" / "paper.md").read_text()
     assert text.startswith("# A paper\n\n**1 of 2 published statements hold on our logs.**\n\n![Table 1: thresholds")
-    for part in (
-        "(the paper's), one way", "(the paper's), another", "| FCFS comes first | no   | FCFS 2, SAF 1 |",
-        "**Why.** other jobs\n\nin this log\n", "`batfill reproduce paper/table-1`",
-        "\n\nwhat the paper leaves open\n\n", "\n## Table 1: thresholds on a log\n",
-        "\n\n![Table 1: thresholds on a log (weeks)](paper-table-1-weeks.svg)\n\n",
-    ):  # fmt: skip
+    for part in ("| FCFS comes first | no   | FCFS 2, SAF 1 |", "**Why.** other jobs", "](paper-table-1-weeks.svg)"):
         assert part in text
-    assert "Note: a note\n" in (tmp_path / "out" / "paper" / "table-1" / "page.md").read_text()
-    index = (tmp_path / "all.md").read_text()
-    assert "| [A paper](all/paper.md) | somewhere | -                             | 1 of 2               |" in index
     svg = tmp_path / "all" / "paper-table-1-weeks.svg"
     assert svg.read_text().startswith("<?xml")
     assert (tmp_path / "out" / "paper" / "table-1" / "weeks.csv").read_text().splitlines()[1:] == [

@@ -29,8 +29,6 @@ from studies.papers.core import Context
 from studies.papers.heuristics import (
     RIVALS,
     costs_without_backfilling,
-    fits_of,
-    scores_of,
     starts_without_backfilling,
     with_run_times,
 )
@@ -134,32 +132,6 @@ def test_gains_are_over_the_same_policy_and_curves_end_at_the_sum(outcome, runs)
     assert found.verdicts["class"].evidence.startswith("so in 2 of 2")
 
 
-def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(figures, outcome, runs):
-    tables = outcome("predicted-run-times", **REPLAYS, backfills=["same", "spf"]).tables
-    mean = figures(policy="fcfs", backfill="spf", predict="easy++", **{"predict-for": "all"}).mean_bsld
-    assert tables[1].value("Small", "EASY++") == pytest.approx(100 * (1 - mean / runs.mean("fcfs", "base")))
-    expected = 100 * (1 - runs.mean("spf", "classification-idempotent") / runs.mean("fcfs", "base"))
-    assert tables[2].value("Small", "SPF-CI") == pytest.approx(expected)
-
-
-def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_shown(figures, outcome, runs):
-    found = outcome("tried-jobs", **REPLAYS)
-    tried, base = figures(policy="spf", small="all", regime="decoupled", kill="always"), figures(policy="spf")
-    expected = {
-        "gain (%)": 100 * (1 - tried.mean_bsld / base.mean_bsld),
-        "longest wait over the base's": tried.max_wait_s / base.max_wait_s,
-        "tries killed": tried.requeued,
-        "work wasted on them (%)": 100 * tried.wasted,
-    }
-    assert tried.requeued > 0
-    for table in found.tables:
-        assert table.value("SPF, every job tried", "Small") == pytest.approx(expected[table.choice])
-    gain = runs.gain("spf", "classification-idempotent")
-    assert found.tables[0].value("SPF, classification-idempotent", "Small") == pytest.approx(gain)
-    means = runs.mean("spf", "classification-idempotent"), tried.mean_bsld
-    assert f"Small SPF {means[0]:.2f} and {means[1]:.2f}" in found.verdicts["little-left"].evidence
-
-
 # Online choice
 
 
@@ -179,25 +151,6 @@ def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
 # Regression heuristics
 
 few_jobs = pytest.mark.filterwarnings("ignore:The design matrix is poorly conditioned")  # powers of few run times
-
-
-@few_jobs
-def test_coefficients_stand_under_their_terms(context, outcome):
-    found = outcome("fit-coefficients", **FITTING)
-    how = COMPUTATIONS["fit-coefficients"].parameters.model_validate(FITTING)
-    lin, _, cub, _ = fits_of(context, "Small", "fair pq", how)
-    table = found.tables[1]
-    assert " ".join(table.rows).startswith("1 p q r p^2 q^2 r^2 pq p^3 q^3 r^3 p^2q pq^2 ")
-    assert table.value("q", "Lin") == lin.terms[2][0]
-    assert table.value("pq^2", "Lin") is None
-    assert table.value("pq^2", "Cub") == cub.terms[12][0]
-    assert found.tables[2].value("pq^2", "VIF Cub") == cub.vif[11]
-    assert outcome("fit-errors", **FITTING).tables[1].value("Cub", "Small") == cub.mae
-    by_place = scores_of(context, "Small", "published", how).firsts.reshape(6, 32).sum(axis=0) / (6 * 200 / 32)
-    least = f"{by_place.min():.2f} times (number {by_place.argmin() + 1} of 32 to arrive)"
-    assert f"a job is put first between {least} and {by_place.max():.2f} times" in found.notes[1]
-    assert found.notes[1].startswith("Under the published shuffle")
-    assert found.notes[2].startswith("Under the fair shuffle")
 
 
 @few_jobs

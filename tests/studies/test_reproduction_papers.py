@@ -174,13 +174,3 @@ def test_the_curves_end_at_the_means_of_the_samples_without_the_best_and_the_wor
     (curve,) = [chart for chart in found["cumulative-means"]["charts"] if chart["name"] == "slowdown-Small"]
     assert curve["head"][1:4] == ["FCFS", "FCFS least", "FCFS most"]
     assert all(least <= mean <= most for _, mean, least, most, *_ in curve["rows"])
-
-
-def test_shares_by_slowdown_are_those_of_the_runs(reproduced):
-    found, folder = reproduced
-    _, tables = runs_of(folder, "spf", threshold=False)
-    above = np.mean([100 * (jobs["bsld"] > 100).mean() for jobs in tables])
-    shares = frame(found["slowdown-classes"], "no threshold")
-    assert shares.loc["SPF, bsld above 100 (%)", "Small"] == pytest.approx(above)
-    classes = [name for name in shares.index if name.startswith("SPF, ")]
-    assert shares.loc[classes, "Small"].sum() == pytest.approx(100)

@@ -366,9 +366,6 @@ def test_a_saved_run_states_every_option_as_before(log, tmp_path):
         assert [options for _, options in again.changes] == [run.options]
 
 
-# Mistakes
-
-
 # Anything at all
 
 HOSTILE = [

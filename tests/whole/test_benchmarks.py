@@ -66,11 +66,3 @@ def test_plain_c_starts_what_the_engine_starts(suite, c_program, tmp_path, polic
         ours = replay_jobs(jobs, SIZE, Rules(policy_named(policy)))
         assert ours.backfilled.any() or policy != "fcfs"
         suite.engine.require_equal_starts("made", ours, c_program.starts_s(plain, policy))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_longest_queue_is_that_of_a_count_instant_by_instant(suite, seed):
-    schedule = replay_jobs(plain_jobs(seed), SIZE, Rules(policy_named("saf")))
-    submit_s, start_s = schedule.jobs.submit_s, schedule.start_s
-    counts = [int(((submit_s <= now_s) & (start_s >= now_s)).sum()) for now_s in submit_s]
-    assert suite.engine.longest_queue(schedule) == max(counts)

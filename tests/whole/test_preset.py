@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +22,6 @@ from plugin import assert_same_starts, starts_of_plugin
 from small_runs import starts_by_name
 from strategies import random_table
 
-SAMPLE = "workloads/sample.json"
 WHOLE = {"policy": "aged:20000,0.1,0", "threshold": 50_000, "overdue": "half"}
 WHOLE |= {"small": "all", "divider": 120, "small-width": "1/8", "kill": "needed", "stand-back": 32}
 FIRST_TRIES = Options.of({"preset": "first-tries"})
@@ -94,13 +92,6 @@ def test_a_given_option_wins_and_what_is_left_alone_is_off(given, changed):
     options = Options.of({"preset": "first-tries", **given})
     assert options.as_dict().items() >= changed.items()
     assert Options.of(options.as_dict()) == replace(options, preset=options.as_dict()["preset"])
-
-
-def test_a_preset_without_one_of_its_values_is_stated_as_its_options():
-    result = bf.replay(SAMPLE, preset="first-tries", threshold_s=math.inf)
-    assert (result.options.as_dict()["preset"], result.options.threshold_s) == ("none", math.inf)
-    text = bf.replay(SAMPLE, preset="first-tries", threshold_s=3600).as_text()
-    assert "preset first-tries but for threshold, policy aged:20000,0.1,0, " in text
 
 
 # Hosts
