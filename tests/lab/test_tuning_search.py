@@ -16,7 +16,7 @@ from batfill.replays.found import as_json
 from batfill_lab.search.judged import recommendation
 from batfill_lab.search.mixed_search import Coverage, Evolution, Space, l1_grid, xnes
 from batfill_lab.search.periods import Conditions, costs
-from batfill_lab.search.tune import StudyPlan, study, tune_on
+from batfill_lab.search.tune import StudyPlan, study, study_rows, tune_on
 from batfill_pages.stats import Paired
 from oracle import oracle
 from strategies import periods_of, random_table, table
@@ -215,6 +215,16 @@ def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_aga
 def test_choices_that_do_not_go_together_are_refused(choices, words):
     with pytest.raises(BatfillError, match=words):
         tune_on(ONE_BY_ONE, StudyPlan(**{"last": (1,), **choices}))
+
+
+def test_the_table_compares_every_line_with_the_baseline():
+    found = tune_on(periods_of(ONE_BY_ONE.tables * 2, procs=1), StudyPlan(points=60, last=(1,)))
+    rows, compared = {row["policy"]: row for row in study_rows(found)}, found["testing_over_baseline"]["fcfs"]
+    assert [row["policy"] for row in found["sums"]] == list(rows)
+    assert (rows["saf"]["testing/saf"], rows["saf"]["from"]) == (1, None)
+    assert rows["fcfs"]["testing/saf"] == pytest.approx(compared["value"])
+    assert rows["fcfs"]["testing/saf"] == rows["fcfs"]["testing"] / rows["saf"]["testing"]
+    assert (rows["fcfs"]["from"], rows["fcfs"]["verdict"]) == (compared["low"], compared["verdict"])
 
 
 def test_the_long_waits_are_those_of_the_testing_periods():

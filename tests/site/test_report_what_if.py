@@ -231,6 +231,16 @@ def test_a_choice_is_out_if_one_that_asks_less_waits_less_at_the_mean_and_at_mos
     assert outcomes[found].name == chosen
 
 
+def test_a_choice_is_not_out_for_one_that_asks_as_much():
+    outcomes = [
+        outcome("fcfs", TODAY, 100, 10, 3),
+        outcome("kills", KILLS, 40, 9, 2),
+        outcome("more", KILLS, 60, 9, 1.9),
+    ]
+    found, _ = advised(outcomes, pairs(outcomes, 1), 11 * HOUR_S, 0.05, range(1, 3))
+    assert outcomes[found].name == "kills"
+
+
 def with_p(answer, p, weeks):
     """The same over so many weeks, with this p of the choice that is advised without a limit."""
     period, k = np.minimum(answer.comparison.period, weeks - 1), answer.limits[-1].advised
