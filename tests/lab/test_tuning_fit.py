@@ -13,15 +13,14 @@ import pytest
 
 from batfill.base.errors import WorkloadError
 from batfill.model.jobs import job_table
-from batfill.model.metrics import long_waits
-from batfill.model.policy import POLICIES, policy_named, polynomial
+from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.workloads import read_workload
-from batfill_lab.learning.fit import FUNCTIONS, SIGNED, fit, fit_scores, fitted_policies, validate
+from batfill_lab.learning.fit import FUNCTIONS, SIGNED, fit, fit_scores, fitted_policies
 from batfill_lab.learning.proxy import N_QUEUED, Scores, score_jobs, shuffle
 from command import batfill, json_result
-from strategies import periods_of, random_table
+from strategies import random_table
 
 SIZE = 8
 
@@ -230,17 +229,6 @@ def test_nothing_is_learned_from_the_windows_held_out():
     assert costs[0] != costs[1]
     until_s = found["learned_from"]["until_s"]
     assert workload.jobs.submit_s[n - 1] < until_s + workload.jobs.submit_s[0] <= workload.jobs.submit_s[n]
-
-
-def test_functions_are_compared_with_saf_on_the_windows():
-    windows = periods_of([random_table(seed, n_jobs=60, size=SIZE, span_s=90) for seed in (1, 2, 3)], SIZE)
-    found = validate(windows, [polynomial("mine", [(1.0, 1, 1, 0)], "SAF by another name")], seed=0)["with_backfilling"]
-    assert found["mine"]["mean_bsld"].tolist() == found["saf"]["mean_bsld"].tolist()
-    assert found["saf"]["median"] == np.median(found["saf"]["mean_bsld"])
-    waits = [replay_jobs(jobs, SIZE, Rules(POLICIES["saf"])).start_s - jobs.submit_s for jobs in windows.tables]
-    ran = np.concatenate(waits)
-    expected = long_waits(ran[~np.isnan(ran)])
-    assert {name: found["saf"][name] for name in expected} == expected
 
 
 def bursts(n_bursts, *, short_and_wide):

@@ -12,7 +12,6 @@ from batfill.base.errors import RunFailed
 from batfill.workloads.swf_log import manifest
 from command import batfill, refusal
 from studies.papers.core import PACKAGES, ROOTS, Chart, Outcome, Table, Verdict, code_of
-from studies.papers.page import Cell, rank_agreement
 from studies.papers.protocol import COMPUTATIONS, PROTOCOLS, read_protocol
 from swf_text import row
 
@@ -206,21 +205,6 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
 
 
 # Comparing
-
-
-@pytest.mark.parametrize(
-    ("pairs", "expected"),
-    [
-        ([(1, 10), (2, 20), (3, 30)], 1.0),
-        ([(1, 3), (2, 2), (3, 1)], -1.0),
-        ([(1, 1), (2, 3), (3, 2)], 0.5),
-        ([(1, 1), (2, 2), (3, None)], None),
-        ([(1, 5), (2, 5), (3, 5)], None),
-    ],
-)
-def test_rank_agreement_is_spearmans_coefficient_of_what_both_have(pairs, expected):
-    found = rank_agreement([Cell("row", "column", "", paper, ours, None, None) for paper, ours in pairs])
-    assert found == (None if expected is None else pytest.approx(expected))
 
 
 # What results are kept for

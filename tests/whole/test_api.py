@@ -18,7 +18,7 @@ import pytest
 import batfill as bf
 from batfill.base.errors import PolicyError, WorkloadError
 from batfill.base.words import duration
-from batfill.workloads.formats import log_of, save_log, source_of
+from batfill.workloads.formats import log_of, save_log
 from command import COMPILING, batfill, json_result, result
 
 ROOT = Path(__file__).parents[2]
@@ -290,17 +290,6 @@ def test_a_log_that_changed_after_it_was_read_is_refused(tmp_path):
     save_log(log_of(bf.generate(jobs=60, procs=16)), tmp_path / "log.swf", procs=16)
     with pytest.raises(WorkloadError, match=r"log.swf: has changed since the workload was read from it; read it again"):
         bf.tune(read)
-
-
-def test_accounting_goes_on_in_its_own_time_zone():
-    """Periods of days begin at the cluster's midnight, which only `read` is given."""
-    log = bf.read(ACCOUNTING / "slurm.txt", timezone="Europe/Paris")
-    assert "slurm accounting, its dates in Europe/Paris" in log.notes
-    assert "the machine's size is the most processors seen in use at once" in log.notes
-    assert source_of(log).log.clock.zone_name == "Europe/Paris"
-    assert source_of(ACCOUNTING / "slurm.txt").log.clock.zone_name == "UTC"
-    assert len(source_of(log).log) == 11
-    assert (source_of(log).system, source_of("workloads/sample.json").system) == ("slurm", None)
 
 
 # Runs that stop
