@@ -179,6 +179,9 @@ def test_houses_use_of_each_other_what_is_listed_public_and_documented():
     assert listed == used
     for module, name in listed:
         assert hasattr(import_module(module), name) or f"{module}.{name}" in FILES
+        for node in nodes_of(FILES[module]):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+                assert ast.get_docstring(node), f"{module}.{name}"
 
 
 def test_a_houses_tests_import_only_what_it_may():
