@@ -16,8 +16,8 @@ from batfill.cli import main
 
 # Said once after an installation, by whatever command comes first.
 COMPILING = "batfill: compiling the engine"
-# How many campaigns are killed at random moments, and half as many at their answers and runs of Batsim at messages;
-# `BATFILL_KILLS=50 make test ARGS="-m slow -k any_moment"` asks for more.
+# How many runs of Batsim are killed at messages, and half as many campaigns at answers;
+# `BATFILL_KILLS=50 make test ARGS="-m slow -k 'any_message or any_answer'"` asks for more.
 KILLS = int(os.environ.get("BATFILL_KILLS", "2"))
 
 

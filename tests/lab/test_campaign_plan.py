@@ -11,7 +11,7 @@ pytest.importorskip("pydantic")
 
 from batfill_lab.campaigns import traces
 from batfill_lab.campaigns.config import CampaignError, read_campaign
-from batfill_lab.campaigns.plan import LEARNING, TASK_SIZE, plan
+from batfill_lab.campaigns.plan import plan
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 
@@ -66,12 +66,6 @@ def test_another_choice_is_another_run(planned, other):
     assert not set(ids(planned("policies: [fcfs]\n"))) & set(ids(planned(other)))
 
 
-def test_another_engine_makes_all_runs_anew(planned, monkeypatch):
-    before = ids(planned("policies: [fcfs]\n"))
-    monkeypatch.setattr("batfill_lab.campaigns.plan.PROGRAMS", "changed")
-    assert ids(planned("policies: [fcfs]\n")) != before
-
-
 def test_a_file_that_changed_since_the_plan_is_refused(tmp_path, planned):
     (first,) = planned("policies: [fcfs]\n").runs
     (tmp_path / "here" / "log.json").write_text("{}")
@@ -91,10 +85,3 @@ def test_tasks_hold_every_run_once_one_trace_each_and_about_as_much_work(planned
     monkeypatch.setattr("batfill_lab.campaigns.plan.TASK_SIZE", whole // 40)
     assert len(grid.in_tasks(grid.runs, 2)) > len(tasks)
     assert [len(task.runs) for task in grid.in_tasks(grid.runs[:1], 2)] == [1]
-
-
-def test_a_replay_that_learns_counts_as_many(planned):
-    (plain,) = planned("policies: [fcfs]\n").runs
-    (learning,) = planned("policies: [fcfs]\nknowledge: [easy++]\n").runs
-    assert (plain.size, learning.size) == (800, 800 * LEARNING)
-    assert plain.size < TASK_SIZE

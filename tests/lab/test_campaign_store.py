@@ -41,17 +41,6 @@ def test_a_run_no_longer_asked_for_is_kept_aside_and_comes_back(tmp_path):
         assert not store.earlier.exists()
 
 
-def test_a_merge_that_was_killed_before_it_tidied_up_changes_nothing(tmp_path):
-    with open_store(tmp_path) as store:
-        store.add([row("a", seed=1)])
-        part = next(store.parts.iterdir())
-        stored = part.read_bytes()
-        store.merge(["a"])
-        store.parts.mkdir()
-        part.write_bytes(stored)
-        assert names(store.merge(["a"])) == ["a"]
-
-
 def test_with_job_tables_a_run_is_finished_when_both_are_there(tmp_path):
     with open_store(tmp_path) as store:
         store.add([row("a"), row("b")], [("a", b"table")])

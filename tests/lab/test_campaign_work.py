@@ -85,17 +85,3 @@ def test_job_tables_hold_what_the_figures_are_made_of(rows):
     assert jobs["bsld"].mean() == pytest.approx(row["mean_bsld"])
     assert jobs["backfilled"].sum() == row["backfilled"]
     assert np.array_equal(jobs["end_s"].max() - jobs["submit_s"].min(), row["makespan_s"])
-
-
-def test_a_job_wider_than_the_machine_is_marked_in_its_table(rows, tmp_path):
-    (tmp_path / "log.swf").write_text(
-        "; MaxProcs: 4\n"
-        + "".join(f"{i} {i} -1 10 {q} -1 -1 {q} 20 -1 1 1 1 1 1 1 -1 -1\n" for i, q in [(1, 2), (2, 9)])
-    )
-    (row,), (stored,) = rows("policies: [saf]\n", per_job=True, source=tmp_path / "log.swf")
-    jobs = pd.read_parquet(io.BytesIO(stored))
-    assert (row["rejected"], list(jobs["rejected"]), jobs["start_s"].isna().tolist()) == (
-        1,
-        [False, True],
-        [False, True],
-    )

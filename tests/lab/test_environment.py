@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from pathlib import Path
 
@@ -108,14 +107,6 @@ def test_the_rewards_of_an_episode_add_up_to_its_mean(action, warm):
             assert len(decisions) == info["decisions"]
 
 
-def test_the_utilisation_is_the_last_reward():
-    decisions, info = play(one(reward="utilisation"), whim(1), seed=1)
-    *before, last = [reward for _, _, reward in decisions]
-    assert set(before) == {0.0}
-    assert last == info["utilisation"]
-    assert 0 < last <= 1
-
-
 @pytest.mark.parametrize("warm", [0, 30])
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_function_values_each_scored_job_once(action, warm):
@@ -142,29 +133,6 @@ def test_a_backfill_may_choose_the_jobs_that_do_not_delay_the_head():
         assert (jobs[0], safe[0]) == (0, 0)
         assert jobs == safe.tolist()
         assert any(jobs)
-
-
-@pytest.mark.parametrize("action", ACTIONS)
-def test_an_action_that_the_mask_excludes_is_the_usual_one_and_is_counted(action):
-    def invalid(env, observation):
-        excluded = np.flatnonzero(observation["action_mask"] == 0)
-        return excluded[-1] if len(excluded) else kept(env, observation)
-
-    def kept(env, observation):
-        return 0 if action == "pick" else 8
-
-    wrong, said = play(one(action=action), invalid, options={"first": 300})
-    right, expected = play(one(action=action), kept, options={"first": 300})
-    np.testing.assert_equal([seen for seen, *_ in wrong], [seen for seen, *_ in right])
-    count = sum(seen["action_mask"][act] == 0 for seen, act, _ in wrong)
-    assert count > 0
-    assert (said.pop("invalid_actions"), expected.pop("invalid_actions")) == (count, 0)
-    assert said == expected
-
-
-def test_an_episode_begins_where_the_options_say():
-    _, info = play(one(warm=10), usual, options={"first": 17}, seed=5)
-    assert info["first"] == 17
 
 
 def test_an_episode_without_a_decision_is_drawn_again_or_refused():
@@ -200,15 +168,6 @@ def test_gymnasium_makes_the_environment_by_its_name():
     assert env.step(0)[0]["jobs"].shape == (8, len(FEATURES_OF_JOB))
 
 
-def test_the_page_has_every_argument_with_its_default():
-    page = (SAMPLE.parents[1] / "docs" / "reference" / "environments.md").read_text()
-    table = page.partition("## Arguments\n")[2].partition("\n## ")[0]
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", table, re.MULTILINE))
-    assert rows.pop("firsts") == "all"
-    given = list(inspect.signature(SchedulingEnv).parameters.values())[1:]
-    assert rows == {one.name: f"`{one.default!r}`".replace("'", '"') for one in given if one.name != "firsts"}
-
-
 @pytest.mark.parametrize(
     ("how", "said"),
     [
@@ -225,18 +184,9 @@ def test_an_unusable_argument_gets_one_line(how, said):
     assert re.search(said, refused(lambda: one(**how).reset(seed=1)))
 
 
-def test_an_unusable_log_gets_one_line(tmp_path):
-    assert "absent.swf" in refused(lambda: SchedulingEnv(tmp_path / "absent.swf"))
-
-
 @pytest.mark.parametrize("action", [0.5, [0], None, "0"])
 def test_an_action_that_is_no_whole_number_is_refused(action):
     env = one()
     assert "none has begun; call reset first" in refused(lambda: env.step(0))
     env.reset(seed=1)
     assert "is not a whole number, see action_space" in refused(lambda: env.step(action))
-
-
-def test_a_function_gives_one_value_for_each_job():
-    env = one(reward=lambda wait_s, runtime_s, procs: wait_s.sum())
-    assert "reward: the function returned shape ()" in refused(lambda: env.reset(seed=1))

@@ -43,14 +43,6 @@ def forever(path):
     time.sleep(LIMIT_S)
 
 
-def half_an_answer(path):
-    """Answer at once where there is no path; else write the beginning of an answer to the pool's pipe, and no more."""
-    if path is None:
-        return
-    begin_an_answer()
-    forever(path)
-
-
 def begin_an_answer():
     """Write the length of an answer to the pool's pipe, and nothing of it."""
     frame = sys._getframe()
@@ -131,15 +123,3 @@ def test_workers_end_with_their_owner(tmp_path, sent):
     _, said = owner.communicate(timeout=LIMIT_S)
     assert not psutil.wait_procs([worker], timeout=LIMIT_S)[1]
     assert said.count("KeyboardInterrupt") == (sent == signal.SIGINT)  # the owner's alone
-
-
-def test_a_stop_in_the_middle_of_an_answer_does_not_wait_for_its_rest(tmp_path):
-    mark = tmp_path / "mark"
-    answers = spread(half_an_answer, [None, str(mark)], 2)
-    assert next(answers) == (0, None)
-    while not mark.exists():
-        time.sleep(0.01)
-    closing_thread = threading.Thread(target=answers.close, daemon=True)
-    closing_thread.start()
-    closing_thread.join(LIMIT_S / 2)
-    assert not closing_thread.is_alive()

@@ -20,20 +20,6 @@ def test_the_settings_are_beside_the_options_and_change_none_of_them():
 
 
 @pytest.mark.parametrize(
-    ("given", "bound"),
-    [
-        ({}, False),
-        ({"small": "class", "divider": 600}, False),
-        ({"small": "all", "divider": 600}, True),
-        ({"small": "forest", "kill": "always"}, True),
-        ({"small": "perfect", "kill": "never"}, False),
-    ],
-)
-def test_a_try_that_may_be_killed_is_expected_to_end_at_the_divider(given, bound):
-    assert Options.of(given).bound is bound
-
-
-@pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"regime": "stale"}, "regime: 'stale' is none of fresh, decoupled"),

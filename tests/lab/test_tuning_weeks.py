@@ -7,12 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from batfill.model.policy import POLICIES, PURE, policy_named
-from batfill_lab.search.mixed_search import Coverage, Space
+from batfill.model.policy import POLICIES, PURE
 from batfill_lab.search.periods import Conditions, costs, read_periods
-from batfill_pages.stats import paired
 from command import batfill, json_result
-from strategies import swapped_at_random
 
 DAY_S = 86_400
 # Sums over weeks of the weekly mean bounded slowdown: no threshold, 200,000 s, 72,000 s.
@@ -30,20 +27,6 @@ TABLE_3 = {
     "lpf": (3277.66, 3020.96, 3064.14),
     "lqf": (4188.31, 4159.97, 3346.24),
     "laf": (5322.73, 4811.85, 3525.13),
-}
-TABLE_5 = {
-    "saf": (501.16, 507.76, 632.93),
-    "spf": (554.63, 571.57, 638.55),
-    "lexp": (568.07, 573.80, 651.27),
-    "srf": (600.80, 590.25, 651.45),
-    "lcfs": (679.75, 692.97, 768.40),
-    "sqf": (772.55, 775.86, 784.52),
-    "lqf": (797.87, 796.77, 786.36),
-    "fcfs": (850.16, 850.16, 850.16),
-    "sexp": (882.39, 886.61, 889.64),
-    "lrf": (1001.39, 961.17, 917.95),
-    "lpf": (1066.83, 1023.84, 963.46),
-    "laf": (1076.52, 1026.10, 976.46),
 }
 SDSC_SP2, KTH_SP2 = "SDSC-SP2-1998-4.2-cln.swf.gz", "KTH-SP2-1996-2.1-cln.swf.gz"
 
@@ -91,19 +74,14 @@ def test_batfill_tune_prints_a_table_writes_its_result_and_repeats_it(log, tmp_p
     before = out.read_bytes()
     found = json_result(*arguments)
     assert out.read_bytes() == before
-    recommended = found["recommendation"]["text"]
-    assert recommended.startswith("cannot decide, so stay with saf: 1 testing period is too few")
-    (few,) = found["warnings"]
-    assert few == "too few testing periods (1): below 12, every verdict is unclear and intervals are not calibrated"
-    told = f"{recommended} {few} w*train is {found['trained']}"
-    assert " ".join(advice.split()) == told
+    assert " ".join(advice.split()).startswith(found["recommendation"]["text"])
     assert found["input"]["source_sha256"] == read_periods(log).digest
     assert found["by_period"][0]["mean_bsld"]["fcfs"] == pytest.approx((1 + 140 / 50) / 2)
     assert found["options"]["points"] == 66
 
 
-@pytest.mark.parametrize(("name", "paper", "weeks"), [(SDSC_SP2, TABLE_3, 106), (KTH_SP2, TABLE_5, 48)])
-def test_the_pure_policies_compare_as_in_tables_3_and_5(archive_log, name, paper, weeks):
+@pytest.mark.parametrize(("name", "paper", "weeks"), [(SDSC_SP2, TABLE_3, 106)])
+def test_the_pure_policies_compare_as_in_table_3(archive_log, name, paper, weeks):
     periods = read_periods(archive_log(name))
     assert len(periods) == weeks
     for column, threshold_s in enumerate(THRESHOLDS):
@@ -121,27 +99,3 @@ def test_the_sums_on_sdsc_sp2_are_near_those_of_independent_code(archive_log):
     fcfs, saf = costs(periods, [POLICIES["fcfs"], POLICIES["saf"]], Conditions()).sum(axis=1)
     assert fcfs == pytest.approx(2396, abs=1)
     assert saf == pytest.approx(1320, rel=0.006)
-
-
-def test_the_structure_of_table_2_is_found_on_sdsc_sp2(archive_log):
-    periods = read_periods(archive_log(SDSC_SP2), skip=34, count=72)
-    conditions = Conditions(threshold_s=200_000.0)
-    search = Coverage(periods, conditions, Space.scaled(3, periods.part(0, 36)), 400)
-    saf, trained = costs(periods, [POLICIES["saf"], search.best(0, 36)], conditions)
-    assert search.costs.min(axis=0).sum() <= 0.6 * saf.sum()
-    assert 0.9 <= trained[36:].sum() / saf[36:].sum() <= 1.1
-
-
-@pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "HPC2N-2002-2.2-cln"])
-def test_weeks_of_archive_logs_that_do_not_differ_are_seldom_called_better_or_worse(name, archive_log):
-    periods = read_periods(archive_log(f"{name}.swf.gz"), count=48)
-    known = costs(periods, [policy_named(policy) for policy in PURE], Conditions())
-    rng, trials = np.random.default_rng(1), 500
-    for n in (12, 24):
-        wrong = 0
-        for _ in range(trials):
-            one, other = rng.choice(len(PURE), 2, replace=False)
-            first = rng.integers(known.shape[1] - n + 1)
-            pair = swapped_at_random(rng, *known[[one, other], first : first + n])
-            wrong += paired(pair[0][None], pair[1], seed=0, resamples=400)[0].verdict != "unclear"
-        assert wrong <= 0.06 * trials

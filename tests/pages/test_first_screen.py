@@ -127,15 +127,3 @@ def test_every_control_is_reached_by_the_keyboard_and_shows_its_focus(browser, m
             return
     missed = browser.run(REACH.replace(".length", ".filter((e) => !e.dataset.reached).map((e) => e.outerHTML)"))
     assert missed == []
-
-
-def test_printed_the_answer_of_what_if_and_who_pays_are_on_page_1(browser, made):
-    browser.sized(718, 1_047, media="print")  # A4 at 96 pixels per inch, without margins of 1 cm
-    browser.open(made[1]["what-if"])
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    bottom = browser.run(
-        "return Math.max(...[...document.querySelectorAll('p.answer, #tradeoff, #pays')]"
-        ".map((e) => e.getBoundingClientRect().bottom))"
-    )
-    assert 0 < bottom <= 1_047
-    browser.sized(1280, HEIGHT)

@@ -1,13 +1,11 @@
 """The charts' colours as eyes see them: the distances are computed here, by the published formulas."""
 
-import re
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from batfill_pages.palette import DASHES, DISTINCT, style, styles
-from batfill_pages.words import asset
+from batfill_pages.palette import DASHES, DISTINCT, styles
 
 # Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, severity 1.0; they act on linear RGB.
 EYES = {
@@ -76,47 +74,3 @@ def test_two_series_with_the_same_dashes_are_told_apart_by_every_eye(eye):
         if (distance := ciede2000(seen(one, eye), seen(other, eye))) < LEAST
     }
     assert near == {}
-
-
-def test_twenty_four_series_are_twenty_four_pairs_of_colour_and_dashes():
-    assert DISTINCT == 24
-    assert len({(style(k).light, style(k).dash) for k in range(DISTINCT)}) == DISTINCT
-    assert len({style(k).dash for k in range(4)}) == 4  # the first ones differ in print without colour too
-
-
-def roles(scheme):
-    """The page's colours by role, from its style sheet."""
-    light, dark = re.findall(r":root \{\n(.*?)\n\s*\}", asset("report.css"), re.DOTALL)[:2]
-    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", light if scheme == "light" else dark))
-
-
-def contrast(one, other):
-    """WCAG 2's ratio of relative luminances."""
-    low, high = sorted(float(linear(colour) @ (0.2126, 0.7152, 0.0722)) for colour in (one, other))
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_and_marks_of_pages_can_be_seen_on_every_ground(scheme):
-    ink = roles(scheme)
-    for ground in ("ground", "panel", "wash", "chosen"):
-        for role in ("text", "soft", "reference", "advised", "pays"):
-            assert contrast(ink[role], ink[ground]) >= 4.5, (role, ground)
-        assert contrast(ink["mark"], ink[ground]) >= 3, ground
-
-
-@pytest.mark.parametrize("eye", EYES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_four_marks_of_pages_are_told_apart_by_every_eye(scheme, eye):
-    ink = roles(scheme)
-    pairs = combinations(("reference", "advised", "pays", "mark"), 2)
-    assert min(ciede2000(seen(ink[one], eye), seen(ink[other], eye)) for one, other in pairs) >= 16.9
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_can_be_read_on_every_step_of_the_heat(scheme):
-    ink = roles(scheme)
-    dark_text, light_text = (ink["text"], ink["ground"]) if scheme == "light" else (ink["ground"], ink["text"])
-    for step in range(1, 6):
-        shade = ink[f"heat-{step}"]
-        assert max(contrast(dark_text, shade), contrast(light_text, shade)) >= 4.5, shade

@@ -1,7 +1,6 @@
 import html
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,6 @@ def test_the_page_needs_nothing_else_and_equal_calls_write_equal_pages(text, fol
     assert COMMAND.sub("", again.read_text()) == COMMAND.sub("", text)
 
 
-NBSP = "\N{NO-BREAK SPACE}"
 COMMAND = re.compile("<summary>Command</summary>.*?</pre>")
 BEGINNINGS = {".pdf": b"%PDF", ".png": b"\x89PNG", ".svg": b"<?xml", ".csv": b"# batfill", ".html": b"<!doctype html>"}
 
@@ -59,21 +57,6 @@ def test_every_figure_comes_with_its_data(figures, runs):
 
 
 @pytest.mark.needs("matplotlib")
-def test_a_run_alone_has_figures_too_and_equal_ones_are_equal_files(folder, tmp_path):
-    contents = []
-    for _ in range(2):
-        written = json_result("report", folder / "saf", "-o", tmp_path / "page.html", "--figures", "pdf,svg,png")
-        contents.append({Path(path).name: Path(path).read_bytes() for path in written})
-    assert contents[0] == contents[1]
-    assert set(contents[0]) == {"page.html"} | {
-        f"{name}-saf.{kind}"
-        for name in ("distribution-bsld", "waiting")
-        for kind in ("pdf", "svg", "png", "csv", "txt")
-    }
-    assert all(content.startswith(BEGINNINGS.get(Path(name).suffix, b"")) for name, content in contents[0].items())
-
-
-@pytest.mark.needs("matplotlib")
 def test_a_figure_has_a_title_of_one_line_a_caption_and_the_width_of_one_or_two_columns(figures, folder, tmp_path):
     page, widths = tmp_path / "page.html", []
     assert batfill("report", folder, "-o", page, "--figures", "svg", "--columns", 2).status == 0
@@ -93,13 +76,6 @@ def test_runs_too_many_for_one_page_are_compared_as_a_whole_and_sampled(folder, 
     result("report", folder, folder / "saf", "-o", page)
     assert page.read_text().count("<strong>A sample of") == 2
     assert "800 jobs on 64 processors" in page.read_text()
-
-
-def test_a_page_that_holds_all_jobs_says_nothing_of_a_sample(text, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill_pages.write.SAMPLE_ROWS", 800)
-    result("report", folder, "-o", tmp_path / "page.html", "--seed", 7)
-    assert COMMAND.sub("", (tmp_path / "page.html").read_text()) == COMMAND.sub("", text)
-    assert "A sample of" not in text
 
 
 CLOCKED_LOG = """\
@@ -167,21 +143,6 @@ def test_a_damaged_record_is_ignored_and_the_results_stand_on_their_own(tmp_path
     path.write_text(json.dumps(record | damage) if damage else "[" * 5000)
     result("report", tmp_path)
     assert "unknown: no file next to the results states it" in (tmp_path / "report.html").read_text()
-
-
-def test_a_run_names_its_workload_scheduler_and_users(tmp_path, monkeypatch):
-    monkeypatch.chdir(Path(__file__).parents[2])
-    folder = tmp_path / "run"
-    descriptor = tmp_path / "run.yaml"
-    text = (Path("expe") / "sample_saf.yaml").read_text()
-    (old,) = re.findall(r"^output-dir: (.*)$", text, re.MULTILINE)
-    descriptor.write_text(text.replace(old, str(folder)))
-    assert batfill("run", descriptor, "--simulator", "embedded").status == 0
-    page = (folder / "report.html").read_text()
-    assert "<title>sample under smallest area first (saf)</title>" in page
-    assert "800 jobs on 64 processors" in page
-    assert "embedded" in page
-    assert "user" in page
 
 
 def test_every_link_in_a_page_has_its_place(replays, folder, tmp_path):

@@ -6,17 +6,12 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from matplotlib.figure import Figure
 
-import batfill as bf
 from batfill.base.words import duration
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill_pages.comparison import Whose, comparisons, of_jobs
 from batfill_pages.comparison_page import View, comparison_section
-from batfill_pages.figures import comparison_figures, styles_of, wait_figure
-from batfill_pages.palette import dress
 from batfill_pages.runs import read_run
-from batfill_pages.single import wait_grid
 from batfill_pages.stats import holm
 from golden_text import check
 from report_runs import KILLED, OK, REJECTED, jobs_csv, words_of
@@ -62,18 +57,6 @@ def test_the_interval_is_that_of_swapping_blocks():
         assert not kept(outside)
 
 
-def test_of_too_many_choices_the_first_and_the_best_are_in_colour_and_the_key_names_every_line_once():
-    many = of_weeks(*([float(bsld)] * 3 for bsld in range(40, 10, -1)))
-    coloured = [0, *range(22, 30)]
-    assert [k for k, style in enumerate(styles_of(many)) if not style.rest] == coloured
-    figure = comparison_figures(many, "", seed=0)[0]
-    canvas = Figure()
-    figure.draw(canvas.subplots())
-    dress(canvas, figure.title)
-    names = [text.get_text() for text in canvas.legends[0].get_texts()]
-    assert sorted(names) == sorted(["the other 21", *(many.names[k] for k in coloured)])
-
-
 TRIES = f"a,0,1,5,{KILLED},0,20,0", f"a#1,0,1,5,{OK},50,50,0"  # of one job, which the other run starts once
 
 
@@ -92,20 +75,6 @@ def test_the_differences_are_those_of_the_runs(runs):
     assert d.wait_s.value == pytest.approx(saf.mean_wait_s - fcfs.mean_wait_s)
     assert d.bsld.blocks == 5  # days
     assert not d.bsld.bounded
-
-
-def test_few_values_are_dots_and_a_wait_has_one_colour_in_all_runs(folder, runs, tmp_path):
-    bf.report(folder, out=tmp_path / "page.html", figures=["svg"])
-    rows = (tmp_path / "weeks-bsld.csv").read_text().splitlines()[1:]
-    assert rows[0] == "run,1"  # the log's only week
-    assert "a dot each" in (tmp_path / "weeks-bsld.txt").read_text()
-    grids = [wait_grid(run) for run in runs]
-    highest_s = max(float(np.nanmax(grid.mean_wait_s)) for grid in grids)
-    for run, grid in zip(runs, grids, strict=True):
-        axes = Figure().subplots()
-        wait_figure(run, grid, highest_s).draw(axes)
-        assert axes.images[0].get_clim() == (0, highest_s)
-        assert len(axes.texts) == (grid.jobs > 0).sum()
 
 
 def with_longest(comparison, *longest_s):
@@ -214,11 +183,3 @@ def test_the_table_states_the_longest_wait_beside_each_mean_and_flags_more_than_
     for row in rows:
         assert any(words.replace(" ", "\u00a0") in row for words in longest)
     assert f"▲ {ratio:.1f} times" in page
-
-
-def test_many_runs_have_twenty_references_the_first_and_the_best():
-    many = busy(*range(60, 30, -1))
-    view = View(many, seed=0)
-    assert len(view.references) == len(view.pairs) == 20
-    assert {0, 29, 28} < set(view.references)
-    assert "20 in all" in comparison_section(many, 0, seed=0)

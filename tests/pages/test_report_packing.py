@@ -3,7 +3,6 @@ import zlib
 
 import hypothesis.extra.numpy as arrays
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,22 +37,6 @@ def test_columns_come_back_as_they_were(columns):
     assert list(back) == list(named)
     for name, column in named.items():
         assert (back[name] == column).all()
-
-
-@pytest.mark.parametrize(
-    ("column", "kind"),
-    [
-        ([127, 1, 0], "i1"),
-        ([1000, 1002, 1001], "i2"),
-        ([70_000, 70_002, 70_001], "i4"),
-        ([0.5, 1.0], "f8"),
-        ([2**31], "f8"),
-        ([True, False], "i1"),
-    ],
-)
-def test_the_smallest_type_is_taken(column, kind):
-    (told,) = packed({"x": np.array(column)})["columns"]
-    assert told["type"] == kind
 
 
 @given(st.lists(st.one_of(st.integers(0, 10**9 - 1).map(str), st.from_regex(r"\A0?[0-9]{1,3}\Z"), st.text(max_size=3))))

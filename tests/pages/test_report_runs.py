@@ -84,23 +84,6 @@ def test_what_is_known_of_a_job_comes_back_from_its_metadata(tmp_path):
         assert np.isnan([facts.probability, facts.divider_s, facts.asked_s]).all()
 
 
-@pytest.mark.needs("sklearn")
-def test_a_classifiers_judgements_are_in_the_files(tmp_path):
-    log = tmp_path / "log.swf"
-    lines = (
-        f"{k} {k * 3000} -1 {(k % 7 + 1) * 200} 2 -1 -1 2 3600 -1 1 {k % 3} -1 -1 -1 -1 -1 -1" for k in range(1, 900)
-    )
-    log.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
-    result("replay", log, "--small", "forest", "--kill", "always", "--out", tmp_path / "out")
-    (run,) = find_runs([tmp_path / "out"])
-    assert set(run.facts.small.tolist()) == {0, 1}
-    known = np.isfinite(run.facts.probability)
-    assert known.any()
-    assert ((run.facts.probability[known] >= 0) & (run.facts.probability[known] <= 1)).all()
-    assert np.isfinite(run.facts.divider_s).any()
-    assert run.about.options.startswith("fcfs, small forest, kill always")
-
-
 def test_the_options_of_another_scheduler_are_shown_from_its_file_as_from_its_command():
     record = {"workloads": ["w.json"], "simulator": "embedded", "made_by": "batfill", "warnings": []}
     record["scheduler_command"] = "pybatsim easyBackfill -O o.json"

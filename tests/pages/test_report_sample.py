@@ -124,11 +124,3 @@ def test_a_page_of_a_sample_says_so_and_draws_the_curves_of_all(folder, tmp_path
     for curve, most in (("used", 100), ("waiting", max(all_jobs["waiting"]))):
         assert np.abs(np.subtract(some[curve], all_jobs[curve])).mean() < 0.005 * most
         assert np.mean(some[curve]) == pytest.approx(np.mean(all_jobs[curve]), rel=1e-3)
-
-
-@needs_node
-def test_each_run_of_a_comparison_has_its_sample(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill_pages.write.SAMPLE_ROWS", 100)
-    (page,) = write_report([folder], tmp_path / "page.html")
-    for number in (0, 1):
-        assert opened(page, number)["rows"] == 100

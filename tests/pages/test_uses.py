@@ -12,12 +12,12 @@ import batfill as bf
 from batfill_pages.panels import in_words, panels
 from batfill_pages.runs import find_runs, read_run
 from batfill_pages.sample import span_s
-from batfill_pages.uses import measured_w, uses_of
+from batfill_pages.uses import uses_of
 from batfill_pages.write import write_report
 from browser import CHROMIUM, DRIVER
 from command import batfill
 from golden_text import check
-from report_runs import OK, jobs_csv, words_of
+from report_runs import words_of
 
 ROOT = Path(__file__).parents[2]
 WINDOWS = [
@@ -190,14 +190,6 @@ def test_a_recorded_run_shows_its_pools_and_the_energy_that_was_measured(tmp_pat
     (run,) = find_runs([tmp_path])
     assert uses_of(run).pools[0].there is None
     assert "the calendar is not known any more" in write_report([run.path], tmp_path / "page.html")[0].read_text()
-
-
-def test_files_without_energy_or_with_damaged_ones_have_none(tmp_path):
-    path = jobs_csv(tmp_path / "x_jobs.csv", f"a,0,2,50,{OK},0,50,0-1")
-    assert measured_w(path) is None
-    for content in ("", "time,energy\n1,2\n", "time,epower\n0,NA\n1,much\n"):
-        (tmp_path / "x_consumed_energy.csv").write_text(content)
-        assert measured_w(path) is None
 
 
 @pytest.mark.compiled

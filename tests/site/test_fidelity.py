@@ -35,11 +35,10 @@ from batfill_site.fidelity import (
     fitted,
     local_hour,
     logged_of,
-    not_explained,
     score,
     sudden_windows,
 )
-from command import batfill, json_result, refusal, result
+from command import batfill, json_result, refusal
 from golden_text import check
 from sweeps import examples
 from swf_text import row
@@ -108,7 +107,7 @@ def slow_error(submit_s, logged_s, simulated_s):
 @given(st.integers(0, 2**32), st.sampled_from([50, 60, 200]), st.sampled_from([1, 20, 60]), st.sampled_from([90, 9000]))
 def test_the_error_is_that_of_a_slow_scorer(seed, n, days, longest_s):
     rng = np.random.default_rng(seed)
-    submit_s = np.sort(rng.integers(0, days * 86_400, n)).astype(float)
+    submit_s = np.sort(1800.0 * rng.integers(0, days * 48, n))  # some at the ends of the two weeks
     logged_s, simulated_s = rng.integers(0, longest_s, (2, n)).astype(float)
     found, slow = errors_of(submit_s, logged_s, simulated_s)[0], slow_error(submit_s, logged_s, simulated_s)
     assert found == (None if slow is None else pytest.approx(slow, rel=1e-9))
@@ -144,7 +143,6 @@ def test_a_machine_smaller_than_what_was_in_use_at_once_is_no_explanation(tmp_pa
     found = bf.fidelity(path)
     assert found["most_in_use"] > 26
     assert ("80 % of the processors" in found["fitted"][-1]["factors"]) == is_found
-    assert f"in the whole log up to {found['most_in_use']} were." in told(found)
 
 
 def test_what_a_real_slurm_does_is_a_reservation_for_every_job_and_not_a_smaller_machine(tmp_path):
@@ -159,19 +157,6 @@ def test_what_a_real_slurm_does_is_a_reservation_for_every_job_and_not_a_smaller
     found = bf.fidelity(log_of(tmp_path / "log.swf", rows))
     assert found["most_in_use"] == 32
     assert [step["factors"] for step in found["fitted"]] == ["plain", "a reservation for every job"]
-
-
-def test_what_a_log_has_and_a_replay_knows_nothing_of_is_said(tmp_path):
-    rows = [row(n, 100 * n, 90, req_time=90, wait=n, queue=n % 3, partition=1 + (n == 7)) for n in range(1, 60)]
-    notes = ["5 of 59 jobs requested GPUs, which is not modelled", "2 records: jobs left out"]
-    path = tmp_path / "log.swf"
-    path.write_text("; MaxProcs: 4\n" + "".join(f"; Note: {note}\n" for note in notes) + "".join(rows))
-    found = bf.fidelity(path, fit=False)
-    assert found["unmodelled"] == ["2 partitions", "3 queues", "5 of 59 jobs requested GPUs"]
-    assert "Not modelled: 2 partitions; 3 queues; 5 of 59 jobs requested GPUs (one queue" in told(found)
-    few = [row(n, 100 * n, 90, req_time=90, wait=n, partition=1 + (n == 7)) for n in range(1, 200)]
-    path.write_text("; MaxProcs: 4\n" + "".join(few))  # a partition of one job in 199 is none
-    assert bf.fidelity(path, fit=False)["unmodelled"] == []
 
 
 def test_outages_are_found_and_explain_their_share(tmp_path, work):
@@ -201,13 +186,6 @@ def test_a_limit_of_running_jobs_per_user_is_found_and_explains_their_waits(tmp_
     assert [step["factors"] for step in found["fitted"]] == ["plain", "at most 12 running jobs a user"]
     plain, limited = (step["later"]["error"] for step in found["fitted"])
     assert limited == 0 < 0.9 < plain
-    plain, last = found["fitted"]
-    worse = {**last, "factors": "more", "later": {**last["later"], "error": 0.83}}
-    assert "; the lowest there is 0 %, with at most 12 running jobs a user." in not_explained([plain, last, worse])
-    assert "; the factors do not hold there." in not_explained(
-        [plain, worse | {"later": {**plain["later"], "error": 2}}]
-    )
-    assert ";" not in not_explained([plain, last, {**last, "factors": "as good"}])
 
 
 @pytest.mark.parametrize(("limit", "users"), [(9, 4), (12, 3)])
@@ -262,13 +240,6 @@ def test_the_longest_request_finds_a_start_within_a_month(lengths, longest_h):
         assert not any(found)
 
 
-def test_the_first_outages_after_three_weeks_without_a_start_are_sudden():
-    # 3 h every 2 days from day 10 on; a request of 8 days could start on day 3, so the outages from day 24 on, three
-    # weeks later, begin unannounced until it has had its week from the end of the one on day 22.
-    windows = (Window("announced", day * DAY_S, day * DAY_S + 10_800, 4) for day in range(10, 31, 2))
-    assert sudden_windows(Calendar(tuple(windows)), 8 * DAY_S) == [False] * 7 + [True] * 3 + [False]
-
-
 def test_an_outage_that_a_request_cannot_pass_does_not_hold_it_for_months(tmp_path):
     # Outages of 3 h every 2 days for 200 days, and a job that requests 10 days and runs for a minute.
     dates, limits = [0, DAY_S, 2 * DAY_S], [60, 10 * DAY_S, 60]
@@ -287,9 +258,6 @@ def test_outages_that_make_the_replay_much_worse_say_so_and_why(tmp_path):
     plain, outages = (found["scores"][name] for name in ("plain", "outages"))
     assert found["outages"]["number"] == 39 > found["outages"]["sudden"] > 0
     assert outages["error"] > 2 * plain["error"]
-    assert "it learns of the others when they begin" in told(found)
-    assert "they make the error much larger" in told(found)
-    assert "the outages that it suggests explain none of it" in found["grade"]
 
 
 def test_no_factor_is_fitted_to_what_is_submitted_later(tmp_path, work):
@@ -382,12 +350,6 @@ def test_logs_without_the_waits_of_a_site_say_so(tmp_path, work):
         bf.fidelity(work)
 
 
-def test_a_log_of_unknown_size_is_refused(tmp_path, work):
-    path = written(tmp_path / "log.swf", work.jobs, np.full(len(work), 9), header="")
-    assert "give --procs N" in refusal("fidelity", path)
-    assert batfill("fidelity", path, "--procs", PROCS, "--no-fit").status == 0
-
-
 def test_unknown_waits_and_wide_jobs_are_left_out(tmp_path, work):
     wait_s = np.full(len(work), 9)
     wait_s[:10] = -1
@@ -405,27 +367,7 @@ def test_short_logs_are_scored_and_fitted_as_far_as_possible(tmp_path, n):
     assert found["scores"]["plain"]["jobs"] == n
     assert found["scores"]["plain"]["error"] is None  # too few jobs or too short waits
     assert [step["factors"] for step in found["fitted"]] == ["plain"] * (n > 1)
-    assert found["grade"].startswith(
-        "on this log simulated waits are 0.00 of the logged ones (mean error -, median -; "
-    )
     assert all(step["error"] is step["later"]["error"] is None for step in found["fitted"])
-
-
-def test_a_log_whose_waiting_jobs_are_all_too_wide_says_so(tmp_path):
-    path = log_of(tmp_path / "log.swf", [(0, 90, 8, 90, 5), (0, 90, 1, 90, 0)], header="")
-    assert UNKNOWN in refusal("fidelity", path, "--procs", 4)
-
-
-def test_the_grade_stands_beside_every_advice(tmp_path, work):
-    path = site(tmp_path, work, Factors(capacity=0.8))
-    said = grade(path)
-    assert said.startswith("on this log simulated waits are 0.")
-    page, options = tmp_path / "page.html", ("--no-small-first", "--threshold", "6h")
-    assert said[1:] in " ".join(result("what-if", path, *options, "--details").split())
-    assert json_result("what-if", path, *options)["fidelity"] == said
-    assert batfill("what-if", path, *options, "--out", page).status == 0
-    assert said[1:] in page.read_text().replace("\u00a0", " ")
-    assert UNKNOWN in bf.what_if(work, thresholds_s=[3600], small_first=False).fidelity.unknown
 
 
 # Real logs: the error, the ratio of the means, the share within 10 min, and the error with outages

@@ -4,9 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import suppress
-from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batfill as bf
-import slow_slurm
-from batfill.base.errors import BatfillError, WorkloadError
-from batfill.base.files import whole_file
+from batfill.base.errors import WorkloadError
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf_log import read_log
 from batfill_site.accounting.cluster_log import ClusterLog, Key, Reading
@@ -26,8 +21,7 @@ from batfill_site.accounting.pbs import read_pbs
 from batfill_site.accounting.record_text import clock_seconds
 from batfill_site.accounting.slurm import read_slurm
 from command import batfill, refusal
-from golden_text import check
-from slow_slurm import as_objects
+from golden_text import GOLDEN, check
 from sweeps import examples
 
 DATA = Path(__file__).parents[1] / "data" / "accounting"
@@ -70,8 +64,9 @@ def cases():
 UNSAID = re.compile("; (Version|Computer|Conversion|MaxJobs|MaxRecords|TimeZoneString|Note): ")  # or said already
 
 
-def test_golden_each_case_of_records(tmp_path, monkeypatch):
-    """Read the rows: submission, wait, run time and processors follow the number; request and status are 9 and 11."""
+@pytest.fixture
+def imported(tmp_path, monkeypatch):
+    """What the command says of each case, and the log that it writes."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     said = []
@@ -82,7 +77,25 @@ def test_golden_each_case_of_records(tmp_path, monkeypatch):
         assert (done.status == 0) == Path("log.swf").exists(), name
         log = Path("log.swf").read_text().splitlines() if done.status == 0 else []
         said += [f"== {name}", done.err.strip(), *(line for line in log if not UNSAID.match(line)), ""]
-    check("import", "\n".join(said))
+    return "\n".join(said)
+
+
+def test_golden_each_case_of_records(imported):
+    """Read the rows: submission, wait, run time and processors follow the number; request and status are 9 and 11."""
+    check("import", imported)
+
+
+@pytest.fixture(params=[(60, 5), (7, 1)])
+def cut(request, monkeypatch):
+    """Files are read in pieces of so many bytes and records."""
+    chunk_bytes, block = request.param
+    monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("batfill_site.accounting.slurm.BLOCK", block)
+
+
+@pytest.mark.usefixtures("cut")
+def test_records_are_read_the_same_however_the_file_is_cut(imported):
+    assert sorted(imported.splitlines()) == sorted((GOLDEN / "import.txt").read_text().splitlines())
 
 
 @pytest.mark.parametrize(
@@ -90,13 +103,17 @@ def test_golden_each_case_of_records(tmp_path, monkeypatch):
     [(read_slurm, "slurm.txt", 13), (read_oar, "oar.json", 5), (read_pbs, "pbs.txt", 5)],
 )
 def test_files_that_overlap_and_lists_of_jobs_are_read_as_one(written, read, name, again):
-    once, both = (read([DATA / name] * times, Reading()) for times in (1, 2))
-    assert as_objects(both.jobs) == as_objects(once.jobs)
+    def rows(paths, reading):
+        return swf_of(read(paths, reading), source="x").rows.tolist()
+
+    once, both = Reading(), Reading()
+    expected = rows([DATA / name], once)
+    assert rows([DATA / name] * 2, both) == expected
     assert both.notes["there twice, as in exports that overlap, left out"] == again
     if read is read_oar:
         jobs = [*json.loads((DATA / name).read_text()).values()]
         for shape in (jobs, {"items": jobs}):
-            assert as_objects(read_oar([written(shape)], Reading()).jobs) == as_objects(once.jobs)
+            assert rows([written(shape)], Reading()) == expected
 
 
 def test_accounting_is_read_in_place_and_a_log_is_not_accounting(tmp_path):
@@ -132,82 +149,6 @@ def test_a_job_is_submitted_when_it_could_start_and_the_command_says_how_many_we
     assert bf.fidelity(out, procs=200, fit=False)["input"]["warnings"] == []
 
 
-# Slurm's records against a slow reader
-
-words = st.sampled_from(["a", "a", "a", "", "é"])
-job_names = st.sampled_from(["a", "a", "x|y", "|", ""])
-recent = st.integers(1_700_000_000, 1_700_000_009).map(str)
-autumn = st.datetimes(datetime(2024, 10, 27, 0), datetime(2024, 10, 27, 5))
-fractions = st.sampled_from(["", "", ".5", ".000", ",5", ".123456789"])
-offsets = st.sampled_from(["", "", "", "Z", "+02:00", "-0330", "+01", "+1", " CET"])
-times = st.one_of(
-    st.sampled_from(["Unknown", "None", "", "0", "2024-02-30T00:00:00", "2024-3-1T1:2:3", "1960-01-01T00:00:00", "٣"]),
-    st.integers(1_700_000_000, 1_700_000_400).map(str),
-    st.datetimes(datetime(2024, 3, 30, 22), datetime(2024, 3, 31, 6)).map(lambda at: at.isoformat(timespec="seconds")),
-    st.builds("{:%Y-%m-%d %H:%M:%S}{}{}".format, autumn, fractions, offsets),
-    st.sampled_from(["2024-10-27T02:30", "20241027T023000", "1700000000.5", "1700000000.", "Yesterday 13:40", "N/A"]),
-    st.text("0123456789-T:9", max_size=12),
-)
-tasks, parts = st.sampled_from(["", "_1", "_02", "_[3-9]"]), st.sampled_from(["", "+0", "+1", "+01"])
-odd_ids = ["07", "7.batch", "7.0", "", "x", "99999999999", "7_99999999999", "7_", "7+", "+1", "7_1_2", "7+0+1", "٣"]
-job_ids = st.one_of(
-    st.sampled_from(["7", "7", "7+0", "7+1"]),
-    st.builds("{}{}{}".format, st.integers(7, 9), tasks, parts),
-    st.sampled_from(odd_ids),
-)
-forms = ["UNLIMITED", "Partition_Limit", "", "1-12", "1-12:30", "00:00:01.500", "-5", "a-5", "9" * 12, "1:2", "1-1:1:1"]
-limits = st.one_of(
-    st.sampled_from(forms),
-    st.sampled_from(["60.5", "60.", ".5", "INVALID", "unlimited", "INFINITE", " 60 "]),
-    st.integers(0, 10**11).map(str),
-    st.builds("{}:{:02}:{:02}".format, *[st.integers(0, 99)] * 3),
-    st.builds("{}-{:02}:{:02}:{:02}".format, *[st.integers(0, 99)] * 4),
-)
-counts = st.one_of(
-    st.sampled_from(["0", "1", "4", "007", "", "-1", "2147483647", "2147483648", "9" * 30, "x", "²"]),
-    st.sampled_from(["1", "2", "3", "4", "4K", "K", "3M", "4.5"]),
-)
-states = st.one_of(
-    st.sampled_from(["COMPLETED", "COMPLETED", "CANCELLED by 3", "CANCELLED+", "TIMEOUT", "RUNNING", "", " "]),
-    st.sampled_from(["CD", "completed", "OUT_OF_ME+", "TO", "R", "RV", "C+", "RE+", "FAILED+", "+", "WAT"]),
-)
-texts = (words, words, words, job_names, words)
-records = st.one_of(
-    st.tuples(job_ids, *texts, times, times, times, limits, counts, counts, states),
-    st.tuples(job_ids, *texts, recent, recent, recent, limits, counts, counts, states),
-)
-COLUMNS = "JobID|User|Group|Account|JobName|Partition|Submit|Start|End|{limit}|AllocCPUS|ReqCPUS|State"
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(
-    st.lists(records, max_size=12),
-    st.sampled_from(["TimelimitRaw", "Timelimit"]),
-    st.booleans(),
-    st.sampled_from(["\n", "\r\n"]),
-    st.sampled_from(["UTC", "Europe/Paris"]),
-    st.sampled_from([7, 60, 10_000]),
-)
-def test_slurm_records_are_read_as_one_by_one(tmp_path_factory, rows, limit, barred, newline, zone, chunk):
-    folder = tmp_path_factory.mktemp("slurm")
-    lines = [COLUMNS.format(limit=limit), *("|".join(row) for row in rows)]
-    path = folder / "x"
-    path.write_bytes("".join(line + "|" * barred + newline for line in lines).encode())
-    try:
-        expected = slow_slurm.read_slurm([path], zone=zone)
-    except WorkloadError as error:
-        with pytest.raises(WorkloadError, match=re.escape(str(error))):
-            read_slurm([path], Reading(zone))
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("batfill.base.files.CHUNK_BYTES", chunk)
-        patch.setattr("batfill_site.accounting.slurm.BLOCK", 5)
-        found = read_slurm([path], Reading(zone))
-    # Of two jobs that share an id the slow reader takes the one that ended first, and not the one that is there first.
-    assert sorted(as_objects(found.jobs), key=str) == sorted(expected.jobs, key=str)
-    assert found.notes == expected.notes
-
-
 def test_names_that_are_not_utf_8_stay_different(tmp_path):
     (tmp_path / "x").write_bytes((HEAD + "".join(f"{k}|m{k}ller|x|17|18|19|1|1|1|COMPLETED\n" for k in "12")).encode())
     text = (tmp_path / "x").read_bytes().replace(b"m1", b"m\xfc").replace(b"m2", b"m\xf6")
@@ -218,17 +159,6 @@ def test_names_that_are_not_utf_8_stay_different(tmp_path):
     assert done.err.count("not UTF-8") == 1
     assert json.loads(key.read_text())["user"] == {r"m\xfcller": 1, r"m\xf6ller": 2}
     assert "; User: 2 m\\xf6ller" in read_log(out).header
-
-
-@pytest.mark.parametrize("huge", ["9" * 400, "²", "-1"])
-def test_impossible_times_are_no_times(written, huge):
-    job = {"state": "Terminated", "submissionTime": huge, "startTime": 1, "stopTime": huge}
-    for read, text in (
-        (read_slurm, HEAD + f"1|a|b|{huge}|{huge}|{huge}|1|1|1|COMPLETED\n"),
-        (read_oar, [job]),
-        (read_pbs, f"08/26/2014 17:07:44;E;1.a;qtime={huge} start={huge} end={huge}\n"),
-    ):
-        assert len(read([written(text)], Reading()).jobs) == 0
 
 
 # What they share
@@ -289,23 +219,6 @@ def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_g
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("name", ["jobs.txt", "jobs.txt.xz", "log.swf.gz", "log.json"])
-def test_a_file_is_opened_once_to_find_out_what_it_is_and_to_read_it(tmp_path, monkeypatch, name):
-    rows = [f"{k}|u|x|{17 * 10**8 + k}|{17 * 10**8 + 9 * k}|{17 * 10**8 + 99 * k}|60|4|4|CD\n" for k in range(1, 9)]
-    path, opened = tmp_path / name, []
-    with whole_file(tmp_path / "jobs.txt" if "txt" not in name else path) as file:
-        file.write((HEAD + "".join(rows)).encode())
-    if "txt" not in name:
-        bf.write(bf.read(tmp_path / "jobs.txt"), path)
-    usual = Path.open
-    monkeypatch.setattr(Path, "open", lambda self, *how, **more: opened.append(self) or usual(self, *how, **more))
-    for use in (bf.read, partial(bf.replay, tau_s=10), bf.what_if, partial(bf.fidelity, fit=False)):
-        opened.clear()
-        with suppress(WorkloadError):  # Batsim JSON has no waits
-            use(path)
-        assert opened.count(path) == 1
-
-
 def test_a_log_in_pieces_is_the_log_at_once_and_replays_the_same_in_each_format(tmp_path, monkeypatch):
     rows = (f"{n}|u{n % 7}||{10 * n}|{20 * n}|{20 * n + 500}|60|{1 + n % 3}|4|COMPLETED" for n in range(1, 50))
     path, whole = tmp_path / "jobs.txt", tmp_path / "whole.swf"
@@ -321,42 +234,7 @@ def test_a_log_in_pieces_is_the_log_at_once_and_replays_the_same_in_each_format(
             assert (again.rows.tolist(), again.header[-9:]) == (log.rows.tolist(), log.header[-9:])
 
 
-@pytest.mark.parametrize("cores", [0, 1.5, "x"])
-def test_a_resource_has_a_whole_number_of_cores(cores):
-    with pytest.raises(BatfillError, match=f"cores_per_resource: {cores!r} is not a whole number from 1 to "):
-        bf.read(DATA / "oar.json", cores_per_resource=cores)
-
-
-def by_slurm(tmp_path, text, *options):
-    """What the command says of this output of `sacct`, and the log that it writes."""
-    (tmp_path / "jobs.txt").write_text(text)
-    out = tmp_path / "log.swf"
-    return batfill("workload", "import", "slurm", tmp_path / "jobs.txt", "--out", out, *options), out
-
-
 ELIGIBLE = "JobID|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|State\n"
-
-
-def test_no_log_that_is_made_of_an_imported_one_has_the_first_submission(tmp_path):
-    (tmp_path / "x").write_text(ELIGIBLE + "1|1700000000|1700003600|1700003700|1700003800|60|4|COMPLETED\n")
-    out, made = tmp_path / "log.swf", tmp_path / "made.swf"
-    assert batfill("workload", "import", "slurm", tmp_path / "x", "-o", out).status == 0
-    assert batfill("workload", "convert", out, "-o", made).status == 0
-    rows = [[line.split() for line in path.read_text().splitlines() if line[0] != ";"] for path in (out, made)]
-    assert [[(len(row), row[1]) for row in each] for each in rows] == [[(19, "3600")], [(18, "3600")]]
-
-
-def test_batsim_json_leaves_out_jobs_without_a_run_time_and_the_date_and_the_import_says_so(tmp_path):
-    path = tmp_path / "jobs.txt"
-    row = "{}|1700000000|1700000000|1700000300|{}|60|4|COMPLETED\n"
-    path.write_text(ELIGIBLE + row.format(1, 1700000300) + row.format(2, 1700000900))
-    for name, rows, lost in (("log.json", 1, True), ("log.swf", 2, False)):
-        done = batfill("workload", "import", "slurm", path, "-o", tmp_path / name)
-        assert f"{name}: {rows} job{'s' * (rows - 1)}\n" in done.err + done.out
-        assert ("1 of 2 rows dropped: run time <= 0 or unknown" in done.err) == lost
-        assert ("for calendars with dates write a .swf file" in done.err) == lost
-        clock = bf.read(tmp_path / name, procs=4).clock
-        assert (clock is None) == lost
 
 
 # What jobs take

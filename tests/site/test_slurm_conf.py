@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,11 +12,8 @@ from batfill.base.errors import WorkloadError
 from batfill_site.slurm.accounts import read_accounts
 from batfill_site.slurm.conf import files_of, gres, read_site
 from batfill_site.slurm.hosts import by_name, expand
-from batfill_site.slurm.model import Model
-from batfill_site.slurm.options import PARTITION_ROWS, ROWS
-from batfill_site.slurm.site import Association, Limits, Node, Partition, Qos, Settings
+from batfill_site.slurm.site import Association, Limits, Node, Partition, Qos
 from batfill_site.slurm.what_if import add_nodes, apply
-from pretend_slurm import jobs_of
 from sweeps import examples
 
 DATA = Path(__file__).parents[1] / "data" / "slurm"
@@ -68,14 +63,6 @@ def test_what_is_no_list_of_nodes_is_refused(text):
     assert f"{text!r} is no list of nodes such as n[01-16,20],g1" in refused(expand, text)
 
 
-@given(st.integers(0, 120), st.integers(0, 120), st.integers(1, 4))
-@settings(max_examples=examples(50))
-def test_a_range_is_in_the_order_of_its_names(low, more, width):
-    names = [f"cb{number:0{width}d}" for number in range(low, low + more + 1)]
-    assert expand(f"cb[{low:0{width}d}-{low + more}]") == names
-    assert sorted({*names}, key=by_name) == names
-
-
 def test_nodes_are_in_the_order_of_the_numbers_in_their_names_however_long():
     names = ["a", "n", "n0", "n02", "n10", "n10-2", "n10-10", "n" + "1" * 5000, "n" + "2" * 5000]
     assert sorted(names[1::2] + names[::2], key=by_name) == names
@@ -99,16 +86,6 @@ def test_the_configurations_of_two_real_runs_are_read(run, multifactor, half_lif
     assert [warning.partition("slurm.conf: ")[2] for warning in site.warnings] == [
         "without effect in the model: KillWait, AccountingStorageType, AccountingStoreFlags, SlurmdParameters"
     ]
-
-
-@pytest.mark.skipif("BATFILL_SLURM" not in os.environ, reason="BATFILL_SLURM names no folder with the public run")
-def test_the_configuration_of_the_public_run_is_read():
-    site = read_site(Path(os.environ["BATFILL_SLURM"]) / "slurm.conf", slurm_version="17.11")
-    assert (len(site.nodes), [len(leaf) for leaf in site.switches]) == (10, [4, 4, 2])
-    assert sum(node.gpus for node in site.nodes) == 2
-    had = site.settings
-    assert (had.bf_max_job_user, had.bf_max_job_test, had.bf_window_s, had.damping) == (20, 1200, 4320 * 60, 5)
-    assert (had.fair_tree, had.memory, had.half_life_s, had.max_age_s) == (False, True, 4 * 3600, 5 * 3600)
 
 
 def test_nodes_have_what_their_lines_and_the_default_lines_before_them_say(site_of):
@@ -203,24 +180,6 @@ def test_generic_resources_have_a_name_perhaps_a_type_and_a_number(text, amounts
     assert gres(text) == amounts
 
 
-def test_words_that_decide_starts_on_lines_of_nodes_and_partitions_are_named_others_are_not(site_of):
-    harmless = "NodeAddr=a NodeHostname=b Port=7 State=UNKNOWN TmpDisk=9 Reason=x BcastAddr=c"
-    nodes = f"NodeName=m1 {harmless} RestrictedCoresPerGPU=gpu:2 Weigth=3 Topology=\n"
-    harmless = "Default=YES DefaultTime=1 AllowGroups=a DenyQos=b Hidden=NO State=UP MinNodes=1 PreemptMode=OFF LLN=NO"
-    partitions = "".join(
-        f"PartitionName=p{i} Nodes=m1 {harmless} {line}\n"
-        for i, line in enumerate(
-            ("OverSubscribe=YES", "Shared=force:4", "OverSubscribe=FORCE:1", "LLN=YES MinNodes=2 State=DOWN MaxTme=3")
-        )
-    )
-    site = site_of(SMALL + nodes + partitions)
-    assert not any(each.exclusive for each in site.partitions)
-    assert [warning.partition("slurm.conf: ")[2] for warning in site.warnings] == [
-        "on lines of nodes or partitions, unknown or not modelled: RestrictedCoresPerGPU, Weigth, OverSubscribe=YES, "
-        "Shared=force:4, State, MinNodes, LLN, MaxTme"
-    ]
-
-
 def test_the_version_that_is_assumed_is_the_last_that_has_all_options(site_of):
     conf = SMALL + "{}\n"
     assumed = {
@@ -267,20 +226,10 @@ def test_defaults_are_those_of_the_version(site_of, version, default):
     assert "not given, taken as Slurm's default: PriorityType, SelectType, SelectTypeParameters" in site.warnings[0]
 
 
-def test_every_setting_and_field_of_a_partition_has_a_row():
-    several = {"fair_tree", "small_relative_to_time", "accrue_always", "max_tres", "memory", "least_loaded", "version"}
-    assert {row.field for row in ROWS.values()} - {""} | several == {each.name for each in fields(Settings)}
-    assert {row.field for row in PARTITION_ROWS.values()} - {""} == {*Partition._fields} - {"name", "nodes"}
-
-
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
         ("PreemptType=preempt/qos", "PreemptType=preempt/qos: preemption is not modelled"),
-        ("PreemptMode=SUSPEND,GANG", "gang scheduling are not modelled"),
-        ("FederationParameters=fed_display", "federations are not modelled"),
-        ("BurstBufferType=burst_buffer/datawarp", "burst buffers are not modelled"),
-        ("Licenses=matlab:4", "licences are not modelled"),
         ("PriorityFlags=DEPTH_OBLIVIOUS", "not modelled; NO_FAIR_TREE and Fair Tree are"),
         ("PartitionName=b Nodes=n1 OverSubscribe=SOME:2", "OverSubscribe=SOME:2 is not one of EXCLUSIVE, NO, YES:1"),
         ("NodeName=m[1-99999]", "the site has more than 100,000 nodes; correct its lists"),
@@ -288,10 +237,6 @@ def test_every_setting_and_field_of_a_partition_has_a_row():
         ("PartitionName=b Nodes=n1 Priority=high", "Priority=high is not a whole number from 0 on"),
         (f"Include {'a' * 5000}", "aaa, which it includes, does not exist"),
         ("PartitionName=b Nodes=n[2-4]", "partition b has n3, n4, which no NodeName line has"),
-        ("PartitionName=b Nodes=n[2-", "'n[2-' is no list of nodes"),
-        ("PriorityWeightAge=many", "PriorityWeightAge=many is not a whole number from 0 on"),
-        ("PriorityMaxAge=0", "is not a duration from 1 s on, such as 30 (minutes)"),
-        ("SchedulerType=sched/wiki", "is not one of sched/backfill, sched/builtin"),
         ("SchedulerParameters=bf_interval=-1", "bf_interval=-1 is not a whole number from 1 on"),
         ("PriorityWeightTRES=cpu", "is not a list such as cpu=1000"),
         ("NodeName=m Gres=gpu:a:b:c", "is not a list such as gpu:2"),
@@ -431,14 +376,6 @@ def test_usage_alone_tells_the_tree_too(written):
     assert read.warnings == ["associations: without shares of their own, 1 assumed: lasers/ben"]
 
 
-def test_the_model_refuses_accounts_that_are_below_each_other(site_of, written):
-    dump = "Parent - 'b'\nAccount - 'a'\nParent - 'a'\nAccount - 'b'\n"
-    site = site_of(
-        "NodeName=n\nPartitionName=batch Nodes=n\nPartitionName=debug Nodes=n\n", accounts=[written(dump, "d")]
-    )
-    assert "account 'a' is its own ancestor; correct the parents" in refused(Model, site, jobs_of(5, 1))
-
-
 def test_limits_hold_only_if_slurm_enforces_them(site_of, written):
     files = [written(DUMP, "d"), written(QOS, "q")]
     conf = SMALL + "AccountingStorageEnforce={}\n"
@@ -496,30 +433,21 @@ ACCOUNTS = [
     ("JobID|User\n1|ann\n", ": it is not what `sacctmgr dump`"),
     (DUMP + "Fairshare 3\n", ":12: 'Fairshare 3' is not a line of `sacctmgr dump`"),
     (DUMP + "User - 'eve':Fairshare=some\n", ":12: Fairshare=some is not a whole number"),
-    (SSHARE + " a||1\n", ":10: it has no account, or fewer columns than the line of names"),
-    (QOS.replace("high", ""), ":3: it has no name, or fewer columns than the line of names"),
     (SSHARE + " a||1||-3||\n", ":10: RawUsage=-3 is not a number from 0 on"),
     (QOS.replace("cpu=64", "cpu64"), ":3: GrpTRES=cpu64,node=4 is not a list such as cpu=100"),
 ]
 CHANGES = [
     ("bf_intervall=60", "bf_intervall: it can change starts, but is not modelled; did you mean 'bf_interval'?"),
-    ("zzz=1", "zzz: the model has no such option; known: PriorityType, "),
     ("bf_interval", "bf_interval=yes is not a whole number"),
-    ("PriorityWeightAge=", "PriorityWeightAge= is not a whole number"),
-    ("SlurmctldDebug=3", "SlurmctldDebug: the model has no such option"),
-    ("max_switch_wait=3", "max_switch_wait: it can change starts, but is not modelled"),
-    ("Licenses=a:3", "Licenses: licences are not modelled"),
     ("MaxTime=3", "MaxTime: set it of a partition, as partition.NAME.MaxTime=..."),
     ("SchedulerParameters=bf_interval=3", "SchedulerParameters: set its keys by themselves, as bf_interval=60"),
     ("partition.b.MaxTime=1", "no partition 'b'; known: a"),
-    ("partition.a.MaxTim=1", "MaxTim: the model has no such option; did you mean 'MaxTime'?"),
     ("partition.a.OverSubscribe=YES", "OverSubscribe=YES is not one of EXCLUSIVE, NO, YES:1"),
     ("qos.high.Priority=3", "no qos 'high'; known: none, give the files of accounts"),
     ("user.ann.Fairshare=3", "write partition.NAME.OPTION"),
 ]
 NEW_NODES = [
     ("m=x", "no node 'x'"),
-    ("m", "no node ''"),
     ("n1=n2", "n1 would be there twice"),
     ("m,m=n1", "m would be there twice"),
     ("m[=n1", "'m[' is no list of nodes"),

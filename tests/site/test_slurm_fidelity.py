@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.base.errors import BatfillError, WorkloadError
+from batfill.base.errors import WorkloadError
 from batfill.model.jobs import job_table
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.fidelity import compared_with_log, idle_windows, pool_waits
@@ -145,14 +145,6 @@ def test_golden_the_command_and_python_give_one_answer_of_the_files(tmp_path):
     assert json.loads(done.out) == json.loads(answer.as_json())
     assert "warning: 150 records: without ReqTRES" in done.err
     assert (answer["compared"], answer["input"]["procs"]) == (150, 32)
-
-
-@pytest.mark.parametrize("given", [{"procs": 4}, {"fit": False}, {"runs": 4}, {"seed": -1}])
-def test_arguments_that_do_not_fit_are_refused(given):
-    with pytest.raises(BatfillError):
-        bf.fidelity(SACCT, slurm_conf=CONF, **given)
-    with pytest.raises(BatfillError, match="accounts: it belongs to a site's Slurm"):
-        bf.fidelity(SACCT, accounts=["x"])
 
 
 def test_a_log_without_waits_is_refused():

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
 from batfill_site.accounting.cluster_log import Reading
-from batfill_site.accounting.slurm import PER_CPU, PER_NODE, memory_of, read_slurm, tres_of
-from batfill_site.slurm.jobs import COMMAND, YEAR_S, Line, line_of, nodes_in, read_jobs
+from batfill_site.accounting.slurm import read_slurm
+from batfill_site.slurm.jobs import COMMAND, YEAR_S, Line, line_of, read_jobs
 from batfill_site.slurm.site import SlurmJobs
 from sweeps import examples
 
@@ -66,11 +66,6 @@ def test_a_job_has_what_it_asked_for_and_the_layout_in_which_it_ran(read):
         "account": "physics", "user": "ann", "array": -1, "nice": 0, "exclusive": False, "started_s": 1700000100,
         "ran_on": "n[01-02]", "held": False,
     }  # fmt: skip
-    kinds = {"submit_s": "f8", "eligible_s": "f8", "run_s": "f8", "started_s": "f8", "exclusive": "?", "held": "?"}
-    kinds["memory_unsaid"] = "?"
-    for name in SlurmJobs.__slots__:
-        if isinstance(column := getattr(jobs, name), np.ndarray):
-            assert column.dtype == np.dtype(kinds.get(name, "i8")), name
 
 
 @pytest.mark.parametrize(("path", "nodes", "accounts"), [(OWN_A, "ca", {""}), (OWN_B, "cb", {"physics", "biology"})])
@@ -150,16 +145,6 @@ def test_gpus_are_counted_per_node_and_have_the_type_that_was_asked_for(read, re
     jobs = read({"ReqTRES": req and f"cpu=8,mem=1G,{req}", "AllocTRES": alloc and f"cpu=8,{alloc}"})
     assert (jobs.gpus_per_node[0], jobs.gpu_type[0]) == (gpus, kind)
     assert said(jobs, "several types") == ("a100=1" in req)
-
-
-def test_texts_are_read_as_slurm_writes_them():
-    assert tres_of("billing=4,cpu=1.5K,energy=9,mem=1500.5M,node=3,gres/gpu:a=1") == (1536, 1501, 3, 1, ("a",))
-    assert tres_of("mem=2T,fs/disk=5") == (0, 2 * 1024**2, 0, 0, ())
-    assert tres_of("mem=500K") == (0, 1, 0, 0, ())
-    assert memory_of("4Gn") == (4096, PER_NODE)
-    assert memory_of("1.5Gc") == (1536, PER_CPU)
-    lists = ("", "a", "a,b", "a[1-3]", "a[01-10,12],b[2,4]", "r[1-2]n[0-3]", "r[1-2]n[0-3],c7", "a[x]")
-    assert [nodes_in(text) for text in lists] == [0, 1, 2, 3, 13, 8, 9, 0]
 
 
 # Rule P0: with the numbers of nodes that were asked for and used; nodes, max_nodes, CPUs on each, in a task.

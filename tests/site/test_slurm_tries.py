@@ -254,14 +254,6 @@ def test_in_a_backlog_all_that_wait_for_processors_go_first_in_order_of_submissi
     assert cluster.look()[1] == {"1", "2"}
 
 
-def test_a_killed_try_is_due_again_only_for_a_reason_of_its_own(looks):
-    """Its priority is that of a due job if it started before the script could move it."""
-    killed = pending("1", 1, tried=True, restarts=1, priority=2_049_000_000, reason="BeginTime")
-    cluster = looks(Cluster(killed, idle=3))
-    assert cluster.look()[1] == set()
-    assert cluster.jobs["1"]["partition"] == "all"
-
-
 def test_a_try_is_decided_on_with_the_due_jobs_first(looks):
     """The due job takes the processors of the first try; the wide job behind it gains nothing if the other ends too."""
     tries = [pending(str(k), 4, tried=True, state="R", start=1_750_000_000 - 121) for k in (1, 2)]

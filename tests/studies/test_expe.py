@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import runpy
 import shlex
 import shutil
 import socket
@@ -23,13 +22,11 @@ import pytest
 import batfill
 from batfill.batsim_files.platform import read_platform
 from batfill.model.options import NAMES, Options
-from batfill.replays.replay import simulate
 from batfill.runner.descriptor import read_descriptor
 from batfill.workloads.archive import known_log
 from command import batfill as here
 from command import free_port
-from studies.tables.promise import SEEDS, Check, Figures, moved
-from swf_text import row as swf_row
+from studies.tables.promise import Check, Figures
 
 ROOT = Path(__file__).parents[2]
 DESCRIPTORS = sorted((ROOT / "expe").glob("*.yaml"))
@@ -69,21 +66,6 @@ def workload_of(path):
     """The workload that a descriptor names."""
     words = shlex.split(read_descriptor(path).descriptor.batcmd)
     return Path(words[words.index("-w") + 1])
-
-
-@pytest.fixture
-def of_another_log(tmp_path):
-    """The experiment that the guide makes of one of those with SDSC-SP2."""
-    (command,) = re.findall(r"^sed .*", (ROOT / "docs/how-to/running.md").read_text(), re.MULTILINE)
-    program, _, target = command.rpartition(" > ")
-    done = subprocess.run(shlex.split(program), cwd=ROOT, capture_output=True, text=True, check=True)
-    (tmp_path / target).write_text(done.stdout)
-    return tmp_path / target
-
-
-def test_an_experiment_of_another_log_is_made_by_changing_names(of_another_log):
-    test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_scheduler_that_can_be(of_another_log)
-    assert "sdsc" not in of_another_log.read_text().lower()
 
 
 @pytest.mark.parametrize("path", DESCRIPTORS, ids=lambda path: path.stem)
@@ -248,149 +230,10 @@ def test_while_the_port_is_in_use_a_descriptor_that_reads_its_number_runs_on_a_f
 
 
 @pytest.fixture
-def printed(monkeypatch, capsys):
-    """A function that runs a script of tables, and returns its cells without the blanks that align them."""
-    monkeypatch.chdir(ROOT)
-
-    def run_script(name, *arguments):
-        monkeypatch.setattr("sys.argv", [name, *arguments])
-        monkeypatch.delitem(sys.modules, name, raising=False)  # runpy warns of modules that others have imported
-        runpy.run_module(name, run_name="__main__")
-        return re.sub(r" +\|", " |", capsys.readouterr().out)
-
-    return run_script
-
-
-@pytest.fixture
 def sample(tmp_path):
     """The first half of the sample, for experiments that replay it many times."""
     short_sample(tmp_path / "sample.json", 400)
     return str(tmp_path / "sample.json")
-
-
-def log_of(path, rows):
-    """The path of a log of four processors."""
-    path.write_text("; MaxProcs: 4\n" + "".join(rows))
-    return str(path)
-
-
-def cells_of(lines, *which):
-    """The cells of these lines of a table, without blanks."""
-    return [[cell.strip() for cell in line.split("|")[slice(*which)]] for line in lines]
-
-
-@pytest.mark.needs("sklearn")
-def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(printed, sample):
-    shown = printed("studies.tables.predictions", "--seeds", "1", sample)
-    predictors = ("easy++", "regression", "runtime", "boosting")
-    for row in (f"| {knowledge}, {predictions} |" for knowledge in predictors for predictions in ("all", "order")):
-        assert shown.count(row) == 5  # comparison, slowdown, mean wait, long waits, seconds
-    assert shown.count("| request, all |") == 4
-
-
-def test_the_study_of_fidelity_prints_each_replay_and_what_is_fitted(printed, tmp_path):
-    jobs = (swf_row(k, 60 * k, 90, req_time=90, req_procs=3, wait=60 * k) for k in range(1, 400))
-    shown = printed("studies.tables.fidelity", log_of(tmp_path / "log.swf", jobs))
-    for replay in ("plain", "outages (0, 0 days)"):
-        assert re.search(rf"^\| log +\| {re.escape(replay)} +\| 399 +\|", shown, re.MULTILINE)
-    assert len(re.findall(r"^\| log ", shown, re.MULTILINE)) > 4
-
-
-@pytest.mark.needs("pydantic")
-def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline(printed):
-    shown = printed("studies.tables.aged", "workloads/sample.json", "--days", "0.5")
-    assert "seed 0, tau 60 s; 16 comparisons" in shown
-    for row in ("trained", "walk forward", "untuned", "first tries"):
-        assert shown.count(f"| {row} |") == 2  # one for each threshold
-    front = re.findall(r"(\d+\.\d), (\d+)", shown.splitlines()[-1].split("|")[3])
-    assert len(front) == 6
-    assert front == sorted(front, key=lambda point: int(point[1]))
-    assert front == sorted(front, key=lambda point: -float(point[0]))
-
-
-@pytest.mark.needs("pydantic")
-def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_much():
-    from studies.tables.first_tries import BASE, TRIES, Task, checks, counts_line, promise_table
-    from studies.tables.variants import Variant
-
-    def figures(bsld, wait):
-        return Figures(bsld, bsld, wait, wait, wait, wait, waste=0.001, kills=50)
-
-    replays = {  # FCFS's and first tries' slowdowns and waits with two seeds
-        "overloaded": [((50, 30_000), (90, 90_000))] * 2,
-        "kept": [((10, 100), (5, 90)), ((20, 200), (14, 200))],
-        "quiet": [((1, 0), (1, 0))] * 2,
-        "slower": [((1, 0), (1, 20)), ((1, 0), (1, 30))],
-        "worse": [((10, 100), (9, 90)), ((20, 200), (18, 180))],
-    }
-    tasks = [Task(Variant("log", Path("log.swf"), change=name), seed, {}) for name in replays for seed in (0, 1)]
-    pairs = [pair for each in replays.values() for pair in each]
-    found = checks(tasks, [(30_000, {BASE: figures(*base), TRIES: figures(*tries)}) for base, tries in pairs])
-    said = "The promise holds on 2 of 4 variants that it covers (2 busy, 0 short, 2 quiet)"
-    assert counts_line(found).startswith(said)
-    rows = cells_of(promise_table(found).splitlines()[2:], 2, -1)
-    assert [(name, verdict) for name, verdict, *_ in rows] == [
-        ("whole, worse", "**fails**: mean bsld, tau 60 0.900 > 0.85"),
-        ("whole, slower", "**fails**: mean wait 25.0 s longer"),
-        ("whole, kept", "kept: busy"),
-        ("whole, quiet", "kept: quiet, mean wait +0.0 s"),
-        ("whole, overloaded", "not covered: overloaded"),
-    ]
-    assert rows[2][2:5] == ["15.0, 0.04 h", "0.60 (0.50-0.70)", "0.60 (0.50-0.70)"]
-    assert rows[2][-2:] == ["0.10 (0.10-0.10)", "50"]
-
-
-@pytest.mark.needs("pydantic")
-def test_the_promise_of_first_tries_is_checked_at_a_load_on_whole_logs_alone(tmp_path, capsys, monkeypatch):
-    from studies.tables import first_tries
-
-    monkeypatch.setattr(first_tries, "replay_all", lambda replayed, tasks, _: list(map(replayed, tasks)))
-    log = log_of(tmp_path / "log.swf", (swf_row(j, 60 * j, 100, req_procs=2, req_time=200) for j in range(1, 9)))
-    first_tries.main([log, "--load", "1.1", "--seeds", "1"])
-    lines = capsys.readouterr().out.splitlines()
-    rows = cells_of([line for line in lines if line.startswith("| log ")], 1, 3)
-    assert rows == [["log", "variant"], ["log", "whole, load x 1.1"]]
-    with pytest.raises(SystemExit, match="2"):
-        first_tries.main([log, "--csv", str(tmp_path / "nowhere" / "replays.csv")])
-    assert "nowhere does not exist" in capsys.readouterr().err
-
-
-@pytest.mark.needs("matplotlib")
-def test_the_figures_of_first_tries_show_every_try_and_the_mean_of_the_replays(sample):
-    from studies.tables.first_tries_figures import RUSH_LASTS_S, THRESHOLDS_H, front_figure, rush_figure
-
-    log = batfill.read(sample)
-    rush, n_jobs = rush_figure(log, 0)
-    assert n_jobs == (log.jobs.submit_s < RUSH_LASTS_S).sum() > 0
-    fcfs, tries, queue = rush.axes
-    names = ["runs for longer than two minutes", "a try that is killed", "runs for at most two minutes"]
-    assert [patch.get_label() for patch in tries.patches] == names
-    assert [patch.get_label() for patch in fcfs.patches] == [names[0], names[2]]
-    for line in queue.lines:
-        assert 0 == line.get_ydata()[-1] == line.get_ydata().min() < line.get_ydata().max() < n_jobs
-    front = front_figure({"sample": log, "again": log})
-    means = {line.get_label(): line.get_xydata() for line in front.axes[0].lines}
-    assert len(means["SAF with a threshold"]) == len(THRESHOLDS_H)
-    tried = Options.of({"preset": "first-tries"})
-    replays = [simulate(moved(log.jobs, seed), log, tried)[0].summary(60.0) for seed in SEEDS]
-    expected = [sum(one.max_wait_s for one in replays) / 3600 / 5, sum(one.mean_bsld for one in replays) / 5]
-    assert means["first tries"][0] == pytest.approx(expected)
-
-
-@pytest.mark.needs("pydantic")
-def test_first_tries_are_compared_with_the_best_saf_that_has_no_longer_a_longest_wait():
-    from studies.tables.first_tries import GUARDED, SAF, TRIES, best_as_long
-
-    def check(bsld, longest):
-        figures = np.array([Figures(bsld, bsld, 1, 1, 1, longest, 0, 0)], float)
-        return Check(figures, figures, 1)
-
-    starving = {name: check(1, 500) for name in GUARDED}
-    short, fair, late = list(GUARDED)[:3]
-    each = {**starving, SAF: check(9, 90), TRIES: check(5, 100), short: check(8, 50)}
-    assert best_as_long(each) == short
-    assert best_as_long({**each, fair: check(7, 102), late: check(6, 103)}) == fair
-    assert best_as_long({**starving, SAF: check(9, 300), TRIES: check(5, 100)}) == SAF
 
 
 USUAL = Figures(bsld=10.0, bsld_10=20.0, wait=3600.0, large=7200.0, p999=1e5, longest=2e5, waste=0.0, kills=0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from studies.tables.pictures import PICTURES, Dot, dot_of, draw, table_with
+from studies.tables.pictures import PICTURES, Dot, dot_of
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -25,14 +25,6 @@ def test_a_cell_is_a_value_with_its_interval_if_there_is_one(cell, dot):
     assert dot_of(cell) == dot
 
 
-def test_the_first_table_with_these_columns_or_rows_is_taken():
-    page = "| a | b |\n|---|---|\n| 1 | 2 |\n\n| a | c |\n|---|---|\n| `x` | 3 |\n"
-    assert table_with(page, "a") == (["a", "b"], [["1", "2"]])
-    assert table_with(page, "a", "x") == (["a", "c"], [["x", "3"]])
-    with pytest.raises(ValueError, match="no table has b, x"):
-        table_with(page, "b", "x")
-
-
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_shows_the_table_of_its_page(name):
     """If not, `python -m studies.tables.pictures` draws it again."""
@@ -42,13 +34,3 @@ def test_a_picture_shows_the_table_of_its_page(name):
     assert all(len(dots) == len(picture.labels) for dots in picture.series.values())
     assert picture.digest in (RESULTS / path).read_text()
     assert f"]({path})" in page
-
-
-@pytest.mark.needs("matplotlib")
-def test_a_picture_has_a_mark_for_each_dot():
-    picture = PICTURES["predictions"]((RESULTS / "predictions.md").read_text())
-    (axes,) = draw(picture).axes
-    marks = [line for line in axes.lines if line.get_marker() not in ("None", None)]
-    assert [list(line.get_xdata()) for line in marks] == [
-        [dot.value for dot in dots] for dots in picture.series.values()
-    ]

@@ -109,15 +109,3 @@ def test_waits_are_compared_by_log_or_with_each_log_weighing_the_same(power):
     assert [power.compared([[one]], keys)[0].value for one in (short, long)] == [2, 0.5]
     assert power.compared([[short], [long]], keys)[0].value == (2 + 0.5) / 2
     assert power.compared([[long, long]], keys)[0].value == 0.5  # two seeds
-
-
-def test_the_tables_have_a_row_for_each_log_and_share(power, log, capsys, tmp_path):
-    power.main([str(log), "--seeds", "2", "--csv", str(tmp_path / "replays.csv")])
-    shown = capsys.readouterr().out
-    for title in ("fcfs, 17 to 21 h:", "fcfs, 8 to 20 h:", "fcfs, budgets:"):
-        assert title in shown
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines() if line.startswith("|")]
-    for share, times in (("70%", 2), ("80%", 3)):
-        assert [row[0] for row in rows if row[1] == share] == ["log", "log", "log", "all"] * times
-    lines = [line for line in (tmp_path / "replays.csv").read_text().splitlines() if not line.startswith("#")]
-    assert len(lines) == 1 + 2 * (2 * 2 * 5 + 4)  # seeds, hours, caps, rules; and the budget's rules

@@ -10,9 +10,8 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from command import batfill
 from studies.papers import core
-from studies.papers.budgets import cut, options_of, read_week
+from studies.papers.budgets import cut, read_week
 from studies.papers.core import Context
 from studies.papers.energybud import MODES, Job, Limits, Watts, published_starts
 from studies.papers.protocol import COMPUTATIONS
@@ -184,31 +183,3 @@ def test_comparisons_are_ratios_of_sums_over_the_weeks_and_say_how_many_they_are
         assert table.value("cap / balance", "ratio") == pytest.approx(ratio)
         assert table.columns[3:] == ("p, corrected for 4", "worse in, of 2")
         assert table.value("cap / balance", "low") is None  # two weeks bound nothing
-
-
-def test_the_entry_takes_the_authors_files_from_the_folder_of_the_logs(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(core, "cpu_count", lambda: 1)
-    given = ["--quick", "--logs", folder, "--out", tmp_path / "out"]
-    done = batfill("reproduce", "energy-budgets-2017/figure-4", *given)
-    assert done.status == 0
-    assert "goes without SDSC-BLUE-2000-4.2-cln.swf.gz" in done.err
-    assert "Weeks: 1 from sdscblue_1w_10166421.json, 1 from sdscblue_1w_16944036.json." in done.out
-    result = json.loads((tmp_path / "out/quick/energy-budgets-2017/figure-4/result.json").read_text())
-    assert set(result["input"]) == {path.name for path in folder.iterdir()}
-
-
-def test_a_folder_with_other_weeks_or_broken_ones_is_refused_in_a_line(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(core, "cpu_count", lambda: 1)
-    entry = ["reproduce", "energy-budgets-2017/figure-4", "--quick", "--logs", tmp_path, "--out", tmp_path / "out"]
-    other = tmp_path / "sdscblue_1w_1.json"
-    other.write_text((folder / "sdscblue_1w_10166421.json").read_text())
-    assert batfill(*entry).err.endswith(
-        "batfill: sdscblue_1w_1.json: none of the weeks that the entry takes; correct weeks\n"
-    )
-    other.rename(tmp_path / "sdscblue_1w_10166421.json").write_text("{}")
-    assert "nb_res" in batfill(*entry).err.splitlines()[-1]
-
-
-def test_a_budget_of_everything_is_no_cap():
-    limits = Limits(4, 4 * 203.12, 0, 100, 600, Watts(100, 203.12), Watts(95, 190.738))
-    assert options_of("cap", limits) == options_of("EASY", limits) == {}

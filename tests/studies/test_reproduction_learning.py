@@ -23,14 +23,12 @@ from batfill_lab.search.select import Samples, course
 from batfill_lab.studied import studied
 from strategies import outliving, random_table
 from studies.papers import core
-from studies.papers.classes import SCENARIOS, Replays, means_of, runs_of
-from studies.papers.classification import autocorrelations, classify_log, read_jobs
+from studies.papers.classes import SCENARIOS, Replays, runs_of
+from studies.papers.classification import classify_log
 from studies.papers.core import Context
 from studies.papers.heuristics import (
     RIVALS,
     costs_without_backfilling,
-    fits_of,
-    scores_of,
     starts_without_backfilling,
     with_run_times,
 )
@@ -106,14 +104,6 @@ def test_dividers_and_shares_are_those_counted_by_hand(tmp_path, context, outcom
         assert found.tables[0].values[0] == pytest.approx(expected)
 
 
-def test_lags_are_medians_over_the_users_categories(log, outcome):
-    found = outcome("category-autocorrelation", user=0)
-    rows = [each for each in autocorrelations(read_jobs(log)) if each["user"] == 0 and each["category"] == "(u, p~)"]
-    at_two = [each["autocorrelation"] for each in rows if each["lag"] == 2]
-    assert found.tables[0].value("lag 2", "(u, p~)") == pytest.approx(np.median(at_two))
-    assert found.notes[0].startswith(f"User 0 submitted {sum(read_jobs(log).user == 0)} jobs")
-
-
 @pytest.fixture(scope="module")
 def runs(context):
     with pytest.MonkeyPatch.context() as patched:
@@ -142,51 +132,6 @@ def test_gains_are_over_the_same_policy_and_curves_end_at_the_sum(outcome, runs)
     assert found.verdicts["class"].evidence.startswith("so in 2 of 2")
 
 
-def test_small_and_large_jobs_make_up_the_whole(outcome, runs):
-    small = runs.jobs("fcfs", "base").runtime_s < runs.small_below_s
-    parts = [means_of(runs, "fcfs", size)[0] for size in ("small", "large")]
-    assert np.dot(parts, [small.mean(), 1 - small.mean()]) == pytest.approx(runs.mean("fcfs", "base"))
-    (before, after), table = means_of(runs, "spf", "large"), outcome("classified-sizes", **REPLAYS).tables[0]
-    assert table.value("SPF, large", "Small") == pytest.approx(100 * (after / before - 1))
-
-
-def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(figures, outcome, runs):
-    tables = outcome("predicted-run-times", **REPLAYS, backfills=["same", "spf"]).tables
-    mean = figures(policy="fcfs", backfill="spf", predict="easy++", **{"predict-for": "all"}).mean_bsld
-    assert tables[1].value("Small", "EASY++") == pytest.approx(100 * (1 - mean / runs.mean("fcfs", "base")))
-    expected = 100 * (1 - runs.mean("spf", "classification-idempotent") / runs.mean("fcfs", "base"))
-    assert tables[2].value("Small", "SPF-CI") == pytest.approx(expected)
-
-
-def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_shown(figures, outcome, runs):
-    found = outcome("tried-jobs", **REPLAYS)
-    tried, base = figures(policy="spf", small="all", regime="decoupled", kill="always"), figures(policy="spf")
-    expected = {
-        "gain (%)": 100 * (1 - tried.mean_bsld / base.mean_bsld),
-        "longest wait over the base's": tried.max_wait_s / base.max_wait_s,
-        "tries killed": tried.requeued,
-        "work wasted on them (%)": 100 * tried.wasted,
-    }
-    assert tried.requeued > 0
-    for table in found.tables:
-        assert table.value("SPF, every job tried", "Small") == pytest.approx(expected[table.choice])
-    gain = runs.gain("spf", "classification-idempotent")
-    assert found.tables[0].value("SPF, classification-idempotent", "Small") == pytest.approx(gain)
-    means = runs.mean("spf", "classification-idempotent"), tried.mean_bsld
-    assert f"Small SPF {means[0]:.2f} and {means[1]:.2f}" in found.verdicts["little-left"].evidence
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(figures, outcome):
-    thresholds = {"none": None, "an hour": 3600}
-    policies = ["fcfs", "spf"]
-    found = outcome("classified-regimes", policies=policies, choices=["fresh known"], thresholds=thresholds)
-    learned = figures(policy="spf", threshold=3600, small="forest", regime="fresh", kill="always", bound=False)
-    gain = 100 * (1 - learned.mean_bsld / figures(policy="fcfs").mean_bsld)
-    assert found.tables[0].value("fresh known, an hour", "SPF-CI") == pytest.approx(gain)
-
-
 # Online choice
 
 
@@ -203,55 +148,9 @@ def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
     assert sum(value for (value,) in shares.values) == pytest.approx(100)
 
 
-@pytest.mark.slow
-@pytest.mark.long
-def test_what_is_made_side_by_side_is_what_one_process_makes(log, context, outcome, tmp_path, monkeypatch):
-    from studies.papers import classes, selection
-
-    given = {**CHOOSING, "weeks": 2, "periods": {"a week": 604_800}}
-    studies = {"choices": ["decoupled known", "fresh known"], "weeks": 3}
-    alone = outcome("online-courses", **given), outcome("classifier-quality", **studies)
-    monkeypatch.setattr(core, "cpu_count", lambda: 2)
-    elsewhere = Context({"Small": log}, tmp_path, context.bar)
-    made = []
-    for name, parameters in (("online-courses", given), ("classifier-quality", studies)):
-        how = COMPUTATIONS[name]
-        for module, function in ((selection, "compare_online"), (classes, "classify_log")):
-            monkeypatch.setattr(module, function, None)  # in this process
-        made.append(how.compute(elsewhere, how.parameters.model_validate(parameters)))
-    assert tuple(made) == alone
-
-
 # Regression heuristics
 
 few_jobs = pytest.mark.filterwarnings("ignore:The design matrix is poorly conditioned")  # powers of few run times
-
-
-@few_jobs
-def test_coefficients_stand_under_their_terms(context, outcome):
-    found = outcome("fit-coefficients", **FITTING)
-    how = COMPUTATIONS["fit-coefficients"].parameters.model_validate(FITTING)
-    lin, _, cub, _ = fits_of(context, "Small", "fair pq", how)
-    table = found.tables[1]
-    assert " ".join(table.rows).startswith("1 p q r p^2 q^2 r^2 pq p^3 q^3 r^3 p^2q pq^2 ")
-    assert table.value("q", "Lin") == lin.terms[2][0]
-    assert table.value("pq^2", "Lin") is None
-    assert table.value("pq^2", "Cub") == cub.terms[12][0]
-    assert found.tables[2].value("pq^2", "VIF Cub") == cub.vif[11]
-    assert outcome("fit-errors", **FITTING).tables[1].value("Cub", "Small") == cub.mae
-    by_place = scores_of(context, "Small", "published", how).firsts.reshape(6, 32).sum(axis=0) / (6 * 200 / 32)
-    least = f"{by_place.min():.2f} times (number {by_place.argmin() + 1} of 32 to arrive)"
-    assert f"a job is put first between {least} and {by_place.max():.2f} times" in found.notes[1]
-    assert found.notes[1].startswith("Under the published shuffle")
-    assert found.notes[2].startswith("Under the fair shuffle")
-
-
-@few_jobs
-def test_a_map_ranks_points_as_the_function_does(outcome):
-    found = outcome("priority-maps", **FITTING, points=5)
-    assert [chart.name for chart in found.charts] == ["Small-Lin", "Small-Qdr", "Small-Cub", "Small-Qua"]
-    values = [value for *_, value in found.charts[0].rows]
-    assert (min(values), max(values), len(values)) == (0, 1, 25)
 
 
 @few_jobs

@@ -86,14 +86,6 @@ def test_pure_policies_are_summed_over_the_weeks_under_every_threshold_and_bound
         assert made.tables[0].value(policy, "tight") == pytest.approx(sum(weekly(log, policy.lower(), 2000)))
 
 
-def test_saf_is_compared_with_the_best_of_every_week(outcome, log):
-    (table,) = outcome("best-of-week", near=1.0, far=1.0).tables
-    near, far, weeks = (table.value("Small", name) for name in table.columns[2:])
-    assert far == weeks == len(weekly(log, "saf"))
-    assert 0 <= near <= weeks
-    assert table.value("Small", "best of each week, sum") <= table.value("Small", "SAF, sum")
-
-
 def test_hindsight_is_at_least_as_good_as_one_policy_and_as_last_weeks(outcome, log):
     made = outcome("mixed-study", units=["plain", "typical"], points=18, training={"Small": 3})
     assert [table.choice for table in made.tables] == ["plain units", "typical units"]
@@ -111,14 +103,6 @@ def test_hindsight_is_at_least_as_good_as_one_policy_and_as_last_weeks(outcome, 
         made.tables[0].value("w*", "Training") + made.tables[0].value("w*", "Testing")
         < 0.9 * min(sum(weekly(log, name)) for name in PURE)
     )
-
-
-def test_jobs_are_counted_by_boundary_and_the_longest_come_first(outcome):
-    submitted, finished = outcome("week-jobs", boundaries=["submitted", "submit-finish"]).tables
-    assert submitted.value("Small", "#jobs") == 360
-    assert finished.value("Small", "#jobs") <= 360
-    (table,) = outcome("longest-jobs", count=3).tables
-    assert [table.value(name, "run_time") for name in table.rows] == [4000.0] * 3
 
 
 # CCGrid 2019
@@ -190,13 +174,3 @@ def test_the_curves_end_at_the_means_of_the_samples_without_the_best_and_the_wor
     (curve,) = [chart for chart in found["cumulative-means"]["charts"] if chart["name"] == "slowdown-Small"]
     assert curve["head"][1:4] == ["FCFS", "FCFS least", "FCFS most"]
     assert all(least <= mean <= most for _, mean, least, most, *_ in curve["rows"])
-
-
-def test_shares_by_slowdown_are_those_of_the_runs(reproduced):
-    found, folder = reproduced
-    _, tables = runs_of(folder, "spf", threshold=False)
-    above = np.mean([100 * (jobs["bsld"] > 100).mean() for jobs in tables])
-    shares = frame(found["slowdown-classes"], "no threshold")
-    assert shares.loc["SPF, bsld above 100 (%)", "Small"] == pytest.approx(above)
-    classes = [name for name in shares.index if name.startswith("SPF, ")]
-    assert shares.loc[classes, "Small"].sum() == pytest.approx(100)

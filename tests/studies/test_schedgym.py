@@ -162,16 +162,6 @@ def test_wfp3_and_unicef_take_the_waiting_time_for_minus_one_minus_the_submissio
     assert HEURISTICS["unicef"](log.jobs) == pytest.approx([10.0, 1.0], rel=1e-12)
 
 
-def test_f1_and_the_orders_by_one_column():
-    log = log_of([(0, 10, -1, 2), (1000, 10, 100, 4)])
-    assert HEURISTICS["f1"](log.jobs) == pytest.approx([-2 - 870, 8 + 870 * 3], rel=1e-12)
-    assert [HEURISTICS[name](log.jobs).tolist() for name in ("fcfs", "sjf", "smallest")] == [
-        [0, 1000],
-        [-1, 100],
-        [2, 4],
-    ]
-
-
 # Logs
 
 

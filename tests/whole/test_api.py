@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import csv
 import dataclasses
 import importlib
 import inspect
 import json
 import math
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +18,8 @@ import pytest
 import batfill as bf
 from batfill.base.errors import PolicyError, WorkloadError
 from batfill.base.words import duration
-from batfill.cli.app import COMMANDS
-from batfill.workloads.formats import log_of, save_log, source_of
+from batfill.workloads.formats import log_of, save_log
 from command import COMPILING, batfill, json_result, result
-from swf_text import row
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "workloads" / "sample.json"
@@ -47,15 +43,6 @@ def mine():
 
 
 # Names
-
-
-def test_the_guide_says_which_commands_have_a_function_and_which_have_none():
-    guide = (ROOT / "docs/how-to/python.md").read_text()
-    functions, _, others = guide.partition("These have the name and the options of a command")[2].partition(" none: ")
-    ours, theirs = re.findall(r"`bf\.(\w+)`", functions.partition(". Of ")[0]), re.findall(r"`([\w-]+)`", others[:200])
-    commands = {name: name.replace("-", "_") in bf.__all__ for name in COMMANDS}
-    assert sorted(ours) == sorted(name.replace("-", "_") for name, has in commands.items() if has)
-    assert sorted(theirs) == sorted(name for name, has in commands.items() if not has)
 
 
 def test_every_listed_name_loads_and_is_shown_and_no_module_has_one_of_them():
@@ -158,32 +145,6 @@ def test_arrays_of_ones_own_become_a_workload_in_any_order():
     assert tuned["input"]["source"].startswith("lublin-")
 
 
-@pytest.mark.needs("pandas")
-def test_jobs_that_outlive_their_requests_end_by_themselves_and_their_table_has_request_and_limit(tmp_path):
-    runs = row(1, 0, 500, req_time=100), row(2, 5, 80, req_time=80), row(3, 6, 40, req_time=90)
-    log = tmp_path / "log.swf"
-    log.write_text("; MaxProcs: 4\n" + "".join(runs))
-    for overrun, first_s, ended in (("keep", 500, 0), ("kill", 100, 2), ("extend", 500, 0)):  # at their walltimes
-        found = bf.replay(log, overrun=overrun)
-        frame = found.to_pandas()
-        assert frame.walltime_s.tolist() == [first_s, 80, 90]
-        assert frame.requested_s.tolist() == [100, 80, 90]
-        assert found.figures.killed == (frame.state == "ended at its walltime").sum() == ended
-        assert (frame.end_s - frame.start_s).tolist() == [first_s, 80, 40]
-        assert found.stated()["overrun"] == overrun
-        found.to_batsim(tmp_path / overrun)
-        with (tmp_path / f"{overrun}_jobs.csv").open() as file:
-            states = [job["final_state"] for job in csv.DictReader(file)]
-        assert states.count("COMPLETED_WALLTIME_REACHED") == ended
-
-
-@pytest.mark.needs("pandas")
-def test_equal_seeds_generate_equal_workloads():
-    one, same, other = (bf.generate(jobs=50, procs=16, seed=seed) for seed in (3, 3, 4))
-    assert one.to_pandas().equals(same.to_pandas())
-    assert not one.to_pandas().equals(other.to_pandas())
-
-
 # Replays
 
 
@@ -238,15 +199,6 @@ def test_who_pays_is_over_the_same_jobs_as_the_base_and_in_the_json_without_one(
     assert half.who_pays(base=fcfs)["waits_by_class"][0]["jobs"] < len(frame) / 2
 
 
-@pytest.mark.needs("pandas")
-def test_classes_tries_and_dividers_of_a_classifier_are_in_the_table(log):
-    done = bf.replay(log, small="all", kill="always")
-    frame = done.to_pandas()
-    assert set(frame["class"]) == {"small", "large"}
-    assert frame.tries.sum() - len(frame) == done.figures.requeued > 0
-    assert frame.divider_s.nunique() > 1
-
-
 def test_batsims_files_are_those_of_the_command(fcfs, tmp_path):
     fcfs.to_batsim(tmp_path / "new" / "ours")
     result("replay", SAMPLE, "--out", tmp_path / "theirs")
@@ -266,14 +218,6 @@ def test_a_policy_of_ones_own_is_one_row_among_others(log, mine):
     late = bf.replay_many(log, "saf", threshold_s=3600, threads=1)
     assert late.loc["saf"].to_dict() == bf.replay(log, "saf", threshold_s=3600).figures.as_dict()
     assert late.attrs["options"]["threshold"] == 3600
-
-
-def test_policies_by_weights_and_from_files_are_taken(log, tmp_path):
-    content = {"format": "batfill policies 1", "functions": {"lin": {"terms": [{"coefficient": 1.0, "r": 1}]}}}
-    (tmp_path / "fitted.json").write_text(json.dumps(content))
-    expected = bf.replay(log, "fcfs").figures
-    assert bf.replay(log, f"lin@{tmp_path}/fitted.json").figures == expected
-    assert bf.replay(log, "mixed:0,0,-1,0,0,0").figures == expected
 
 
 # What the commands do
@@ -348,17 +292,6 @@ def test_a_log_that_changed_after_it_was_read_is_refused(tmp_path):
         bf.tune(read)
 
 
-def test_accounting_goes_on_in_its_own_time_zone():
-    """Periods of days begin at the cluster's midnight, which only `read` is given."""
-    log = bf.read(ACCOUNTING / "slurm.txt", timezone="Europe/Paris")
-    assert "slurm accounting, its dates in Europe/Paris" in log.notes
-    assert "the machine's size is the most processors seen in use at once" in log.notes
-    assert source_of(log).log.clock.zone_name == "Europe/Paris"
-    assert source_of(ACCOUNTING / "slurm.txt").log.clock.zone_name == "UTC"
-    assert len(source_of(log).log) == 11
-    assert (source_of(log).system, source_of("workloads/sample.json").system) == ("slurm", None)
-
-
 # Runs that stop
 
 
@@ -420,9 +353,6 @@ def test_a_saved_run_states_every_option_as_before(log, tmp_path):
         again = bf.Replay.load(tmp_path / "run.npz")
         assert again.options == run.fork(threshold_s=50).options
         assert [options for _, options in again.changes] == [run.options]
-
-
-# Mistakes
 
 
 # Anything at all

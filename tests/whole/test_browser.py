@@ -280,9 +280,3 @@ def test_what_stands_in_for_missing_requests_and_the_machine_are_chosen_on_the_p
         "100 of 399 jobs (25.1 %) ask for more than 6 processors: they are left out"
     )
     assert opened.violations("{runOnly: ['wcag2a', 'wcag2aa', 'best-practice'], iframes: false}") == []
-
-
-def test_from_a_folder_the_page_says_what_it_needs_and_no_bar_moves(browser, page):
-    browser.visit(page / "index.html")
-    assert "only from a web server" in browser.text("#now")
-    assert browser.run("return document.querySelector('progress')") is None

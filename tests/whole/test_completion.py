@@ -7,41 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
-from click.shell_completion import ShellComplete
 from test_cli_options import commands
 
-from batfill.cli.app import app
-from batfill.model.options import NAMES
-from batfill.model.policy import POLICIES
 from command import batfill
 
 VARIABLE = "_BATFILL_COMPLETE"
 BIN = Path(sys.executable).parent
 PATH = f"{BIN}:{os.environ['PATH']}"
-
-
-def completions(*words):
-    """What may stand in the place of the last of these words."""
-    *before, incomplete = words
-    return [item.value for item in ShellComplete(app, {}, "batfill", VARIABLE).get_completions(before, incomplete)]
-
-
-@pytest.mark.parametrize("name", [name for name, _ in commands()])
-def test_every_option_of_every_command_is_completed(name):
-    command = dict(commands())[name]
-    shown = [max(p.opts, key=len) for p in command.params if isinstance(p, click.Option) and not p.hidden]
-    assert set(shown) <= set(completions(*name.split(), "--"))
-    assert name.split()[-1] in completions(*name.split())
-
-
-def test_values_are_completed():
-    assert completions("replay", "--small", "p") == ["perfect"]
-    assert completions("replay", "--policy", "s") == [name for name in POLICIES if name.startswith("s")]
-    assert completions("schedule", "--backfill", "sa") == ["same", "saf"]
-    assert completions("workload", "c") == ["clean", "convert"]
-    assert {f"--{name}" for name in NAMES} <= set(completions("replay", "--"))
 
 
 def replied(*words):

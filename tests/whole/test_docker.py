@@ -235,15 +235,6 @@ def test_the_image_is_small_and_has_neither_a_compiler_nor_root(contain, image):
     assert (status, int(uid) > 0, int(megabytes) < 250, rest) == (0, True, True, []), said
 
 
-def test_a_scheduler_in_the_image_serves_a_simulator_outside(contain, image, mounted, rows):
-    port = free_port()
-    scheduler = contain(image, "batfill", "schedule", "--policy", "saf", "-s", f"tcp://*:{port}")
-    scheduler.says("listening")
-    call(sys.executable, "-m", *batsim(port), "-v", "quiet", cwd=mounted)
-    assert scheduler.ended()[0] == 0
-    assert (mounted / "expe-out/sample_saf/out_jobs.csv").read_text() == rows
-
-
 def test_the_services_of_the_compose_file_give_the_same_rows(contain, image, mounted, rows):
     """Each in a container; batfill's stand-in replaces Batsim's image, and the study's owner is another user."""
     port = str(free_port())
@@ -292,12 +283,3 @@ def test_the_image_all_has_every_extra_and_runs_pybatsim(contain, image_of_all):
     assert contain(image_of_all, "python", "-c", imports).ended() == (0, "")
     status, said = contain(image_of_all, "batfill", "run", "expe/sample_fcfs.yaml").ended()
     assert (status, "jobs         800" in said) == (0, True), said
-
-
-def test_without_a_builder_the_script_says_in_one_line_what_to_install(tmp_path):
-    for name in ("bash", "dirname"):
-        (tmp_path / name).symlink_to(shutil.which(name))
-    done = subprocess.run([SCRIPT], env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("image: no builder works here (docker is not installed, podman is not installed")
-    assert "apt-get install" in done.stderr

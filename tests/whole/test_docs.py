@@ -66,8 +66,6 @@ PAGES = [
     *("README.md", "CONTRIBUTING.md", "platforms/README.md"),
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))),
 ]
-BENCHMARK = "benchmarks/run.py"
-FOREIGN = {"--init", "--exclusive", "--ntasks-per-node"}  # of other programs, which pages name alone: Docker, sbatch
 LIMIT_S = 300  # of a block, on a busy machine; idle, none takes 20 s
 RUN = {"console", "sh", "python"}
 READ = {"yaml", "json", "text"}
@@ -449,42 +447,10 @@ def test_command_lines_that_are_not_run_would_be_taken():
     assert not wrong, "\n".join(wrong)
 
 
-def known_options() -> set[str]:
-    """The options of every command, of the embedded Batsim in either version, and of the benchmark."""
-
-    def of(command: click.Command) -> set[str]:
-        context = click.Context(command)
-        names = command.list_commands(context) if isinstance(command, click.Group) else []
-        own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
-        return own.union(*(of(command.get_command(context, name)) for name in names))
-
-    sources = "".join((ROOT / file).read_text() for file in ("schedulers/batfill/simulator/command_line.py", BENCHMARK))
-    return of(app) | set(re.findall(r'(?<=[" ])--?[\w-]+(?=[" ])', sources))
-
-
-def test_options_that_the_pages_name_are_some_commands():
-    known = known_options() | FOREIGN
-    named = [(page, word) for page in PAGES for span in mentions(page) if span.startswith("-") for word in span.split()]
-    assert [(page, word) for page, word in named if word.startswith("--") and word not in known] == []
-
-
 def script_of(block: Block) -> list[list[str]]:
     """The simple commands of a block that is not run."""
     text = "\n".join(command for command, _ in commands(block.text)) if block.language == "console" else block.text
     return simple_commands(text)
-
-
-def test_files_and_targets_that_a_block_names_are_there():
-    targets = " ".join(re.findall(r"^([\w -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)).split()
-    for place, words in ((block.place, words) for block in NOT_RUN for words in script_of(block)):
-        for word in words[1:]:
-            if word.split("/")[0] in ("benchmarks", "docker", "docs", "expe", "platforms", "workloads"):
-                assert (ROOT / word).exists() or "results" in word, f"{place}: {word}"
-        if words[0] == "make":
-            assert words[1] in targets, f"{place}: {words}"
-        if words[:2] == ["make", "bench"]:
-            options = {option for word in words[2:] for option in re.findall(r"--\w+", word)}
-            assert options <= known_options(), f"{place}: {words}"
 
 
 # Blocks that are read

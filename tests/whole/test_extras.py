@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 import batfill
-from batfill.base.errors import DISTRIBUTIONS, MissingExtra, optional
-from batfill.cli.app import COMMANDS
+from batfill.base.errors import MissingExtra, optional
 from command import batfill as in_process
 from swf_text import row
 
@@ -203,63 +202,6 @@ def complaint(status, out, err, extra):
     return None if named else f"status {status}: {out}{err}"
 
 
-# What only compiles kernels cannot be imported; every module is, and every command shows its help.
-WITHOUT_A_COMPILER = """\
-import sys
-
-sys.modules["numba"] = sys.modules["llvmlite"] = None
-import io
-from contextlib import redirect_stdout, suppress
-from importlib import import_module
-from pathlib import Path
-
-import batfill
-import click
-from batfill.base.errors import MissingExtra
-from batfill.cli import main
-from batfill.cli.app import app
-
-root = Path(batfill.__file__).parents[1]
-for path in sorted(Path(batfill.__file__).parent.rglob("*.py")):
-    name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-    try:
-        None if path.stem == "__main__" else import_module(name)
-    except (MissingExtra, ModuleNotFoundError) as missing:
-        print("missing", name, missing)
-
-
-def tree(command, words):
-    yield words
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from tree(inner, [*words, name])
-
-
-for name in app.list_commands(None):
-    for words in tree(app.get_command(None, name), [name]):
-        with redirect_stdout(io.StringIO()) as said, suppress(SystemExit):
-            main([*words, "--help"])
-        print("help", *words, len(said.getvalue()))
-main(["replay", "log.swf", "--policy", "saf"])
-"""
-
-
-def test_without_numba_every_module_is_imported_every_command_shows_its_help_and_a_log_is_replayed(tmp_path):
-    """The extras' libraries may be missing, and only the modules that need them."""
-    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n" + "".join(row(n, n, 10, req_time=20) for n in range(1, 60)))
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_A_COMPILER], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    missing = {re.search(r"(?:needs |named ')([\w-]+)", line)[1] for line in lines if line.startswith("missing")}
-    assert missing <= {name_of(requirement) for extra in EXTRAS for requirement in EXTRAS[extra]}
-    helped = [line.split() for line in lines if line.startswith("help")]
-    assert {words[1] for words in helped} == set(COMMANDS)
-    assert ["workload", "import"] in [words[1:3] for words in helped]
-    assert all(int(words[-1]) > 100 for words in helped)
-    assert "jobs         59 (0 rejected" in done.stdout
-
-
 @pytest.mark.slow
 def test_with_the_core_alone_a_command_works_or_names_the_extra_that_it_needs(core):
     ended = json.loads(core(COMMANDS_PROGRAM.format(all_words=[words for words, _ in CASES])))
@@ -320,19 +262,6 @@ def test_with_the_core_alone_a_python_function_works_or_names_the_extra_that_it_
         assert said[name].endswith("works" if extra is None else f"pip install 'batfill[{extra}]'"), said[name]
 
 
-def test_a_message_names_an_extra_that_brings_the_library():
-    for path in (ROOT / "schedulers").rglob("*.py"):
-        text = path.read_text()
-        calls = re.findall(r'require\("([\w,]+)", ((?:"\w+",? ?)+)\)', text)
-        calls += [(extra, f'"{module}"') for module, extra in re.findall(r'optional\("(\w+)[\w.]*", "(\w+)"\)', text)]
-        for extras, modules in calls:
-            for module in re.findall(r'"(\w+)"', modules):
-                if module in ("json", "no_such_library"):  # of an example
-                    continue
-                offered = set().union(*map(brought_by, extras.split(",")))
-                assert DISTRIBUTIONS.get(module, module) in offered, (path.name, extras, module)
-
-
 @cache
 def brought_by(extra: str) -> set[str]:
     """The libraries of an extra, with those of the extras that it names."""
@@ -351,13 +280,6 @@ def test_the_page_lists_every_extra_with_its_libraries():
     assert rows.keys() == EXTRAS.keys() - OF_DEVELOPERS
     for extra in rows.keys() - {"all"}:
         assert set(rows[extra].strip().split(", ")) == brought_by(extra), extra
-
-
-def test_the_oldest_versions_are_those_of_the_project():
-    said = subprocess.run([sys.executable, ROOT / ".ci/oldest.py"], check=True, capture_output=True, text=True)
-    assert len(said.stdout.splitlines()) == len(PROJECT["dependencies"])
-    for line, requirement in zip(said.stdout.splitlines(), PROJECT["dependencies"], strict=True):
-        assert re.split("[,;]", requirement)[0] == line.replace("==", ">=")
 
 
 def test_a_library_that_lacks_one_of_its_own_is_not_called_missing(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import json
 import os
@@ -10,14 +9,11 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from batfill.base.errors import Interrupted, WorkloadError
 from batfill.replays import replay as replaying
 from command import COMPILING, batfill, json_result, refusal
 from swf_text import row
@@ -105,45 +101,6 @@ def test_a_process_without_memory_or_files_fails_in_one_line(log, tmp_path):
     status, line = limited("-v 60000", "replay", log)
     assert status == 1
     assert line.startswith("batfill: not enough memory")
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (OSError(errno.ENOSPC, "full"), "a file in {}: cannot be written (full); free space there, or set TMPDIR"),
-        (OSError(errno.ENOSPC, "full", "/x/y"), "/x/y: cannot be written (full); free space there"),
-        (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in []"), "no folder for temporary files"),
-        (MemoryError(), "not enough memory (no more)"),
-    ],
-)
-def test_a_full_folder_of_temporary_files_is_not_blamed_on_standard_output(log, monkeypatch, error, said):
-    def full(*_, **__):
-        raise error
-
-    monkeypatch.setattr(replaying, "replay", full)
-    done = batfill("replay", log)
-    assert done.status == 1
-    assert done.err.startswith(f"batfill: {said.format(tempfile.gettempdir())}")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["workload", "import", "slurm", "LOG", "--out", "x.swf", "--timezone", 100_000 * "x"],
-        ["replay", "LOG", "--policy", 100_000 * "x y "],
-        ["replay", 100_000 * "x"],
-        ["workload", "convert", "LOG", "--out", 100_000 * "x"],
-        [100_000 * "x"],
-    ],
-)
-def test_a_message_is_a_line_of_a_screen_whatever_it_quotes(log, words):
-    assert len(refusal(*(log if word == "LOG" else word for word in words))) < 2100
-
-
-def test_a_message_keeps_its_line_and_its_remedy():
-    message = str(WorkloadError(f"a\nb \033[31m {9000 * 'x'}; do this"))
-    assert message.startswith("a\\nb \\u001b[31m xxx")
-    assert message.endswith("; do this")
 
 
 def test_standard_error_may_be_closed(log):
@@ -308,17 +265,6 @@ def test_an_interrupt_at_any_moment_is_one_line_and_130(commands, tmp_path, name
     assert not [path for path in left if path.name.endswith(".part") or path.name.startswith("made.json")]
 
 
-def test_an_interrupt_that_a_library_swallows_is_raised_again(log, monkeypatch):
-    def stubborn(*_, **__):
-        with suppress(BaseException):
-            signal.raise_signal(signal.SIGINT)
-        time.sleep(30)
-
-    monkeypatch.setattr(replaying, "replay", stubborn)
-    done = batfill("replay", log)
-    assert (done.status, done.err) == (130, "batfill: interrupted by SIGINT\n")
-
-
 def test_an_ignored_signal_stays_ignored(log):
     command = [*BATFILL, "replay", str(log), "--json"]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a process inherits what is ignored
@@ -332,25 +278,6 @@ def test_an_ignored_signal_stays_ignored(log):
             time.sleep(0.02)
         assert json.loads(process.communicate(timeout=60)[0])["jobs"] == 399
     assert process.returncode == 0
-
-
-def test_what_was_finished_is_said(log, tmp_path, monkeypatch):
-    from batfill.workloads import times
-
-    whole = times.cut
-    cuts = iter([whole, whole])
-
-    def cut(*given):
-        try:
-            return next(cuts)(*given)
-        except StopIteration:
-            raise Interrupted(signal.SIGINT) from None
-
-    monkeypatch.setattr(times, "cut", cut)
-    done = batfill("workload", "split", log, "-o", tmp_path / "parts", "--days", "0.01")
-    assert done.status == 130
-    assert done.err == f"batfill: interrupted by SIGINT; 2 of 5 windows are in {tmp_path}/parts\n"
-    assert len(list((tmp_path / "parts").iterdir())) == 2
 
 
 @pytest.mark.parametrize("name", ["jobs.csv", "run.json", "schedule.csv"])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import gc
-import importlib.util
 import os
 import pickle
-import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +18,7 @@ import pytest
 import batfill
 from batfill.base import kernels, sums
 from batfill.base.errors import BatfillError
-from batfill.engine import blocks, ends, records, running
+from batfill.engine import blocks, ends
 from batfill.engine.sources import SOURCES
 from batfill.learn import estimates
 from batfill.model.policy import policy_named
@@ -36,26 +33,6 @@ compiled = pytest.mark.compiled
 
 
 # What kernels are
-
-
-def test_kernels_import_kernels_alone():
-    """So a library is made from the files of its kernels, and a changed policy costs no compilation."""
-    for path in (PACKAGE / "engine").glob("*.py"):
-        names = {name for node in ast.walk(ast.parse(path.read_text())) for name in imported_by(node)}
-        ours = {name for name in names if name.partition(".")[0] == "batfill"}
-        assert all(name.startswith("batfill.engine") or name == "batfill.base.kernels" for name in ours), path
-
-
-def imported_by(node):
-    """The modules that a statement imports, also for type checkers."""
-    if isinstance(node, ast.ImportFrom):
-        return [node.module]
-    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-
-
-def test_nothing_in_the_package_imports_a_compiler():
-    for path in PACKAGE.rglob("*.py"):
-        assert not re.search(r"^\s*(import|from) (numba|llvmlite)", path.read_text(), re.MULTILINE), path
 
 
 def test_the_digest_of_the_engine_is_that_of_its_files():
@@ -137,22 +114,6 @@ def test_a_record_keeps_what_kernels_read_alive():
     del rubbish
 
 
-@compiled
-def test_results_of_calls_in_several_threads_are_their_own():
-    found = {}
-
-    def work(seed):
-        found[seed] = [running.corrected(1e6, float(i), 1.0 + seed, 0, 1e9, 1e9) for i in range(2000)]
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for seed, results in found.items():
-        assert results == [running.corrected(1e6, float(i), 1.0 + seed, 0, 1e9, 1e9) for i in range(2000)]
-
-
 def test_replays_in_threads_and_in_a_forked_process_are_the_same():
     jobs = random_table(3, n_jobs=200, size=16, span_s=900)
     known = replay_jobs(jobs, 16, Rules(policy_named("saf"))).start_s
@@ -199,14 +160,6 @@ def installed(tmp_path):
 
 
 @compiled
-def test_two_copies_of_a_library_are_used_side_by_side(installed):
-    ours, theirs = (kernels.libraries(path)[0] for path in (kernels.LIBRARY, installed))
-    name = kernels.symbol_of(blocks.width_of.plain)
-    assert ours[name](1024) == theirs[name](1024) == 20
-    assert ours._handle != theirs._handle
-
-
-@compiled
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -230,14 +183,6 @@ def other_processor(library):
 
 
 @compiled
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all files")
-def test_a_library_without_permission_is_named_with_what_to_do(installed):
-    installed.chmod(0)
-    with pytest.raises(BatfillError, match=r"kernels.so: .*cannot be loaded.*run `make kernels`"):
-        kernels.libraries(installed)
-
-
-@compiled
 @pytest.mark.parametrize("name", ["engine/easy.py", "base/kernels.py", "../batfill_site/slurm/loop.py"])
 def test_a_library_made_before_a_kernel_changed_is_refused(installed, name):
     path = installed.parent / name
@@ -246,108 +191,11 @@ def test_a_library_made_before_a_kernel_changed_is_refused(installed, name):
         kernels.libraries(installed)
 
 
-@compiled
-def test_a_file_without_kernels_costs_no_compilation(installed):
-    (installed.parent / "engine" / "features.py").write_text("CHANGED = True\n")
-    kernels.libraries(installed)
-
-
-@compiled
-def test_a_record_laid_out_in_another_way_finds_no_kernel(monkeypatch):
-    before = kernels.symbol_of(ends.next_end_s.plain)
-    wider = np.dtype([("end_s", "f8"), ("procs", "i8"), ("row", "u4")])
-    monkeypatch.setattr(records.Ends, "columns", {**records.Ends.columns, "slots": wider})
-    kernels.layout.cache_clear()
-    try:
-        assert kernels.symbol_of(ends.next_end_s.plain) != before
-        with pytest.raises(BatfillError, match=r"no kernel batfill.engine.ends.next_end_s of these"):
-            kernels.served(ends.next_end_s.plain, True)
-    finally:
-        kernels.layout.cache_clear()
-
-
-@pytest.mark.parametrize("lacks", [["numba>=0.61,<0.69"], ["numba>=0.61,<0.69", "ziglang>=0.13"]])
-def test_what_compiling_needs_is_checked_before_it_begins(monkeypatch, capsys, lacks):
-    script = importlib.util.spec_from_file_location("making", ROOT / "scripts" / "kernels.py")
-    making = importlib.util.module_from_spec(script)
-    script.loader.exec_module(making)
-    monkeypatch.setattr(making, "stale", lambda _: True)
-    monkeypatch.setattr(making, "linked_here", lambda _: "cc" if len(lacks) == 1 else None)
-    monkeypatch.setattr(making, "find_spec", lambda _: None)
-    monkeypatch.setattr(making.subprocess, "run", lambda *_, **__: pytest.fail("it compiled"))
-    with pytest.raises(SystemExit, match="2"):
-        making.make("x86_64")
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "pip install " + " ".join(map(repr, lacks)) in said
-
-
-OBJECT = """
-import pickle, sys
-from pathlib import Path
-sys.path[:0] = ["scripts", "schedulers"]
-from compiling import Kept, object_of
-code, _ = object_of(["batfill.engine.ends"], "x86_64-unknown-linux-gnu", "x86-64-v2", None, Path(sys.argv[1]))
-Path("object").write_bytes(code)
-calls = [call for made in Kept.used.values() for call in pickle.loads(made)[0]]
-assert calls and all(call.holds() for call in calls)
-assert not any(call._replace(symbol="as numba named it before").holds() for call in calls)
-assert not any(call._replace(takes=2 * call.takes).holds() for call in calls if call.takes)  # fewer arguments now
-print(len(Kept.used), sum(Kept.known.get(key) == value for key, value in Kept.used.items()))
-"""
-
-
-RECORD = """@record({}END, ENTRY, USED)
-class Ends(NamedTuple):
-    \"\"\"Running jobs by their ends, true or expected; `ends.py` explains it.\"\"\"
-"""
-EDITS = [
-    ("ends.py", "return end_s > other_end_s", "return end_s < other_end_s"),
-    ("ends.py", "BLOCK = 128", "BLOCK = 64"),
-    ("ends.py", "return ends.used[0].blocks - np.uint64(1)", "return np.uint32(ends.used[0].blocks - np.uint64(1))"),
-    ("records.py", RECORD.format(""), RECORD.format("U4, ") + "\n    new: NDArray[np.uint32]\n"),
-]
-
-
 def test_files_with_types_or_constants_of_kernels_make_the_library_stale():
     # A constant is a number in the compiled code: a library older than its file would go on with the former one.
     sources = kernels.sources_of(kernels.LIBRARY)
     for path in ("batfill/engine/records.py", "batfill_site/slurm/records.py", "batfill_site/slurm/site.py"):
         assert os.path.relpath(ROOT / "schedulers" / path, kernels.LIBRARY.parent) in sources
-
-
-@pytest.mark.slow
-def test_code_that_is_kept_is_what_compiling_all_again_gives(tmp_path):
-    """After edits of a kernel, of a constant, of a record, and of what a kernel returns."""
-    for name in ("scripts", "schedulers"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-
-    def made(kept):
-        """The object file, how many versions it has, and how many of them were kept."""
-        done = subprocess.run(
-            [sys.executable, "-c", OBJECT, kept],
-            cwd=tmp_path,
-            env={**os.environ, "BATFILL_PLAIN": "1", "PYTHONPATH": "schedulers", "PYTHONHASHSEED": "0"},
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        return (tmp_path / "object").read_bytes(), *map(int, done.stdout.split())
-
-    first, versions, kept = made("kept")
-    assert kept == 0 < versions
-    assert made("kept") == (first, versions, versions)
-    for name, old, new in EDITS:
-        path = tmp_path / "schedulers" / "batfill" / "engine" / name
-        text = path.read_text()
-        assert text.count(old) == 1, name
-        path.write_text(text.replace(old, new))
-        again, versions, kept = made("kept")
-        assert again != first, (name, new)
-        assert 0 < kept < versions or name == "records.py", (name, new)
-        first = again
-        assert made(f"nothing {name} {len(new)}")[0] == again, (name, new)
 
 
 REPLAY = """
@@ -372,19 +220,3 @@ def test_a_replay_needs_no_compiler_and_is_the_same_as_plain_python(plain):
     )
     assert '"mean_wait_s": 6184.9375' in said.stdout
     assert said.stderr == ""
-
-
-def test_files_of_kernels_are_imported_where_only_numba_is_installed():
-    sources = [ROOT / "schedulers", ROOT]
-    modules = [
-        ".".join(path.relative_to(source).with_suffix("").parts)
-        for source, top in zip(sources, ("*", "studies"), strict=True)
-        for path in source.glob(f"{top}/**/*.py")
-        if re.search(r"^@entry\(", path.read_text(), re.MULTILINE)
-    ]
-    assert len(modules) > 9
-    libraries = "click defusedxml msgspec orjson pandas procset pydantic pyarrow scipy tqdm yaml zmq"
-    code = f"import importlib, sys; sys.modules.update(dict.fromkeys({libraries!r}.split()))\n"
-    code += f"sys.path[:0] = {[str(source) for source in sources]}\n"
-    code += f"for name in {modules}: importlib.import_module(name)"
-    subprocess.run([sys.executable, "-c", code], check=True)

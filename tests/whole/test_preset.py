@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.live.agent import Agent
 from batfill.model.jobs import SMALL
 from batfill.model.option_texts import described
-from batfill.model.options import NO_PRESET, PRESETS, Options
+from batfill.model.options import NO_PRESET, Options
 from batfill.replays.replay import simulate
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import log_of, save_log
-from command import batfill, json_result, refusal
+from command import json_result
 from oracle import assert_same, oracle
 from plugin import assert_same_starts, starts_of_plugin
 from small_runs import starts_by_name
 from strategies import random_table
 
-SAMPLE = "workloads/sample.json"
 WHOLE = {"policy": "aged:20000,0.1,0", "threshold": 50_000, "overdue": "half"}
 WHOLE |= {"small": "all", "divider": 120, "small-width": "1/8", "kill": "needed", "stand-back": 32}
 FIRST_TRIES = Options.of({"preset": "first-tries"})
@@ -98,26 +94,6 @@ def test_a_given_option_wins_and_what_is_left_alone_is_off(given, changed):
     assert Options.of(options.as_dict()) == replace(options, preset=options.as_dict()["preset"])
 
 
-def test_a_preset_without_one_of_its_values_is_stated_as_its_options():
-    result = bf.replay(SAMPLE, preset="first-tries", threshold_s=math.inf)
-    assert (result.options.as_dict()["preset"], result.options.threshold_s) == ("none", math.inf)
-    text = bf.replay(SAMPLE, preset="first-tries", threshold_s=3600).as_text()
-    assert "preset first-tries but for threshold, policy aged:20000,0.1,0, " in text
-
-
-def test_what_is_not_modelled_of_a_real_scheduler_is_said_on_the_command_line():
-    done = batfill("replay", SAMPLE, "--preset", "slurm")
-    assert done.err.startswith("batfill: slurm: sched/backfill by default: a reservation for each of the 500 jobs ")
-    assert "(bf_max_job_test). Not modelled: nodes, the pause between passes (bf_interval), " in done.err
-
-
-def test_an_option_that_the_preset_does_not_serve_is_refused_as_without_it():
-    assert "--seed: no forest is trained" in refusal("replay", SAMPLE, "--preset", "first-tries", "--seed", "3")
-    assert "first-tries" in refusal("replay", SAMPLE, "--preset", "last-tries")
-    line = refusal("replay", SAMPLE, "--preset", "first-tries", "--predict", "easy++")
-    assert "--predict: small jobs take their requests; add small none, or leave it out" in line
-
-
 # Hosts
 
 
@@ -146,29 +122,6 @@ def test_every_host_plays_the_preset_alike(tmp_path):
     again = bf.Replay.load(tmp_path / "stopped").run()
     assert again.options == result.options
     assert np.array_equal(again.result().schedule.start_s, result.schedule.start_s)
-
-
-@pytest.fixture(scope="module")
-def rush_log(tmp_path_factory):
-    """An overloaded log as Batsim JSON, half of whose jobs are of class small."""
-    folder = tmp_path_factory.mktemp("rush")
-    convert(saved_rush(folder, seed=5, n_jobs=200), folder / "rush.json")
-    document = json.loads((folder / "rush.json").read_text())
-    for number, job in enumerate(document["jobs"]):
-        job["class"] = ("small", "large")[number % 2]
-    (folder / "rush.json").write_text(json.dumps(document))
-    return folder / "rush.json"
-
-
-def test_an_option_that_is_null_in_json_leaves_the_presets_value(rush_log):
-    for preset in PRESETS:
-        for name in PRESETS[preset].values:
-            assert Agent({"preset": preset, name: None}).stated() == Agent({"preset": preset}).stated()
-
-
-def test_machines_are_reserved_under_the_preset_with_kills_at_every_divider_and_no_standing_back():
-    stated = Agent({"preset": "first-tries", "reservation": "machines"}).stated()
-    assert (stated["divider"], stated["kill"], stated["stand-back"]) == (120.0, "always", None)
 
 
 @pytest.mark.needs("pydantic")

@@ -14,7 +14,7 @@ import pytest
 
 import batfill as bf
 from batfill.base import progress as module
-from batfill.base.progress import patient_progress, progress
+from batfill.base.progress import progress
 from swf_text import row
 
 
@@ -119,15 +119,6 @@ LONG = {
     "select": (lambda log: bf.select(log), "logs"),
     "fidelity": (lambda log: bf.fidelity("log.swf"), "replays"),
 }
-# Those that take a second at most, or as long as the disk.
-SHORT = {
-    *("compare", "generate", "job_table", "when", "write"),
-}
-
-
-def test_every_function_is_one_that_may_take_long_or_one_that_cannot():
-    named = {name for name in bf.__all__ if callable(getattr(bf, name)) and not isinstance(getattr(bf, name), type)}
-    assert named | {"Replay"} == LONG.keys() | SHORT
 
 
 @pytest.fixture(scope="module")
@@ -157,11 +148,3 @@ def test_a_function_that_may_take_long_says_what_it_does(name, folder, terminal,
         call(log)
     assert re.search(rf"\r{label}: +\d+(it|%)", terminal.getvalue())
     assert terminal.lines == []
-
-
-def test_a_function_waits_two_seconds_before_it_says_so(terminal, monkeypatch):
-    waits = []
-    monkeypatch.setattr(module, "Timer", lambda wait_s, do: waits.append(wait_s) or AtOnce(wait_s, do))
-    with redirect_stderr(terminal), patient_progress("weeks"):
-        pass
-    assert waits == [2.0]

@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 import pytest
 
-from batfill.cli.app import app
 from browser import CHROMIUM, DRIVER, Browser
 from pages import SCHEMES, WIDTHS
 
@@ -86,20 +85,6 @@ def commands_of(group, path="batfill"):
             yield from commands_of(command, f"{path} {name}")
 
 
-def test_the_reference_has_every_command_and_option(site):
-    text = (site / "reference" / "command-line.html").read_text()
-    for path, command in commands_of(app):
-        assert f'id="{path.replace(" ", "-")}"' in text
-        for option in command.params:
-            if isinstance(option, click.Option) and not option.hidden:
-                assert option.opts[0] in text, f"{path} {option.opts[0]}"
-    assert "--sched-timeout" in text  # of the embedded Batsim, which reads its options itself
-
-
-COPIED = """
-const blocks = [...document.querySelectorAll('.language-console, .language-python')].map((block) => block.innerText);
-return [blocks, [...document.querySelectorAll('[data-copy]')].map((code) => code.dataset.copy)];
-"""
 THEMES = {"light": "default", "dark": "slate"}
 FOUND_FIRST = {
     "performance": "performance.html",
@@ -108,19 +93,6 @@ FOUND_FIRST = {
     "starvation": "semantics.html",
     "fairshare": "how-to/slurm.html",
 }
-# Names in tables that begin on one line and end on the next.
-BROKEN = r"""
-const found = [];
-for (const code of document.querySelectorAll('.md-content table code')) {
-  const walk = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), range = document.createRange();
-  while (walk.nextNode()) for (const { 0: word, index } of walk.currentNode.data.matchAll(/\w+/g)) {
-    range.setStart(walk.currentNode, index);
-    range.setEnd(walk.currentNode, index + word.length);
-    if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) found.push(word);
-  }
-}
-return found
-"""
 NO_BROWSER = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
 
 
@@ -144,42 +116,6 @@ def test_pages_fit_every_width_and_axe_finds_nothing(site, tmp_path, scheme):
                 browser.visit(site / "index.html")
                 ends = "return document.querySelector('.home-result table').getBoundingClientRect().bottom"
                 assert browser.run(ends) <= 800
-    finally:
-        browser.close()
-
-
-@NO_BROWSER
-def test_the_button_of_a_session_copies_its_commands_alone(site, tmp_path):
-    browser = Browser(tmp_path)
-    try:
-        for name, first, last in [
-            ("how-to/power", "batfill workload generate", "python tests/pretend_sacct.py"),
-            ("how-to/python", "import batfill as bf", ""),
-        ]:
-            browser.visit(site / f"{name}.html")
-            browser.waited("return document.readyState === 'complete'")
-            blocks, copied = browser.run(COPIED)
-            assert any(text.startswith(first) for text in copied)
-            assert any(last in text for text in copied)
-            for text in copied:
-                assert not re.search(r"^(\$|>>>|\.\.\.)", text, re.MULTILINE)
-                lines = text.split("\n")
-                assert any(
-                    all(line in block for line in lines) and len(lines) < block.count("\n") + 1 for block in blocks
-                )
-    finally:
-        browser.close()
-
-
-@NO_BROWSER
-def test_no_name_is_broken_in_the_middle_on_a_phone(site, tmp_path):
-    browser = Browser(tmp_path)
-    try:
-        browser.sized(390, 800)
-        for name in ("reference/options", "reference/command-line", "background/architecture"):
-            browser.visit(site / f"{name}.html")
-            browser.waited("return document.readyState === 'complete'")
-            assert browser.run(BROKEN) == [], name
     finally:
         browser.close()
 

@@ -14,7 +14,7 @@ LINES = {
     "schedulers/batfill_site": 12_940,
     "schedulers/batfill_lab": 5_840,
     "schedulers/batfill_pages": 6_120,
-    "tests": 40_050,
+    "tests": 34_290,
 }
 FUNCTIONS = 2_960  # in the four houses
 WORDS = 55_000  # of README, guides, reference and results, without the background

@@ -15,7 +15,6 @@ from contextlib import suppress
 import pytest
 
 import batfill as bf
-from batfill.base.tables import in_columns
 from batfill.base.words import WIDTH
 from batfill.cli.app import COMMANDS
 from batfill.cli.workload import workload as workload_commands
@@ -142,29 +141,3 @@ def test_a_result_fits_the_terminal_that_shows_it(log, columns, line):
     text = on_terminal([log if word == "LOG" else word for word in line.split()], columns, behind=["stdout"])
     assert_fits(text, columns)
     assert line != "policies" or columns < 160 or max(map(len, text.splitlines())) > 80
-
-
-def test_a_terminal_is_shown_the_characters_that_it_would_obey(tmp_path):
-    path = tmp_path / "red\033[31m.swf"
-    path.write_text("; MaxProcs: 4\n" + row(1, 0, 5, req_time=9))
-    assert "red\\u001b[31m" in on_terminal(["workload", "describe", path], 80, behind=["stdout"])
-
-
-def test_the_widest_column_of_words_gets_narrower_before_columns_go_below():
-    header = ("workload", "options", "runs", "mean wait", "longest wait", "mean bsld", "largest")
-    row = (
-        "KTH-SP2.swf",
-        "fcfs, threshold 20 h, small all, divider 10 min",
-        "12",
-        "3 h 32 min",
-        "10 d 15 h",
-        "123.456",
-        "1",
-    )
-    lines = in_columns([header, row], words=(0, 1)).splitlines()
-    assert "" not in lines
-    assert max(map(len, lines)) <= 100
-    assert [line.split()[-1] for line in lines[:2]] == ["largest", "1"]
-    wide = in_columns([(*header, *header), (*row, *row)], words=(0, 1, 7, 8)).splitlines()
-    assert "" in wide
-    assert max(map(len, wide)) <= 100

@@ -216,14 +216,6 @@ def test_jobs_wider_than_the_machine_are_said_wherever_they_are_left_out(tmp_pat
     assert "1 of 99 jobs (1.0 %) are wider than the machine's 4 processors: schedulers reject them" in converted
 
 
-def test_rows_without_a_date_are_not_dropped_without_a_word(tmp_path):
-    path = tmp_path / "log.swf"
-    path.write_text("; MaxProcs: 4\n" + row(1, -1, 60, req_time=60) + row(2, 0, 60, req_time=60, wait=5))
-    said = "1 of 2 rows have no submission time and are in no"
-    assert f"{said} window" in batfill("workload", "split", path, "--out", tmp_path / "weeks").err
-    assert f"{said} sample" in batfill("workload", "resample", path, "--out", tmp_path / "new.swf").err
-
-
 def test_an_overload_is_said(tmp_path):
     path = tmp_path / "log.swf"
     path.write_text(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batfill.base.words import duration, percent
-from batfill_pages.words import growth, log_name, signed, slowdown
+from batfill_pages.words import growth, signed, slowdown
 from batfill_site.advice.fill import percent as percent_of_what_if
 from batfill_site.score import percent as percent_of_fidelity
 
@@ -48,11 +48,3 @@ def test_no_difference_is_minus_nothing():
     assert [signed(value) for value in (-0.001, 0.04)] == ["0", "+0.04"]
     assert growth(600, 3 * 86_400).replace("\u00a0", " ") == "+10 min (+0.2 %)"
     assert growth(0, 60) == "as long"
-
-
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [("SDSC-DS-2004-2.1-cln.swf.gz", "SDSC-DS"), ("CEA-Curie-2011-2.1-cln.swf", "CEA-Curie"), ("ours.json", "ours")],
-)
-def test_a_log_has_one_name(file, name):
-    assert log_name(file) == name
