@@ -104,7 +104,7 @@ def test_records_are_read_the_same_however_the_file_is_cut(imported):
 )
 def test_files_that_overlap_and_lists_of_jobs_are_read_as_one(written, read, name, again):
     def rows(paths, reading):
-        return swf_of(read(paths, reading), source="x").rows.tolist()
+        return ClusterLog(read(paths, reading), source="x").log().rows.tolist()
 
     once, both = Reading(), Reading()
     expected = rows([DATA / name], once)

@@ -166,7 +166,7 @@ def test_a_house_imports_only_what_it_may_and_needs_all_of_that():
     assert found == {house: set(others.split()) for house, others in HOUSES.items()}
 
 
-def test_houses_use_of_each_other_what_is_listed_public_and_documented():
+def test_houses_use_of_each_other_what_is_listed():
     page = (ROOT / "docs" / "reference" / "python" / "houses.md").read_text()
     rows = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", page, re.MULTILINE)
     listed = {(module, name) for module, names in rows for name in re.findall(r"`(\w+)`", names)}
@@ -179,9 +179,6 @@ def test_houses_use_of_each_other_what_is_listed_public_and_documented():
     assert listed == used
     for module, name in listed:
         assert hasattr(import_module(module), name) or f"{module}.{name}" in FILES
-        for node in nodes_of(FILES[module]):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-                assert ast.get_docstring(node), f"{module}.{name}"
 
 
 def test_a_houses_tests_import_only_what_it_may():

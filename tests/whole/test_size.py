@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = {".py", ".pyi", ".js", ".css", ".html", ".j2"}
 LINES = {
-    "schedulers/batfill": 28_690,
-    "schedulers/batfill_site": 12_940,
-    "schedulers/batfill_lab": 5_840,
-    "schedulers/batfill_pages": 6_120,
-    "tests": 34_290,
+    "schedulers/batfill": 26_050,
+    "schedulers/batfill_site": 12_180,
+    "schedulers/batfill_lab": 5_600,
+    "schedulers/batfill_pages": 5_800,
+    "tests": 32_760,
 }
-FUNCTIONS = 2_960  # in the four houses
+FUNCTIONS = 2_800  # in the four houses
 WORDS = 55_000  # of README, guides, reference and results, without the background
 
 
