@@ -170,6 +170,7 @@ class Jobs(ReadOnly, KeptRows):
 
     @property
     def where(self) -> Path | str:
+        """The file, or else the name, as messages say it."""
         return self.file or self.name
 
     @property
