@@ -134,9 +134,6 @@ class Queue:
         jobs: NDArray[np.void] = ends.listed(self.arrays.running)
         return jobs
 
-    def waits(self, row: int) -> bool:
-        return bool(self.arrays.jobs["section"][row] != AWAY)
-
     def is_held(self, row: int) -> bool:
         """Whether the job is skipped, as a pool that skips lacks what it wants, such as its user's running jobs."""
         return bool(running.is_held(self.arrays, row))

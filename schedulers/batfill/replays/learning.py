@@ -14,6 +14,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.tables import ReadOnly
+from batfill.engine.records import AWAY
 from batfill.learn import SubmittedJob
 from batfill.learn.classifier import Classifier
 from batfill.learn.events import EventQueue
@@ -108,7 +109,7 @@ class LearningReplay:
         """Report the tries that have started and not been killed, with their ends unless they will be killed."""
         run, tries = self.run, self.run.tries
         for row in dict.fromkeys(tries["row"][self.seen_starts :].tolist()):
-            if run.queue.waits(row):
+            if run.queue.jobs["section"][row] != AWAY:
                 continue
             start_s, ran_s = float(run.queue.jobs["start_s"][row]), self.duration_s[row]
             self.note_start(row, start_s)
