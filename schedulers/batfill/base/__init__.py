@@ -1,1 +1,1 @@
-"""What any program needs: errors, files, processes, tables, intervals."""
+"""What any program needs: errors, files, kernels, tables, durations in words."""

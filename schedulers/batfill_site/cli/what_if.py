@@ -103,8 +103,8 @@ def what_if(
 ) -> None:
     """What other schedulers, or changes of slurm.conf, would have done with a site's log.
 
-    Prints waits and slowdown under each, and who would lose. LOG is SWF or Batsim JSON; `batfill workload
-    import` makes one from a cluster's accounting. With --slurm-conf it is what `sacct -P` prints.
+    Prints waits and slowdown under each, and who would lose. LOG is SWF, Batsim JSON, or what Slurm, OAR
+    or PBS write as accounting. With --slurm-conf it is what `sacct -P` prints.
     """
     from batfill.base.files import write_text
 
