@@ -388,7 +388,8 @@ def complaint(words: list[str], *, whole: bool) -> str | None:
             return trial(lambda: main(words[1:]))
     parsed: dict[str, Any] = {}
     with patch.object(command, "callback", lambda *_, **given: parsed.update(given)):
-        while said := trial(lambda: command.main(list(arguments), prog_name=words[0], standalone_mode=False)):
+        more = {"prog_name": words[0], "standalone_mode": False, **app.context_settings}  # a command keeps its options
+        while said := trial(lambda: command.main(list(arguments), **more)):
             if not whole and ("requires an argument" in said or said.startswith("Missing ")):
                 break
             if not (given := standing_for_others(arguments, said)):
