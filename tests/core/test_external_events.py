@@ -34,6 +34,7 @@ def test_events_come_by_date_and_machines_come_back_before_others_go(tmp_path):
     ("line", "complaint"),
     [
         (b"hello", "JSON is malformed"),
+        (b'{"type": "machine_available", "resources": %s}' % (b"[" * 3000 + b"]" * 3000), ""),
         (b"[1]", "Expected `object`"),
         (b'{"type": "machine_available", "resources": "1"}', "Object missing required field `timestamp`"),
         (b'{"type": "machine_available", "resources": "1", "timestamp": -1}', "Expected `float` >= 0.0"),

@@ -180,6 +180,7 @@ def refused_line(talk, frame):
         [(0, BEGIN), (5, CALL), (4, CALL)],
         [(0, BEGIN), (2e12, CALL)],
         [(0, BEGIN), (0, submitted("1", 0, 10, -1))],
+        [(0, BEGIN), (0, submitted("1", 0, 0, 4))],
         [(0, BEGIN), (0, submitted("1", 0, 10, 4)), (1, submitted("1", 0, 10, 4))],
         [(0, BEGIN), (0, completed("x" * 5000))],
         [(0, BEGIN), (0, submitted("1", 0, 10, 4), submitted("2", 0, 10, 4)), (1, completed("2"))],

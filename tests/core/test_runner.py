@@ -137,7 +137,7 @@ def test_a_damaged_record_of_the_run_before_is_no_obstacle(experiment, record):
     assert experiment.run().status == 0
 
 
-@pytest.mark.parametrize("content", [None, "{"])
+@pytest.mark.parametrize("content", [None, "{", "[1, 2]"])
 def test_a_file_of_options_that_pybatsim_could_not_read_is_refused_before_anything_starts(experiment, content):
     fake_processes.write_program(experiment.folder / "bin/pybatsim", fake_processes.SCHEDULER)
     experiment.keys["schedcmd"] = f"pybatsim easyBackfill -s tcp://*:{experiment.port} -O options.json"

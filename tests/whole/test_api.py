@@ -346,7 +346,7 @@ def test_a_fork_goes_its_own_way_and_says_which(log):
 
 @pytest.mark.needs("pandas")
 def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, mine, tmp_path):
-    bf.Replay(log, mine, threshold_s=900, tau_s=60).run(until_s=40_000).save(tmp_path / "run.npz")
+    bf.Replay(log, mine, threshold_s=900, tau_s=np.timedelta64(60, "s")).run(until_s=40_000).save(tmp_path / "run.npz")
     with pytest.raises(PolicyError, match="policy 'mine' is unknown"):
         bf.Replay.load(tmp_path / "run.npz")
     again = bf.Replay.load(tmp_path / "run.npz", [mine])

@@ -48,7 +48,7 @@ def read_events(paths: Iterable[Path], n_machines: int, *, forward_unknown: bool
             if line.strip():
                 try:
                     events.append(event_of(line, n_machines, forward_unknown=forward_unknown))
-                except (msgspec.DecodeError, ValueError) as error:
+                except (msgspec.DecodeError, ValueError, RecursionError) as error:
                     raise WorkloadError(f"{path}: line {number}: {error}; give one event per line") from None
     rank = {kind: place for place, kind in enumerate(KNOWN)}
     return sorted(events, key=lambda event: (event.date, rank.get(event.type, len(KNOWN))))

@@ -72,7 +72,7 @@ def counterpart(
         raise BatfillError(f"variant {variant}: batsched {VERSION} has no such scheduler{suggested}")
     if policy != "basic":
         raise BatfillError(f"policy {policy}: batfill gives a job the lowest machines; leave it out, or use batsched")
-    if more not in ({}, "{}"):
+    if "".join(str(more).split()) != "{}":
         raise BatfillError(
             f"variant_options {more!s:.60}: {variant} has a counterpart with its defaults only; leave them out, or use "
             "batsched itself"

@@ -109,6 +109,8 @@ class Conversation(ABC):
         """A job was submitted, with the fields of Batsim 4; `extra` is further data of Batsim 5's."""
         agent, name, job = self.agent, data.job_id, data.job
         msgspec.convert(job, JOB)
+        if -1 != job.get("walltime", -1) <= 0:
+            self.refuse(f"has the walltime {job['walltime']:.15g} of job {name}; it is positive, or -1 for none")
         if name in agent.requests and name not in agent.registered:
             self.refuse(f"submits job {name!r:.60} again, which waits or runs")
         agent.submitted(name, job, self.now_s, extra)

@@ -80,7 +80,8 @@ def speed_given(name: str, value: Any) -> float:
 
 def seconds_of(name: str, value: Any, *, least: float = 0.0, or_else: str = "") -> float:
     """The value as a finite number of seconds, at least `least`: a number, or text such as 72000, 20h, 1.5d, 1d12h."""
-    number = value.total_seconds() if hasattr(value, "total_seconds") else value
+    number = value = of_numpy(value)
+    number = value.total_seconds() if hasattr(value, "total_seconds") else number
     text = value.strip().lower() if isinstance(value, str) else ""
     if (found := DURATION.fullmatch(text)) and found[2] in UNITS_S:
         number = float(found[1]) * UNITS_S[found[2]]

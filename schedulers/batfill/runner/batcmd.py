@@ -289,6 +289,8 @@ def options_in_file(setting: Setting) -> dict[str, Any] | None:
         return None
     try:
         options: dict[str, Any] = loaded_json(file_bytes(path))
+        if not isinstance(options, dict):
+            raise ValueError("it holds another value")
     except (OSError, ValueError) as error:
         raise BatfillError(f"{setting.path}: schedcmd: options file {path}: {error}; give a JSON object") from None
     return options

@@ -695,7 +695,7 @@ def job_objects(jobs: Jobs, profiles: dict[str, dict[str, Any]]) -> Iterator[dic
         *(jobs.ids, jobs.submit_s, walltime_s, jobs.procs, jobs.runtime_s, jobs.user),
         np.where(jobs.invented, NO_WALLTIME, jobs.asked_s),
         expected_s,
-        np.where(jobs.invented & (jobs.unrequested not in ("refuse", "runtime")), jobs.request_s, np.nan),
+        np.where(jobs.invented, jobs.request_s, np.nan),
     )
     taken_by = [()] * len(jobs) if jobs.amounts is None else jobs.amounts[in_file].tolist()
     numbers = zip(*(column[in_file].tolist() for column in columns), taken_by, strict=True)

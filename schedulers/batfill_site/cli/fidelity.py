@@ -58,7 +58,7 @@ def fidelity(
     from batfill_site import fidelity as library
 
     require_one_kind(site, {"runs", "seed"}, {"log", "out", "details", "as_json"})
-    page = out if out is not None and out.suffix == ".html" else None
+    page = out if out is not None and ".html" in map(str.lower, out.suffixes) else None
     require_forms(details=details, as_json=as_json)
     line = command_line()
     how |= {"seed": seed, **site, **({} if runs is None else {"runs": runs})} if site else {"fit": fit}
