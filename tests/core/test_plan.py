@@ -66,7 +66,6 @@ def test_jobs_without_walltime_that_come_alone_are_judged_by_the_plan_as_the_ora
     assert_same(*both(jobs, 8, "fcfs", depth=depth))
 
 
-@pytest.mark.compiled
 def test_behind_the_head_of_a_queue_that_moves_nobody_may_start():
     jobs = table([(0, 10, 10, 3), (1, 5, 5, 4), (2, 100, 100, 1)])
     schedule, expected = both(jobs, 4, "wfp3", depth=2)
@@ -74,6 +73,7 @@ def test_behind_the_head_of_a_queue_that_moves_nobody_may_start():
     assert schedule.start_s.tolist() == [0, 10, 15]
 
 
+@pytest.mark.compiled
 def test_the_starts_on_the_sample_are_those_of_an_independent_program():
     workload = read_batsim_json(Path(__file__).parents[2] / "workloads" / "sample.json")
     assert columns_off("sample", workload.jobs, workload.size) == dict.fromkeys(recorded("sample"), 0)
