@@ -292,7 +292,7 @@ def undecided(compared: Sequence[Paired], what: str) -> str | None:
 
 
 def comparison_warnings(compared: Mapping[str, Paired], blocks: int, what: str) -> tuple[str, ...]:
-    """Why the comparisons of so many blocks, called `what`, may be wrong, a line each: too few, perhaps once merged."""
+    """Why the comparisons of these blocks, called `what`, may be wrong, a line each: too few, perhaps once merged."""
     if blocks < FEWEST_BLOCKS:
         few = f"below {FEWEST_BLOCKS}, every verdict is unclear and intervals are not calibrated"
         return (f"too few {what} ({blocks}): {few}",)

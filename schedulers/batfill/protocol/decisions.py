@@ -16,7 +16,7 @@ WritableText = Annotated[str, Meta(pattern='\\A[^"\\x00-\\x08\\x0a-\\x1f\\x7f\\x
 
 
 class Decision(Struct, forbid_unknown_fields=True):
-    """The base of all: an unknown member may mean what is not simulated."""
+    """The base of all: an unknown member may ask for something that is not simulated."""
 
 
 class Execute(Decision):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from batfill.model.arguments import Arguments
-    from batfill.model.jobs import Jobs, Overrun, Unrequested
+    from batfill.model.jobs import Overrun, Unrequested
     from batfill.model.schedule import Schedule
     from batfill.replays.learning import Learned
 

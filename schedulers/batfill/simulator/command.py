@@ -71,7 +71,7 @@ def simulate_batsim(options: BatsimOptions) -> None:
         forward = options.settings.forward_unknown_events
         events = read_events(options.events, len(platform.machines), forward_unknown=forward)
     energy = EnergyMeter(platform, options.platform) if options.energy else None
-    _say_inputs(options, platform, documents, say)
+    _say_inputs(platform, documents, say)
 
     progress = ProgressDisplay(terminal=options.verbosity == DEFAULT_VERBOSITY)
     stopped: SimulationStopped | Interrupted | None = None
@@ -132,9 +132,7 @@ def simulate_batsim(options: BatsimOptions) -> None:
     )
 
 
-def _say_inputs(
-    options: BatsimOptions, platform: Platform, documents: dict[str, BatsimDocument], say: Callable[[str], None]
-) -> None:
+def _say_inputs(platform: Platform, documents: dict[str, BatsimDocument], say: Callable[[str], None]) -> None:
     say(f"{BATSIM_VERSION}: {len(platform.compute)} compute and {len(platform.storage)} storage hosts")
     for name, document in documents.items():
         say(f"{name}: {len(document.jobs)} jobs of {document.path} (sha256 {document.digest[:12]})")

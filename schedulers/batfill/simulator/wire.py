@@ -42,7 +42,7 @@ class SimulationStopped(RunFailed):
 
 
 def progress(task: ProfileTask, left_s: float) -> tuple[bytes, bool]:
-    """A task's entry in `job_progress` after so many seconds, and whether its part that runs computes.
+    """A task's entry in `job_progress` after this many seconds, and whether its part that runs computes.
 
     For a sequence the entry has the place of that part, which counts on through the repetitions, and the part's own
     entry. Source: Batsim's description of JOB_KILLED and its source code.

@@ -152,7 +152,7 @@ def score_jobs(
     """The scores of the jobs of random subtraces; `advance` is called with 1 after each tuple.
 
     Jobs wider than the machine are left out. Tuples are of |S| and |Q| (`sizes`) consecutive jobs from a random start,
-    and have so many `permutations` each. The shuffle is "fair", or the biased "published" one. The result does not
+    and have this many `permutations` each. The shuffle is "fair", or the biased "published" one. The result does not
     depend on `threads`, by default one per processor.
     """
     jobs = jobs.select(jobs.procs <= size)

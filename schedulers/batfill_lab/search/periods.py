@@ -95,7 +95,7 @@ def read_periods(
     min_jobs: int = 1,
     **reading: Any,
 ) -> Periods:
-    """Cut a log into periods of so many days, or calendar months; see `times.windows` for `align` and `boundary`.
+    """Cut a log into periods of some days each, or calendar months; see `times.windows` for `align` and `boundary`.
 
     The default boundary, jobs submitted and finished in one period of the log, comes closest to the figures of the 2019
     study of mixed policies. After the first `skip` periods, `count` consecutive ones with at least `min_jobs` are

@@ -100,7 +100,7 @@ def reasons(queue: Queue, now_s: float, rows: Sequence[int], names: Mapping[int,
         elif rules.planned or now_s + request_s <= shadow_s:
             found.append(f"it would delay a job that goes before it, first {reserved}")
         else:
-            found.append(why_too_long(names[head], shadow_s, extra, procs, request_s, instants))
+            found.append(why_too_long(names[head], shadow_s, extra, request_s, instants))
     return found
 
 
@@ -144,7 +144,7 @@ def why_head(short: str, freed_by: Sequence[str], shadow_s: float, instants: Ins
     return f"{free} at {instants.text(shadow_s)} at the latest"
 
 
-def why_too_long(head: str, shadow_s: float, extra: int, procs: int, request_s: float, instants: Instants) -> str:
+def why_too_long(head: str, shadow_s: float, extra: int, request_s: float, instants: Instants) -> str:
     """Why a job that fits is not backfilled: it runs too long, and needs processors that the head needs."""
     left_s = shadow_s - instants.now_s
     over = f"by {length(request_s - left_s, up=True)}" if request_s < math.inf else "as it has no limit"
