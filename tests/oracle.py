@@ -680,6 +680,6 @@ def assert_same(schedule, expected):
     jobs = expected.jobs
     assert np.array_equal(schedule.start_s, [job.start for job in jobs], equal_nan=True)
     assert np.array_equal(schedule.submit_s, [job.r for job in jobs])
-    assert sorted(schedule.kills[["row", "start_s", "ran_s", "failed"]].tolist()) == sorted(expected.kills)
+    assert sorted(schedule.kills[["row", "start_s", "ran_s", "why"]].tolist()) == sorted(expected.kills)
     assert schedule.backfilled.tolist() == [job.backfilled for job in jobs]
     assert schedule.order.tolist() == expected.order
