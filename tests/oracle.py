@@ -21,7 +21,8 @@ SOME_DAY = float(np.finfo(np.float64).max)
 # In a plan the first is given up on this date, and the second, as a reservation without walltime, lasts so long.
 LAST, FOREVER = 2.0**50, 2.0**51
 UNLIMITED = 1e12
-OVERDUE = 1  # the section of overdue jobs: before all others but small jobs
+URGENT, OVERDUE = 0, 1  # sections of the queue, before the others
+AT_DIVIDER, BY_FAILURE, PREEMPTED = 0, 1, 2  # why a try was stopped
 MINUTE, HOUR = 60, 3600
 # By how much a job is expected to run longer when it has outlived what was expected, time after time.
 STEPS = [*(n * MINUTE for n in (1, 5, 15, 30)), *(n * HOUR for n in (1, 2, 5, 10, 20, 50, 100))]
@@ -117,10 +118,12 @@ class Job:
     wants: tuple = ()  # how much of each further pool
     watts: int = 0  # what it is charged for each second that it runs, if energy is budgeted
     bound: float = math.inf  # after which it is expected to be killed, since its start
+    urgent: bool = False
+    done: float = 0.0  # for how long it had run at the checkpoint at which its try begins
 
     @property
     def duration(self):
-        return min(self.p, self.walltime)
+        return min(self.p, self.walltime) - self.done
 
 
 @dataclass
@@ -176,13 +179,16 @@ class Oracle:
     balance: float = 0  # joules at `now`
     wake: float = -math.inf  # when the first reservation of the last decision begins
     wants: object = None  # how much of each a job takes, (n_jobs, n_pools) in the table's order
+    preempt: str | None = None  # the order in which running jobs are stopped for urgent ones: least-lost, youngest
+    exempt: float = 0.0  # how long a job runs before it may be stopped for them
+    delay: float = 0.0  # how long after that it is queued again
+    checkpoint: float = math.inf  # a stopped job goes on where it was after so long, or a multiple
+    returning: list = field(default_factory=list)  # (date, job) of those to be queued again
     now: float = -math.inf
     waiting: list = field(default_factory=list)
     running: list = field(default_factory=list)
     order: list = field(default_factory=list)  # seq of each try, as they started
-    kills: list = field(
-        default_factory=list
-    )  # (seq, start, run time, whether by a failure) of each try that was killed
+    kills: list = field(default_factory=list)  # (seq, start, run time, why) of each try that was stopped
 
     def __post_init__(self):
         t = self.table
@@ -224,6 +230,7 @@ class Oracle:
         """Every instant up to `until`, itself included."""
         while True:
             t = min([self.end(job) for job in self.running] + [job.r for job in self.coming[:1]], default=math.inf)
+            t = min([t, *(date for date, _ in self.returning)])
             if t < math.inf or self.waiting:
                 dates = [date for begin, end, _, known, _ in self.windows for date in (begin, end, known)]
                 dates += [
@@ -235,6 +242,8 @@ class Oracle:
                     ticks = int((self.budget.end - self.budget.begin) / self.budget.tick) + 1
                     dates += [self.budget.begin + n * self.budget.tick for n in range(ticks)] if self.waiting else []
                     dates += [self.wake] if self.waiting else []
+                if self.preempt and any(job.urgent for job in self.waiting):
+                    dates += [job.start + self.exempt for job in self.running if not job.urgent]
                 t = min([t, *(date for date in dates if date > self.now)])
             if t > until or t == math.inf:
                 return self
@@ -245,9 +254,12 @@ class Oracle:
                 if job.divider < job.duration and self.spares:
                     due.append(job)
                     continue
-                self.finish(job)
                 if job.divider < job.duration:
-                    self.requeue(job)
+                    self.stop(t, job, AT_DIVIDER)
+                else:
+                    self.finish(job)
+            self.waiting += [job for date, job in self.returning if date == t]
+            self.returning = [(date, job) for date, job in self.returning if date > t]
             self.fail(t)
             due = [job for job in due if job in self.running]
             while self.coming and self.coming[0].r == t:
@@ -255,14 +267,73 @@ class Oracle:
                 job.turn, self.turns = self.turns, self.turns + 1
                 if self.is_possible(job):
                     self.waiting.append(job)
-            self.easy_pass(t)  # also where the only event was a rejection: a job may have become overdue
+            self.decide(t)  # also where the only event was a rejection: a job may have become overdue
             for job in sorted(due, key=lambda job: (job.q * job.divider, job.r, job.turn)):
+                if job not in self.running or job.start + job.divider != t:  # stopped for an urgent job
+                    continue
                 if self.kill_pays(t, job):
-                    self.finish(job)
-                    self.requeue(job)
+                    self.stop(t, job, AT_DIVIDER)
                 else:
                     self.spare(job)
-                self.easy_pass(t)
+                self.decide(t)
+
+    def decide(self, t):
+        """A pass, and another as long as running jobs are stopped for the first of the queue."""
+        self.easy_pass(t)
+        while self.stop_for_urgent(t):
+            self.easy_pass(t)
+
+    def stop_for_urgent(self, t):
+        """Stop the running jobs without which the first of the queue starts, if it is urgent; returns whether any."""
+        order = [job for job in sorted(self.waiting, key=self.sort_rule(t)) if not self.is_held(job)]
+        if not self.preempt or not order or not order[0].urgent:
+            return False
+        free_to_stop = [job for job in self.running if not job.urgent and job.start + self.exempt <= t]
+        for n in range(len(free_to_stop) + 1):
+            chosen = sorted(free_to_stop, key=lambda job: self.cost(t, job))[:n]
+            if self.would_start(t, order[0], chosen):
+                break
+        else:
+            return False
+        for job in reversed(list(chosen)):
+            others = [other for other in chosen if other is not job]
+            if self.would_start(t, order[0], others):
+                chosen = others
+        for job in chosen:
+            self.stop(t, job, PREEMPTED)
+        return bool(chosen)
+
+    def cost(self, t, job):
+        """What is stopped first: that of which the least work is lost, or the youngest; of equals the last submitted."""
+        if self.preempt == "youngest":
+            return -job.start, -job.turn
+        ran = t - job.start
+        return (ran - self.kept_of(ran)) * job.q, -job.turn
+
+    def would_start(self, t, job, stopped):
+        """Whether a job that goes before all others would start in a pass without these running ones."""
+        without = self.copied()
+        for other in stopped:
+            without.finish(without.jobs[other.seq])
+        before = len(without.order)
+        without.waiting = [without.jobs[job.seq]]
+        without.planned_pass(t) if without.depth is not None else without.reserving_pass(t)
+        return len(without.order) > before
+
+    def kept_of(self, ran):
+        return ran // self.checkpoint * self.checkpoint if self.checkpoint < math.inf else 0.0
+
+    def stop(self, t, job, why):
+        """Stop a running job, which is queued again."""
+        ran = job.divider if why == AT_DIVIDER else t - job.start
+        self.finish(job)
+        self.kills.append((job.seq, job.start, ran, why))
+        job.done += self.kept_of(ran)
+        job.start, job.small = math.nan, job.small and why != AT_DIVIDER
+        if why == PREEMPTED and self.delay > 0:
+            self.returning.append((t + self.delay, job))
+        else:
+            self.waiting.append(job)
 
     def pay(self, t):
         """Add to the balance what has become available since the last instant, less what was drawn."""
@@ -284,11 +355,6 @@ class Oracle:
         self.running.remove(job)
         self.free += job.q
 
-    def requeue(self, job):
-        self.kills.append((job.seq, job.start, job.divider, False))
-        job.start, job.small = math.nan, False
-        self.waiting.append(job)
-
     def fail(self, t):
         """Each failure that begins takes processors that neither jobs nor windows have, then those of the last jobs."""
         taken = sum(q for begin, end, q, _, fails in self.windows if begin <= t < end and not (fails and begin == t))
@@ -298,24 +364,24 @@ class Oracle:
                 while found < q:
                     job = max(self.running, key=lambda job: (job.start, job.turn))
                     found += job.q
-                    self.finish(job)
-                    self.kills.append((job.seq, job.start, t - job.start, True))
-                    job.start = math.nan
-                    self.waiting.append(job)
+                    self.stop(t, job, BY_FAILURE)
                 taken += q
+
+    def is_late(self, t, job):
+        return t - job.r > self.threshold_s and not job.urgent
 
     def become_due(self, t):
         """At the beginning of a decision: the overdue jobs, or the older of them, and all that wait in a backlog."""
         if self.stand_back == math.inf:
             return
-        late = sorted((job for job in self.waiting if t - job.r > self.threshold_s), key=lambda job: (job.r, job.turn))
+        late = sorted((job for job in self.waiting if self.is_late(t, job)), key=lambda job: (job.r, job.turn))
         wanted = max(4, math.ceil(len(late) / 2)) if self.half else len(late)
         for job in late:
             if sum(one.due for one in late) < wanted:
                 job.due = True
         if sum(job.q for job in self.waiting) > self.stand_back * self.size:
             for job in self.waiting:
-                job.due = True
+                job.due = not job.urgent
         for job in self.waiting:
             job.small = job.small and not job.due
 
@@ -323,7 +389,7 @@ class Oracle:
         """At the end of a decision: the first job of the queue, if it is large, and processors are idle."""
         order = [job for job in sorted(self.waiting, key=self.sort_rule(t)) if not self.is_held(job)]
         idle = self.free - sum(q for begin, end, q, _, _ in self.windows if begin <= t < end)
-        if self.stand_back < math.inf and order and idle > 0 and not order[0].small:
+        if self.stand_back < math.inf and order and idle > 0 and not (order[0].small or order[0].urgent):
             order[0].due = True
 
     def spare(self, job):
@@ -374,17 +440,20 @@ class Oracle:
 
     def expected(self, job):
         """How long a job is expected to run that starts now."""
-        return min(job.whole_expected, self.divider(job)) if self.bound else job.whole_expected
+        rest = self.raised(job, 0, job.done) - job.done if job.done else job.whole_expected
+        return min(rest, self.divider(job)) if self.bound else rest
+
+    def raised(self, job, start, t):
+        """For how long a job is expected to run at t that has run, or would have, since `start`."""
+        span = job.whole_expected
+        for step in chain(STEPS, repeat(STEPS[-1])):
+            if not self.outlived or start + span > t or (span >= job.request and not self.table.outlives):
+                return span
+            span = min(span + step, job.request if span < job.request else math.inf)
 
     def expected_end(self, t, job):
         """Of a running job, as it is expected at t; of a try that its divider bounds, at the latest there."""
-        span = job.whole_expected
-        if self.outlived:
-            for step in chain(STEPS, repeat(STEPS[-1])):
-                if job.start + span > t or (span >= job.request and not self.table.outlives):
-                    break
-                span = min(span + step, job.request if span < job.request else math.inf)
-        return job.start + min(span, job.bound)
+        return job.start + min(self.raised(job, job.start - job.done, t) - job.done, job.bound)
 
     # The queue's order
 
@@ -395,7 +464,7 @@ class Oracle:
 
     def sort_rule(self, t):
         """The first two numbers name a section of the queue."""
-        late = [job for job in self.waiting if t - job.r > self.threshold_s]
+        late = [job for job in self.waiting if self.is_late(t, job)]
         late.sort(key=lambda job: (job.r, job.turn))
         if self.half:
             late = late[: max(4, math.ceil(len(late) / 2))]
@@ -405,6 +474,8 @@ class Oracle:
         plain = self.by_policy(self.policy, t)
 
         def rule(job):
+            if job.urgent:
+                return (URGENT, 0, *plain(job))
             if job.seq in first:
                 return (OVERDUE, 0, 0, job.r, job.turn)
             return (2, not job.small, *plain(job))
@@ -607,6 +678,6 @@ def assert_same(schedule, expected):
     jobs = expected.jobs
     assert np.array_equal(schedule.start_s, [job.start for job in jobs], equal_nan=True)
     assert np.array_equal(schedule.submit_s, [job.r for job in jobs])
-    assert sorted(schedule.kills[["row", "start_s", "ran_s", "failed"]].tolist()) == sorted(expected.kills)
+    assert sorted(schedule.kills[["row", "start_s", "ran_s", "why"]].tolist()) == sorted(expected.kills)
     assert schedule.backfilled.tolist() == [job.backfilled for job in jobs]
     assert schedule.order.tolist() == expected.order

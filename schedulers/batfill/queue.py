@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from batfill.engine import blocks, easy, ends, loop, running, waiting
-from batfill.engine.loop import DONE, Events, Given
+from batfill.engine.loop import Events, Given
 from batfill.engine.records import (
     AWAY,
     CANDIDATE,
@@ -24,6 +24,7 @@ from batfill.engine.records import (
     FAR,
     GATE,
     JOB,
+    LARGE,
     LINE,
     QUEUE,
     QUEUED_AGAIN,
@@ -32,7 +33,9 @@ from batfill.engine.records import (
     SPARE_STEPS,
     STARTED,
     STEP,
+    TRIES,
     TRY,
+    URGENT,
     Decided,
     QueueArrays,
     QueueRules,
@@ -149,6 +152,13 @@ class Queue:
         start_s: NDArray[np.float64] = self.arrays.jobs["start_s"].copy()
         return start_s
 
+    @property
+    def done_s(self) -> NDArray[np.float64]:
+        """For how long each job had run at its last checkpoint before its last try, shape (capacity,)."""
+        tries = self.arrays.tries
+        done_s: NDArray[np.float64] = tries["done_s"].copy() if len(tries) else np.zeros(len(self.arrays.jobs))
+        return done_s
+
     def kill_after_s(self, row: int) -> float:
         """The divider of a job's last try, even if the try has gone on there; inf if it could not be killed."""
         tries = self.arrays.tries
@@ -187,9 +197,13 @@ class Queue:
             blocks.clear(self.arrays.blocks)
         loop.reset(self.size, given, self.arrays, events)
 
-    def advance(self, until_s: float, events: Events) -> bool:
-        """Process every event up to and including `until_s`; returns whether none is left."""
-        return bool(loop.advance(until_s, self.size, self.arrays, events) == DONE)
+    def advance(self, until_s: float, events: Events) -> int:
+        """Process every event up to and including `until_s`; returns as `engine.loop.advance`."""
+        return int(loop.advance(until_s, self.size, self.arrays, events))
+
+    def next_instant_s(self, events: Events) -> float:
+        """When something happens next in a replay; inf if nothing does."""
+        return float(loop.next_instant_s(self.arrays, events))
 
     def advance_each(
         self,
@@ -242,6 +256,7 @@ class Queue:
         *,
         user: int = -1,
         small: bool = False,
+        urgent: bool = False,
         killable: bool = False,
         expected_s: float | None = None,
         key_expected_s: float | None = None,
@@ -253,7 +268,7 @@ class Queue:
         `job_id` breaks ties of `submit_s`, as text, which may be earlier than that of a job submitted before.
         `unpredicted_s` is p~, inf without one; `expected_s` a prediction in its place, by default p~; `key_expected_s`
         that of the keys, which must not move, by default the expected run time. `outlives`: whether it may run for
-        longer than p~. `wants`: what it takes of each of `rules.all_pools`, by default one.
+        longer than p~. `wants`: what it takes of each of `rules.all_pools`, by default one. An urgent job is not small.
         """
         row = self.known
         if row == len(self.arrays.jobs):
@@ -276,7 +291,7 @@ class Queue:
             float(unpredicted_s),
             walltime_s,
             procs,
-            int(small),
+            int(URGENT if urgent else TRIES if small else LARGE),
             int(killable),
             expected_s,
             key,
@@ -409,7 +424,8 @@ class Queue:
             job["key"], job["rise"] = self.keys(row, job["submit_s"], key_expected_s, job["procs"])
         if len(self.arrays.tries):
             self.arrays.tries["whole_expected_s"][row] = expected_s
-        waiting.set_class(self.arrays, row, int(small), int(killable), expected_s)
+        home = job["home"] if job["home"] == URGENT else TRIES if small else LARGE
+        waiting.set_class(self.arrays, row, int(home), int(killable), expected_s)
 
     def change_divider(self, divider_s: float, *, bound: bool) -> None:
         """Set the divider of tries that start from now on; `bound`: it caps these jobs' expected run times, too."""

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from batfill.base.errors import BatfillError
 from batfill.base.kernels import PLAIN
 from batfill.engine import blocks
+from batfill.engine.records import LEAST_LOST, YOUNGEST
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation4
 from batfill.model.jobs import LARGE, SMALL, job_table
@@ -219,6 +220,23 @@ def cases(draw, at_the_edge=False):
     return jobs, size, policy, chosen, calendar, more
 
 
+@st.composite
+def urgent_cases(draw):
+    """Cases in which some jobs are urgent, and perhaps preempt others."""
+    case = draw(cases().filter(lambda case: not case[3]["keeps"]))
+    jobs, _, _, chosen, _, more = case
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    more["urgent"] = rng.random(len(jobs)) < draw(st.sampled_from([0.05, 0.2, 0.5]))
+    unit_s = draw(st.sampled_from([1.0, 0.25, 45.0]))
+    chosen |= {
+        "preempts": draw(st.sampled_from([0, LEAST_LOST, LEAST_LOST, YOUNGEST])),
+        "exempt_s": unit_s * draw(st.sampled_from([0, 0, 3, 8])),
+        "requeue_delay_s": unit_s * draw(st.sampled_from([0, 0, 2, 30])),
+        "checkpoint_s": unit_s * draw(st.sampled_from([math.inf, math.inf, 4, 7])),
+    }
+    return case
+
+
 def rules_of(policy, chosen, calendar, pools=(), gate=None, budget=None):
     """These rules in the engine's words."""
     given = {name: MOST[name] if value == math.inf and name in MOST else value for name, value in chosen.items()}
@@ -228,6 +246,16 @@ def rules_of(policy, chosen, calendar, pools=(), gate=None, budget=None):
     )
 
 
+PREEMPTION = {"preempts": "preempt", "exempt_s": "exempt", "requeue_delay_s": "delay", "checkpoint_s": "checkpoint"}
+ORDERS_OF_STOPS = {0: None, LEAST_LOST: "least-lost", YOUNGEST: "youngest"}
+
+
+def in_oracles_words(chosen):
+    """The rules of preemption by the oracle's names."""
+    named = {PREEMPTION.get(name, name): value for name, value in chosen.items()}
+    return named | ({"preempt": ORDERS_OF_STOPS[named["preempt"]]} if "preempt" in named else {})
+
+
 def oracle_of(jobs, size, policy, chosen, calendar, more):
     """The oracle's run."""
     pools, gate = more.get("pools", ()), more.get("gate")
@@ -235,7 +263,7 @@ def oracle_of(jobs, size, policy, chosen, calendar, more):
     planned = rules_of(policy, chosen, calendar, pools, gate, budget).planned
     slow = Oracle(
         jobs, size, policy,
-        **chosen | {"depth": chosen["depth"] if planned else None},
+        **in_oracles_words(chosen) | {"depth": chosen["depth"] if planned else None},
         windows=for_oracle(calendar) if calendar else [],
         pools=pools_for_oracle(pools, calendar),
         wants=wanted(pools, jobs),
@@ -244,8 +272,9 @@ def oracle_of(jobs, size, policy, chosen, calendar, more):
         watts=None if budget is None else budget.pool.amounts(jobs),
         expected_s=more.get("expected_s"),
     )  # fmt: skip
-    for job, killable in zip(slow.jobs, jobs.killable.tolist(), strict=True):
-        job.exempt = not killable
+    for job, killable, urgent in zip(slow.jobs, jobs.killable.tolist(), more.get("urgent", jobs.killable & False), strict=True):
+        job.exempt, job.urgent = not killable, bool(urgent)
+        job.small = job.small and not urgent
     return slow.run()
 
 
@@ -276,6 +305,14 @@ def thorough(usual):
 @thorough(120)
 @given(cases())
 def test_a_replay_is_the_oracles_run(case):
+    run = replay_of(*case)
+    run.advance()
+    assert_same(run.schedule(), oracle_of(*case))
+
+
+@thorough(120)
+@given(urgent_cases())
+def test_a_replay_that_stops_jobs_for_urgent_ones_is_the_oracles_run(case):
     run = replay_of(*case)
     run.advance()
     assert_same(run.schedule(), oracle_of(*case))

@@ -11,10 +11,23 @@ Without this shortcut the replay of KTH-SP2 takes a quarter longer under fcfs, a
 
 from __future__ import annotations
 
+import numpy as np
+
 from batfill.base.kernels import kernel
-from batfill.engine.keys import head_with, section_of
+from batfill.engine.keys import head_with
 from batfill.engine.plan import judge_behind
-from batfill.engine.records import BACKFILLS, LAST_S, NOBODY, OVERDUE, STARTS, UNDECIDED, UNRESERVED, WAITS
+from batfill.engine.records import (
+    BACKFILLS,
+    LARGE,
+    LAST_S,
+    NOBODY,
+    OVERDUE,
+    STARTS,
+    UNDECIDED,
+    UNRESERVED,
+    URGENT,
+    WAITS,
+)
 from batfill.engine.running import charge, is_held, lacks_now, may_start_behind, reserve, skips_some, start
 from batfill.engine.waiting import enqueue, goes_before, in_backlog, stands_back
 
@@ -26,15 +39,17 @@ def arrives(now_s, queue, row, alone):
     Returns STARTS or BACKFILLS if it runs now, WAITS if it waits and no job starts, UNDECIDED if it waits and a pass
     must decide. `alone`: nothing else happens at this instant except ends, which are already handled.
     """
-    section = section_of(queue.jobs[row].small)
+    section = np.int64(queue.jobs[row].home)
     leads, until_s = head_with(now_s, queue, section, row)
     what, state, job = UNDECIDED, queue.state[0], queue.jobs[row]
     alone = alone and not queue.rules[0].keeps  # a pass makes the reservation as soon as there is a head
+    if queue.rules[0].preempts:
+        alone = alone and section != URGENT and queue.blocks.sections[URGENT].jobs == 0
     if stands_back(queue):  # at the end of a pass, a backlog or another job than the head may become due
         alone = alone and not in_backlog(queue, state.wanted + job.procs) and len(queue.wants) == 0
     if alone and (not leads or state.waiting == 0) and now_s < until_s:
         what = judge(now_s, queue, section, row)
-    if what == WAITS and stands_back(queue) and state.waiting == 0 and state.free > 0 and not job.small:
+    if what == WAITS and stands_back(queue) and state.waiting == 0 and state.free > 0 and section == LARGE:
         section = OVERDUE  # as `hold_head` after a pass
     if what in (STARTS, BACKFILLS):
         start(now_s, queue, row)

@@ -21,8 +21,19 @@ from batfill.engine.blocks import BLOCK, EXACT, NONE, move_jobs, precedes, settl
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
 from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
-from batfill.engine.plan import ended_if_planned, plan_pass
-from batfill.engine.records import GOES_ON, LAST_S, NEVER_S, NO_HEAD, NOBODY, OVERDUE, UNRESERVED, Decided, QueueArrays
+from batfill.engine.plan import ended_if_planned, plan_pass, starts_by_plan
+from batfill.engine.records import (
+    GOES_ON,
+    LAST_S,
+    NEVER_S,
+    NO_HEAD,
+    NOBODY,
+    OVERDUE,
+    UNRESERVED,
+    URGENT,
+    Decided,
+    QueueArrays,
+)
 from batfill.engine.running import (
     charge,
     correct,
@@ -32,6 +43,7 @@ from batfill.engine.running import (
     lacks_now,
     may_backfill,
     may_start_behind,
+    next_to_stop,
     occupy,
     outlast,
     reserve,
@@ -41,6 +53,7 @@ from batfill.engine.running import (
 from batfill.engine.waiting import (
     NONE_WAITS,
     bring_forward,
+    first_not_held,
     hold_head,
     is_walk,
     stands_back,
@@ -426,6 +439,48 @@ def ended_if_needed(now_s, queue, row):
         return finish(queue, row)
     state.extra = charge(job.start_s, queue, row, procs, job.expected_s, state.shadow_s, state.extra)
     return GOES_ON
+
+
+@kernel
+def starts_now(now_s, queue, row):
+    """Whether the first job of the queue that is not skipped would start in a pass now."""
+    if queue.rules[0].planned:
+        return starts_by_plan(now_s, queue, row)
+    return queue.jobs[row].procs <= queue.state[0].free and not lacks_now(queue, row)
+
+
+@entry(float, QueueArrays, gives=int, brief=True)
+@outlined
+def choose_stopped(now_s, queue):
+    """Choose the jobs to stop so that the first of the queue starts, if it is urgent and the pass has left it waiting.
+
+    Returns how many, 0 if that is not possible; they are the first of `queue.candidates`, and still run.
+    """
+    chosen, n = queue.candidates, np.int64(0)
+    if queue.blocks.sections[URGENT].jobs == 0:
+        return n
+    row = first_not_held(now_s, queue)
+    if row < 0 or queue.jobs[row].home != URGENT:
+        return n
+    while not starts_now(now_s, queue, row):
+        stopped = next_to_stop(now_s, queue, queue.rules[0].preempts, False)
+        if stopped == NOBODY:
+            break
+        chosen[n].row, chosen[n].rank = stopped, finish(queue, stopped)
+        n += 1
+    enough, needed = starts_now(now_s, queue, row), np.int64(0)
+    for place in range(n - 1, -1, -1):  # those that are not needed go on, the last first
+        occupy(queue, chosen[place].row, chosen[place].rank)
+        if enough and not starts_now(now_s, queue, row):
+            finish(queue, chosen[place].row)
+        else:
+            chosen[place].rank = 0
+    for place in range(n):
+        if chosen[place].rank > 0:
+            occupy(queue, chosen[place].row, chosen[place].rank)
+            chosen[needed].row = chosen[place].row
+            needed += 1
+    return needed
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy as np
 from batfill.base.kernels import kernel, outlined
 from batfill.engine.blocks import BLOCK, first_slot, precedes
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, mixed_key
-from batfill.engine.records import LARGE, OVERDUE, TRIES
+from batfill.engine.records import OVERDUE
 
 
 @kernel
@@ -49,7 +49,8 @@ def key_at(now_s, key, rise, submit_s, unit_s):
 def request_in_key(queue, row):
     """The p~ of a waiting job's key, float64: that of the whole job, even if its try is expected to end earlier."""
     job = queue.jobs[row]
-    return queue.tries[row].whole_expected_s if job.killable else job.expected_s
+    whole = job.killable or queue.rules[0].checkpoint_s < np.inf
+    return queue.tries[row].whole_expected_s if whole else job.expected_s
 
 
 @kernel
@@ -77,12 +78,6 @@ def slope_of(queue, row):
     if queue.rules[0].moves == BY_SECOND:
         return queue.jobs[row].rise
     return queue.jobs[row].rise / unit_of(queue.rules[0].moves, request_in_key(queue, row))
-
-
-@kernel
-def section_of(small):
-    """The section in which small or large jobs wait that are not overdue."""
-    return TRIES if small else LARGE
 
 
 @kernel

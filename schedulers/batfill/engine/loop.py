@@ -9,27 +9,32 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.base.kernels import F8, I8, U1, U4, Array, entry, kernel, outlined, record
+from batfill.base.kernels import F8, I1, I8, U1, U4, Array, entry, kernel, outlined, record
 from batfill.engine.arrivals import arrives
-from batfill.engine.easy import easy_pass, ended_if_needed, settle
+from batfill.engine.easy import choose_stopped, easy_pass, ended_if_needed, settle
 from batfill.engine.ends import ONE, clear_ends, enter, leave, leave_next, next_end, next_end_s
 from batfill.engine.keys import set_mixed_key
 from batfill.engine.records import (
+    AT_DIVIDER,
     AWAY,
     BACKFILLS,
+    BY_FAILURE,
     GATE,
     GOES_ON,
     LINE,
+    PREEMPTED,
     QUEUE,
     STARTED,
     STARTS,
     STEP,
     TICK_S,
     UNDECIDED,
+    URGENT,
+    YOUNGEST,
     Ends,
     QueueArrays,
 )
-from batfill.engine.running import correct, finish, free_all, pay, unsettle
+from batfill.engine.running import correct, finish, free_all, kept_s, next_stoppable_s, next_to_stop, pay, unsettle
 from batfill.engine.violations import Marks, Ran, first_violation
 from batfill.engine.waiting import bring_forward, demote, planned_s, requeue, spare, take_back
 
@@ -38,12 +43,12 @@ if TYPE_CHECKING:
 
 
 # Why `advance` returned.
-DONE, REACHED, TO_DECIDE = range(3)
+DONE, REACHED, TO_DECIDE, LACKS_ROOM = range(4)
 # What an instant still lacks: nothing, so that the next one begins; its submissions; its passes and kills.
 OVER, SUBMITS, DECIDES = range(3)
 
-# A try killed at a divider, or by a failure of the calendar.
-KILL = np.dtype([("row", "u4"), ("start_s", "f8"), ("ran_s", "f8"), ("failed", "u1"), ("end_s", "f8")])
+# A try that was stopped: killed at its divider, or by a failure of the calendar, or preempted.
+KILL = np.dtype([("row", "u4"), ("start_s", "f8"), ("ran_s", "f8"), ("why", "u1"), ("end_s", "f8")])
 CLOCK = np.dtype(
     [
         ("now_s", "f8"),  # the last instant handled
@@ -73,12 +78,12 @@ class Events(NamedTuple):
     clock: NDArray[np.void]  # CLOCK (1,)
 
 
-@record(*(Array(column, read=True) for column in (F8, U1, U1, F8, I8)))
+@record(*(Array(column, read=True) for column in (F8, I1, U1, F8, I8)))
 class Given(NamedTuple):
     """The input that all replays of a workload share; columns of shape (n_jobs,)."""
 
     expected_s: NDArray[np.float64]  # p~, or what is expected instead, of the whole job
-    small: NDArray[np.uint8]
+    home: NDArray[np.int8]  # as JOB.home
     killable: NDArray[np.uint8]
     submit_s: NDArray[np.float64]  # as in the job table, for the check of the invariants,
     procs: NDArray[np.int64]  # as the next
@@ -95,7 +100,7 @@ def reset(size, given, queue, events):
     """Reset to an empty machine of `size` processors; the queue must be empty."""
     jobs, tries = queue.jobs, queue.tries
     for row in range(len(jobs)):
-        jobs[row].small = given.small[row]
+        jobs[row].home = given.home[row]
         jobs[row].killable = given.killable[row]
         jobs[row].expected_s = planned_s(queue, jobs[row].killable, given.expected_s[row])
         jobs[row].section = AWAY
@@ -105,6 +110,7 @@ def reset(size, given, queue, events):
         tries[row].kill_after_s = np.inf
         tries[row].whole_expected_s = given.expected_s[row]
         tries[row].corrections = 0
+        tries[row].done_s = 0.0
     queue.state[0] = AT_START[0]
     queue.state[0].free = size
     events.clock[0] = BEFORE_START[0]
@@ -136,50 +142,58 @@ def record_end(row, events):
 
 
 @outlined
-def kill(now_s, row, ran_s, failed, queue, events):
-    """Record that a try that has ended was killed, by a failure or at its divider, and requeue the job."""
+def kill(now_s, row, ran_s, why, queue, events):
+    """Record that a try that has ended was stopped, and queue the job again."""
     clock, record = events.clock[0], events.kills[events.clock[0].kills]
     record.row = row
     record.start_s = queue.jobs[row].start_s
     record.ran_s = ran_s
     record.end_s = now_s
-    record.failed = failed
+    record.why = why
     clock.kills += 1
-    if failed:
-        take_back(queue, row)
-    else:
+    if queue.rules[0].checkpoint_s < np.inf:
+        kept = kept_s(queue, ran_s)
+        queue.tries[row].done_s += kept
+        events.duration_s[row] -= kept
+    if why == AT_DIVIDER:
         demote(queue, row)
-    requeue(now_s, queue, row)
+    else:
+        take_back(queue, row)
+    if why == PREEMPTED and queue.rules[0].requeue_delay_s > 0:
+        enter(events.ends, now_s + queue.rules[0].requeue_delay_s, 0, row)
+    else:
+        requeue(now_s, queue, row)
 
 
 @outlined
-def kill_last(now_s, queue, events):
-    """Kill the try that started last, for a failure; returns its processors."""
-    jobs, running, due, clock = queue.jobs, queue.running, events.due, events.clock[0]
-    last = running.slots[next_end(running)].row
-    for place in range(np.int64(running.used[0].blocks)):
-        block = running.directory[np.uint64(place)]
-        for slot in range(block.first, block.first + block.count):
-            row = running.slots[slot].row
-            later = jobs[row].start_s > jobs[last].start_s
-            if later or (jobs[row].start_s == jobs[last].start_s and jobs[row].seq > jobs[last].seq):
-                last = row
-    job = jobs[last]
-    end_s = job.start_s + events.duration_s[last]
+def stop(now_s, row, why, queue, events):
+    """Stop a running job before its end, and queue it again; returns its processors."""
+    job, due, clock = queue.jobs[row], events.due, events.clock[0]
+    end_s = job.start_s + events.duration_s[row]
     if job.killable:
-        end_s = min(end_s, job.start_s + queue.tries[last].kill_after_s)
+        end_s = min(end_s, job.start_s + queue.tries[row].kill_after_s)
     waits = False  # whether it is at its divider
     for place in range(np.int64(clock.due)):
-        if due[place] == last:
+        if due[place] == row:
             due[place], waits = due[clock.due - np.uint64(1)], True
     if waits:
         clock.due -= 1
     else:
-        leave(events.ends, end_s, last)
-    procs = finish(queue, last)
-    record_end(last, events)
-    kill(now_s, last, now_s - job.start_s, 1, queue, events)
+        leave(events.ends, end_s, row)
+    procs = finish(queue, row)
+    record_end(row, events)
+    kill(now_s, row, now_s - job.start_s, why, queue, events)
     return procs
+
+
+@outlined
+def preempt(queue, events):
+    """Stop the jobs that the first of the queue needs, if it is urgent, so that another pass starts it."""
+    clock = events.clock[0]
+    n = choose_stopped(clock.now_s, queue)
+    for place in range(n):
+        stop(clock.now_s, queue.candidates[place].row, PREEMPTED, queue, events)
+    clock.lacks_pass = n > 0
 
 
 @outlined
@@ -208,7 +222,7 @@ def decide_due(queue, events):
     due[cheapest] = due[clock.due]
     if ended_if_needed(clock.now_s, queue, row) != GOES_ON:
         record_end(row, events)
-        kill(clock.now_s, row, queue.tries[row].kill_after_s, 0, queue, events)
+        kill(clock.now_s, row, queue.tries[row].kill_after_s, AT_DIVIDER, queue, events)
         clock.lacks_pass = 1
     else:  # without a pass: no job waits, or none would start even without the try, and the head keeps its reservation
         spare(queue, row)
@@ -243,7 +257,7 @@ def pass_changes(now_s, queue, events):
         if change.fails:
             short = -change.amount - max(state.free, np.int64(0))
             while short > 0:
-                short -= kill_last(now_s, queue, events)
+                short -= stop(now_s, next_to_stop(now_s, queue, YOUNGEST, True), BY_FAILURE, queue, events)
         if change.pool == 0:
             state.free += change.amount
         elif change.pool == GATE:
@@ -254,6 +268,7 @@ def pass_changes(now_s, queue, events):
         state.changed += 1
 
 
+@entry(QueueArrays, Events, gives=float, brief=True)
 @kernel
 def next_instant_s(queue, events):
     """When something happens next; inf if nothing does."""
@@ -262,6 +277,8 @@ def next_instant_s(queue, events):
         now_s = min(now_s, queue.jobs[np.uint32(queue.state[0].submitted)].submit_s)
     if len(queue.changes) > 0:
         now_s = next_change_s(now_s, queue)
+    if queue.rules[0].preempts and queue.rules[0].exempt_s > 0 and queue.blocks.sections[URGENT].jobs > 0:
+        now_s = min(now_s, next_stoppable_s(events.clock[0].now_s, queue))
     return now_s
 
 
@@ -273,6 +290,10 @@ def begin_instant(now_s, queue, events):
         pay(now_s, queue)
     while next_end_s(ends) == now_s:
         row = ends.slots[next_end(ends)].row
+        if np.isnan(queue.jobs[row].start_s):  # it was stopped, and is queued again
+            leave_next(ends)
+            requeue(now_s, queue, row)
+            continue
         killed = queue.jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]
         leave_next(ends)
         if killed and queue.rules[0].spares:
@@ -282,7 +303,7 @@ def begin_instant(now_s, queue, events):
         finish(queue, row)
         record_end(row, events)
         if killed:
-            kill(now_s, row, queue.tries[row].kill_after_s, 0, queue, events)
+            kill(now_s, row, queue.tries[row].kill_after_s, AT_DIVIDER, queue, events)
     # Before jobs arrive: one that is decided alone relies on a reservation that this may change.
     if queue.rules[0].outlived:
         correct(now_s, queue)
@@ -312,7 +333,15 @@ def submit_all(size, queue, events):
             record_start(row, what == BACKFILLS, queue, events)
     # Where only dividers are reached, a settled queue with the same head needs no pass; see `arrivals.py`.
     same = not queue.rules[0].moves or now_s < state.head_until_s
+    same = same and not (queue.rules[0].preempts and queue.blocks.sections[URGENT].jobs > 0)
     clock.lacks_pass = not (decided or (clock.due > 0 and state.settled and same))
+
+
+@kernel
+def lacks_room(size, queue, events):
+    """Whether the next step, which stops each running job once at most, could fill `events.kills`."""
+    most = min(np.int64(size), np.int64(len(queue.jobs)))
+    return queue.rules[0].preempts > 0 and len(events.kills) - events.clock[0].kills < most
 
 
 @entry(float, int, QueueArrays, Events, gives=int)
@@ -322,10 +351,13 @@ def advance(until_s, size, queue, events):
 
     Returns DONE or REACHED (the next instant is later than until_s) between two instants. Within one it returns, if
     RULES.agent, TO_DECIDE (the instant lacks its pass: make it and call again); `clock.stage` says where it goes on.
+    It returns LACKS_ROOM where jobs are preempted and `events.kills` has to grow.
     """
     clock = events.clock[0]
     while True:
         if clock.stage == OVER:
+            if lacks_room(size, queue, events):
+                return LACKS_ROOM
             now_s = next_instant_s(queue, events)
             if now_s == np.inf:
                 return DONE
@@ -341,9 +373,13 @@ def advance(until_s, size, queue, events):
                 clock.lacks_pass = 0
                 return TO_DECIDE
         while clock.lacks_pass or clock.due > 0:
+            if lacks_room(size, queue, events):
+                return LACKS_ROOM
             bring_forward(clock.now_s, queue)
             if clock.lacks_pass:
                 run_pass(clock.now_s, queue, events)
+                if queue.rules[0].preempts:
+                    preempt(queue, events)
             else:
                 decide_due(queue, events)
         clock.stage = OVER

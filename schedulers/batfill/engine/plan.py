@@ -405,6 +405,16 @@ def ended_if_planned(now_s, queue, row):
     return finish(queue, row) if delays else GOES_ON
 
 
+@outlined
+def starts_by_plan(now_s, queue, row):
+    """Whether a job that goes before all others would start now."""
+    plan_running(now_s, queue, np.inf)
+    job = queue.jobs[row]
+    step, _ = earliest_paid(queue, ZERO, row, np.int64(job.procs), planned_span(job.expected_s))
+    unsettle(queue)
+    return step == ZERO
+
+
 # The plan
 
 

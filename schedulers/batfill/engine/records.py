@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 NEVER_S = np.finfo(np.float64).max
 LAST_S = 2.0**50  # where it goes by a plan: later than any other date
 
-# Sections of the queue, in its order: overdue, small and large jobs. Where tries stand back, the first holds the due
-# jobs.
-OVERDUE, TRIES, LARGE = np.int64(0), np.int64(1), np.int64(2)
-SECTIONS = 3
+# Sections of the queue, in its order: urgent, overdue, small and large jobs. Where tries stand back, the second holds
+# the due jobs.
+URGENT, OVERDUE, TRIES, LARGE = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
+SECTIONS = 4
 AWAY = -1  # the section of a job that does not wait,
-QUEUED_AGAIN = 2  # and of one until it is queued; any but the first
+QUEUED_AGAIN = 3  # and of one until it is queued; any but the first two
 
 # A job as the scheduler sees it.
 JOB = np.dtype(
@@ -38,7 +38,7 @@ JOB = np.dtype(
         ("start_s", "f8"),  # of the last try; nan before the first, and between a kill and the next try
         ("seq", "i8"),  # place by (submission time, id): the last tie-break of every order
         ("procs", "i4"),  # q
-        ("small", "u1"),  # 1 if it goes before the large jobs
+        ("home", "i1"),  # the section of its class: URGENT, TRIES if it is small, or LARGE
         ("killable", "u1"),  # 1 if it is small and killed at the divider
         ("section", "i1"),  # where it waits; AWAY if it does not wait
         ("late", "u1"),  # 1 if it waits and counts as overdue, whether or not it goes first
@@ -46,7 +46,7 @@ JOB = np.dtype(
 )
 # The key in a separate backfill order, as `key` and `rise` of JOB.
 LINE = np.dtype([("key", "f8"), ("rise", "f8")])
-# Fields of jobs that may be small, or may outlive what is expected of them.
+# Fields of jobs that may be small or preempted, or may outlive what is expected of them.
 TRY = np.dtype(
     [
         ("kill_after_s", "f8"),  # the divider when its last try started; inf if that is not to be killed
@@ -54,6 +54,7 @@ TRY = np.dtype(
         ("unpredicted_s", "f8"),  # p~, where corrections of a shorter prediction stop first,
         ("walltime_s", "f8"),  # and where all stop: p~ if it ends the job, inf if jobs may outlive it
         ("corrections", "i8"),  # how often the last try outlived what was expected
+        ("done_s", "f8"),  # for how long it had run at its last checkpoint before that try
     ]
 )
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
@@ -113,6 +114,8 @@ QUEUE = np.dtype(
     ]
 )
 EVERY_JOB = 2**62  # as a number of jobs: all that wait
+LEAST_LOST, YOUNGEST = 1, 2
+AT_DIVIDER, BY_FAILURE, PREEMPTED = 0, 1, 2  # why a try was stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,10 @@ class QueueRules:
     tested: int = EVERY_JOB  # how many jobs a pass finds that must wait before it stops
     keeps: bool = False  # whether the head keeps the reservation that it got when it became the head
     outlived: bool = False  # whether running jobs may outlive `expected_s`, which is then raised
+    preempts: int = 0  # in which order running jobs are stopped for urgent ones: LEAST_LOST, YOUNGEST; 0 for none
+    exempt_s: float = 0.0  # how long a job runs before it may be stopped for them
+    requeue_delay_s: float = 0.0  # how long after that it is queued again
+    checkpoint_s: float = math.inf  # a stopped job goes on where it was after so long, or a multiple; inf for nowhere
 
 
 # The rules that order and backfill the queue.

@@ -9,7 +9,17 @@ import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import ONE, block_of, enter, last_block, leave, released, slot_of
-from batfill.engine.records import AWAY, EVERY_JOB, LAST_S, NEVER_S, OVERDUE, QueueArrays
+from batfill.engine.records import (
+    AWAY,
+    EVERY_JOB,
+    LAST_S,
+    LEAST_LOST,
+    NEVER_S,
+    NOBODY,
+    OVERDUE,
+    URGENT,
+    QueueArrays,
+)
 
 # Added to an expected run time when a job outlives it for the first, second, ... time; the last repeats.
 # Source: Tsafrir, Etsion and Feitelson, TPDS 2007, Section 4.
@@ -120,6 +130,49 @@ def lacks_from(queue, row, first):
         if wanted > 0 and queue.left[owner(queue, pool, row), pool] < wanted:
             return True
     return False
+
+
+@kernel
+def kept_s(queue, ran_s):
+    """What a job keeps that is stopped after so long: its time until its last checkpoint."""
+    each_s = queue.rules[0].checkpoint_s
+    return np.floor(ran_s / each_s) * each_s if each_s < np.inf else 0.0
+
+
+@outlined
+def next_to_stop(now_s, queue, order, fails):
+    """The running job that is stopped first, in this order; NOBODY if none may be.
+
+    `fails`: whether for a failure, which stops any job; otherwise it is for an urgent job.
+    """
+    running, jobs, exempt_s = queue.running, queue.jobs, queue.rules[0].exempt_s
+    found, least = NOBODY, np.inf
+    for place in range(np.int64(running.used[0].blocks)):
+        block = running.directory[np.uint64(place)]
+        for slot in range(block.first, block.first + block.count):
+            row = running.slots[slot].row
+            job = jobs[row]
+            if not fails and (job.home == URGENT or job.start_s + exempt_s > now_s):
+                continue
+            ran_s = now_s - job.start_s
+            cost = (ran_s - kept_s(queue, ran_s)) * job.procs if order == LEAST_LOST else -job.start_s
+            if found == NOBODY or cost < least or (cost == least and job.seq > jobs[found].seq):
+                found, least = row, cost
+    return found
+
+
+@outlined
+def next_stoppable_s(now_s, queue):
+    """The first date after `now_s` from which another running job may be stopped for an urgent one; inf for none."""
+    running, found_s = queue.running, np.inf
+    for place in range(np.int64(running.used[0].blocks)):
+        block = running.directory[np.uint64(place)]
+        for slot in range(block.first, block.first + block.count):
+            job = queue.jobs[running.slots[slot].row]
+            from_s = job.start_s + queue.rules[0].exempt_s
+            if job.home != URGENT and from_s > now_s:
+                found_s = min(found_s, from_s)
+    return found_s
 
 
 @entry(QueueArrays, int, int, brief=True)
@@ -250,9 +303,10 @@ def outlast(now_s, queue, row, procs):
     `finish` has taken it out, and returned `procs`.
     """
     job, tried = queue.jobs[row], queue.tries[row]
-    job.expected_s, tried.corrections = corrected(
-        now_s, job.start_s, tried.whole_expected_s, 0, tried.unpredicted_s, tried.walltime_s
+    whole_s, tried.corrections = corrected(
+        now_s, job.start_s - tried.done_s, tried.whole_expected_s, 0, tried.unpredicted_s, tried.walltime_s
     )
+    job.expected_s = whole_s - tried.done_s
     occupy(queue, row, procs)
 
 
@@ -277,10 +331,10 @@ def correct(now_s, queue):
         job, tried = queue.jobs[row], queue.tries[row]
         if job.expected_s < 0:  # without a walltime, see `waiting.planned_s`
             continue
-        most_s = tried.walltime_s
+        most_s = tried.walltime_s - tried.done_s
         if job.killable and queue.rules[0].bound_s < np.inf:
             most_s = min(most_s, tried.kill_after_s)
-        unpredicted_s = min(tried.unpredicted_s, most_s)
+        unpredicted_s = min(tried.unpredicted_s - tried.done_s, most_s)
         expected_s, tried.corrections = corrected(
             now_s, job.start_s, job.expected_s, tried.corrections, unpredicted_s, most_s
         )

@@ -9,10 +9,10 @@ import numpy as np
 
 from batfill.base.kernels import U4, entry, kernel, outlined
 from batfill.engine.blocks import first_slot, insert, last_slot, precedes, remove
-from batfill.engine.keys import find_head, head_with, moved_key, place_key, section_of, slope_of
+from batfill.engine.keys import find_head, head_with, moved_key, place_key, slope_of
 from batfill.engine.motion import to_go_first
-from batfill.engine.records import AWAY, OVERDUE, QueueArrays
-from batfill.engine.running import is_held, lacks_now, skips_some, start, unsettle
+from batfill.engine.records import AWAY, LARGE, OVERDUE, SECTIONS, TRIES, URGENT, QueueArrays
+from batfill.engine.running import corrected, is_held, lacks_now, skips_some, start, unsettle
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
@@ -57,7 +57,7 @@ def section_again(queue, row):
     """The section of a job that is queued again where it stood: that of its class, unless it is due."""
     if stands_back(queue) and queue.jobs[row].section == OVERDUE:
         return OVERDUE
-    return section_of(queue.jobs[row].small)
+    return np.int64(queue.jobs[row].home)
 
 
 @kernel
@@ -161,24 +161,24 @@ def planned_s(queue, killable, expected_s):
 
 @entry(QueueArrays, int, int, int, float, brief=True)
 @kernel
-def set_class(queue, row, small, killable, expected_s):
-    """Set the class and the expected run time of a job that is not queued.
+def set_class(queue, row, home, killable, expected_s):
+    """Set the class, as JOB.home, and the expected run time of a job that is not queued.
 
     `killable`, 0 or 1: whether it is killed at the divider if it is small; `expected_s`: its run time if it is not.
     """
     job = queue.jobs[row]
-    job.small = small
-    job.killable = killable if small else 0
+    job.home = home
+    job.killable = killable if home == TRIES else 0
     job.expected_s = planned_s(queue, job.killable, expected_s)
 
 
 @entry(QueueArrays, int, int, float, float, float, int, int, int, float, float, float, gives=int, brief=True)
 @kernel
-def submit(queue, row, place, submit_s, unpredicted_s, walltime_s, procs, small, killable, expected_s, key, rise):
+def submit(queue, row, place, submit_s, unpredicted_s, walltime_s, procs, home, killable, expected_s, key, rise):
     """Add a newly submitted job as the last row of `jobs`, at `place` of `ages`, and queue it; needs `tries`.
 
     Returns False if no `seq` is left between those of its neighbours: then the job is not queued, and all have to be
-    numbered and sorted again. The arguments from `submit_s` on are fields of the job and its TRY, those from `small` to
+    numbered and sorted again. The arguments from `submit_s` on are fields of the job and its TRY, those from `home` to
     `expected_s` as in `set_class`.
     """
     jobs, ages, state = queue.jobs, queue.ages, queue.state[0]
@@ -195,7 +195,8 @@ def submit(queue, row, place, submit_s, unpredicted_s, walltime_s, procs, small,
     tried.whole_expected_s = expected_s
     tried.kill_after_s = np.inf
     tried.corrections = 0
-    set_class(queue, row, small, killable, expected_s)
+    tried.done_s = 0.0
+    set_class(queue, row, home, killable, expected_s)
     below = jobs[ages[place - 1]].seq if place > 0 else 0
     above = jobs[ages[place]].seq if place < row else below + 2 * GAP
     for i in range(row, place, -1):
@@ -207,7 +208,7 @@ def submit(queue, row, place, submit_s, unpredicted_s, walltime_s, procs, small,
     state.first_to = min(state.first_to, place)  # and so has the choice of those that go first
     if above - below < 2:
         return False
-    enqueue_at(submit_s, queue, section_of(small), row)
+    enqueue_at(submit_s, queue, home, row)
     return True
 
 
@@ -256,7 +257,7 @@ def bring_forward(now_s, queue):
 def count_late(queue, row, place):
     """Count a waiting job at `place` of `ages` as overdue, for `choose_first`."""
     state, job = queue.state[0], queue.jobs[row]
-    if not job.late:
+    if not job.late and job.home != URGENT:
         job.late = 1
         state.late += 1
         state.late_first += job.section == OVERDUE
@@ -290,22 +291,22 @@ def choose_first(now_s, queue):
         if state.first_to < state.looked_at and jobs[ages[state.first_to]].seq < jobs[youngest].seq:  # requeued
             bring(now_s, queue, ages[state.first_to])
         elif state.late_first > number:
-            move_to(now_s, queue, section_of(jobs[youngest].small), youngest)
+            move_to(now_s, queue, np.int64(jobs[youngest].home), youngest)
             state.first_to = min(state.first_to, np.uint32(place_of(queue, youngest)))
         else:
             break
     if in_backlog(queue, state.wanted):
-        for section in range(len(blocks.sections)):
-            while section != first and blocks.sections[section].jobs > 0:
+        for section in range(TRIES, SECTIONS):
+            while blocks.sections[section].jobs > 0:
                 bring(now_s, queue, blocks.slots[first_slot(blocks, section)].row)
 
 
 @outlined
 def bring(now_s, queue, row):
     """Move a waiting job to those that go first; where tries stand back it is large from then on."""
-    if stands_back(queue) and queue.jobs[row].small:
+    if stands_back(queue) and queue.jobs[row].home == TRIES:
         dequeue(queue, row)
-        set_class(queue, row, 0, 0, queue.tries[row].whole_expected_s)
+        set_class(queue, row, LARGE, 0, rest_expected_s(queue, row))
     move_to(now_s, queue, OVERDUE, row)
 
 
@@ -336,7 +337,7 @@ def hold_head(now_s, queue):
     if not queue.rules[0].moves or now_s >= state.head_until_s:
         find_head(now_s, queue)
     row = first_not_held(now_s, queue) if skips_some(queue) else np.int64(state.head)
-    if row < 0 or queue.jobs[row].small or queue.jobs[row].section == OVERDUE:
+    if row < 0 or queue.jobs[row].section != LARGE:
         return
     is_head, settled = row == state.head, state.settled
     move_to(now_s, queue, OVERDUE, row)
@@ -349,26 +350,38 @@ def hold_head(now_s, queue):
 @outlined
 def demote(queue, row):
     """Move a job killed at the divider to the large jobs."""
-    queue.jobs[row].small = 0
+    queue.jobs[row].home = LARGE
     take_back(queue, row)
 
 
 @kernel
 def take_back(queue, row):
-    """Expect of a job that a failure has killed what was expected before its try; it keeps its class."""
+    """Expect of a job that was stopped what was expected before its try; it keeps its class."""
     job = queue.jobs[row]
     job.start_s = np.nan
     if len(queue.tries) > 0:
         queue.tries[row].kill_after_s = np.inf
         queue.tries[row].corrections = 0
-        set_class(queue, row, job.small, job.killable, queue.tries[row].whole_expected_s)
+        set_class(queue, row, job.home, job.killable, rest_expected_s(queue, row))
+
+
+@kernel
+def rest_expected_s(queue, row):
+    """For how long a job is expected to run from its last checkpoint on, which may have outlived what was expected."""
+    tried = queue.tries[row]
+    if tried.done_s == 0:
+        return tried.whole_expected_s
+    whole_s, tried.corrections = corrected(
+        tried.done_s, 0.0, tried.whole_expected_s, 0, tried.unpredicted_s, tried.walltime_s
+    )
+    return whole_s - tried.done_s
 
 
 @entry(QueueArrays, int, brief=True)
 @kernel
 def spare(queue, row):
     """Let a running try go on as a large job; `easy.ended_if_needed` has entered its new expected end."""
-    queue.jobs[row].small = 0
+    queue.jobs[row].home = LARGE
     queue.jobs[row].killable = 0
 
 
@@ -376,6 +389,6 @@ def spare(queue, row):
 @outlined
 def requeue(now_s, queue, row):
     """Requeue a killed and demoted job; `bring_forward` must follow."""
-    move_to(now_s, queue, section_of(queue.jobs[row].small), row)
+    move_to(now_s, queue, np.int64(queue.jobs[row].home), row)
     if late(now_s, queue, row):
         count_late(queue, row, place_of(queue, row))

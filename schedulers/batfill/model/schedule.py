@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from batfill.base.tables import AsDict, ReadOnly, same_values
 from batfill.base.words import duration, things
+from batfill.engine.records import BY_FAILURE
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import Jobs
 from batfill.model.limits.calendar import NO_WINDOWS, Calendar
@@ -132,6 +133,7 @@ class Schedule(ReadOnly):
     wants: NDArray[np.int64] | None = None  # (n_jobs, n_pools)  and how much; None without pools
     budget: Budget | None = None  # of energy, in seconds
     gate: Gate | None = None  # on backfilling, in seconds
+    done_s: NDArray[np.float64] | None = None  # for how long jobs had run at the checkpoint at which that try began
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
@@ -203,8 +205,9 @@ class Schedule(ReadOnly):
 
     @property
     def runtime_s(self) -> NDArray[np.float64]:
-        """The run time of the final try: min(p, p~)."""
-        return np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
+        """The run time of the final try: min(p, p~), from its checkpoint on."""
+        whole_s = np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
+        return whole_s if self.done_s is None else whole_s - self.done_s
 
     @property
     def end_s(self) -> NDArray[np.float64]:
@@ -277,7 +280,7 @@ class Schedule(ReadOnly):
     def away(self) -> Away:
         """What the calendar has taken, from the first submission to the last end of the jobs that have ended."""
         assert self.calendar is not None
-        failed = self.kills[self.kills["failed"] != 0]
+        failed = self.kills[self.kills["why"] == BY_FAILURE]
         if not self.ended.any():
             return Away(0.0, 0.0, len(failed), 0.0)
         from_s, until_s = self.span()

@@ -13,15 +13,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.errors import BatfillError
 from batfill.engine import ends, loop
-from batfill.engine.loop import CLOCK, KILL, Events, Given
-from batfill.engine.records import LINE, STARTED, STEP, as_records, new_records
+from batfill.engine.loop import CLOCK, DONE, KILL, LACKS_ROOM, Events, Given
+from batfill.engine.records import LARGE, LINE, STARTED, STEP, TRIES, URGENT, as_records, new_records
 from batfill.engine.violations import Marks, marks_for
 from batfill.model.invariants import require_sound
 from batfill.model.jobs import SMALL, Jobs, checked_size
@@ -56,6 +56,7 @@ class EngineReplay:
         expected_s: NDArray[np.float64] | None = None,
         learns: bool = False,
         small: NDArray[np.bool_] | None = None,
+        urgent: NDArray[np.bool_] | None = None,
     ) -> None:
         """Set up a replay on an empty machine.
 
@@ -66,6 +67,7 @@ class EngineReplay:
             expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.expected_s`.
             learns: whether `Queue.classify` sets the jobs' classes during the replay, instead of the workload.
             small: whether each job goes before the others, with a divider, shape (n_jobs,); by default class SMALL.
+            urgent: whether each job goes before all others, and may preempt them, shape (n_jobs,); by default none.
         """
         checked_size("size", size + bool(rules.pools))  # one more for jobs that want more of a pool than there is
         n_jobs = len(jobs)
@@ -76,8 +78,11 @@ class EngineReplay:
         at_once = min(n_jobs, size)
         # Without a divider, classes have no effect.
         small = (jobs.job_class == SMALL if small is None else small) & (not learns) & (rules.divider_s < np.inf)
+        urgent = np.zeros(n_jobs, bool) if urgent is None else urgent
+        small = small & ~urgent
         n_small = n_jobs if learns else int(small.sum())
         n_kills = n_small + (rules.calendar.most_kills(n_jobs) if rules.calendar else 0)
+        n_kills += at_once if rules.preempts else 0  # which grow
         # Pools that can never run short are left out, as they change no start.
         self.pools, windowed = rules.pools, {w.pool for w in rules.calendar.windows} if rules.calendar else set()
         self.wants = wanted(self.pools, jobs)
@@ -89,13 +94,13 @@ class EngineReplay:
             if pool.name in windowed or may_run_short(pool, amounts[fits], jobs.procs[fits], size)
         )
         rules = replace(rules, outlived=rules.outlived or jobs.outlives, pools=scarce)
-        self.queue = Queue(size, rules, capacity=n_jobs, tries=n_small > 0 or rules.outlived)
+        self.queue = Queue(size, rules, capacity=n_jobs, tries=n_small > 0 or rules.outlived or rules.preempts > 0)
         procs = np.where(self.rejected, size + 1, jobs.procs)
         wants = wanted(rules.all_pools, jobs) if rules.all_pools else None
         self.queue.know(jobs.submit_s, jobs.expected_s, procs, jobs.user, outlives=jobs.outlives, wants=wants)
         self.events = Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
-            ends=ends.new_ends(at_once),
+            ends=ends.new_ends(n_jobs if rules.requeue_delay_s > 0 else at_once),  # with those to be queued again
             due=np.zeros(at_once if n_small else 0, np.uint32),
             starts=new_records(n_jobs + n_kills, STARTED),
             kills=new_records(n_kills, KILL),
@@ -106,7 +111,7 @@ class EngineReplay:
         )
         self.given = Given(
             expected_s=expected_s,
-            small=small.astype(np.uint8),
+            home=np.select([urgent, small], [URGENT, TRIES], LARGE).astype(np.int8),
             killable=((small if jobs.killable is None else small & jobs.killable) & rules.kills).astype(np.uint8),
             submit_s=np.ascontiguousarray(jobs.submit_s, np.float64),
             procs=np.ascontiguousarray(procs, np.int64),
@@ -117,6 +122,7 @@ class EngineReplay:
         """Reset to an empty machine, with this order, backfill order and threshold, without allocating memory."""
         self.past: tuple[tuple[float, Rules], ...] = ()  # the rules until these dates, if they were changed
         self.until_s = -np.inf  # all instants up to here are processed; nan if the machine was not empty at first
+        np.minimum(self.table.runtime_s, self.table.walltime_s, out=self.events.duration_s)
         self.queue.reset(self.given, self.events)
         self.queue.adopt(rules)
 
@@ -130,14 +136,25 @@ class EngineReplay:
     @property
     def next_s(self) -> float:
         """The next instant with an event; inf if there is none."""
-        end_s = ends.next_end_s(self.events.ends)
-        coming_s = self.table.submit_s[self.queue.submitted : self.queue.submitted + 1].min(initial=np.inf)
-        return float(self.queue.next_change_s(min(end_s, coming_s)))
+        return self.queue.next_instant_s(self.events)
 
     def advance(self, until_s: float = np.inf) -> bool:
         """Process every instant up to and including `until_s`; returns whether the workload is done."""
         self.until_s = max(self.until_s, until_s)
-        return self.queue.advance(until_s, self.events)
+        while (why := self.queue.advance(until_s, self.events)) == LACKS_ROOM:
+            self.make_room()
+        return why == DONE
+
+    def make_room(self) -> None:
+        """Double the number of tries that may be stopped."""
+        more = len(self.events.kills)
+
+        def longer(array: NDArray[Any]) -> NDArray[Any]:
+            both: NDArray[Any] = as_records(np.concatenate([array, np.zeros(more, array.dtype)]))
+            return both
+
+        grown = {name: longer(getattr(self.events, name)) for name in ("starts", "kills", "ended", "over")}
+        self.events = self.events._replace(**grown)
 
     def starts_under(
         self, policies: Sequence[Policy], *, backfill: Policy | None = None, threshold_s: float = np.inf
@@ -261,6 +278,7 @@ class EngineReplay:
             wants=self.wants if self.pools else None,
             budget=self.queue.rules.energy_budget,
             gate=self.queue.rules.backfill_while,
+            done_s=self.queue.done_s if self.queue.rules.checkpoint_s < np.inf else None,
         )
 
 
