@@ -152,13 +152,6 @@ class Queue:
         start_s: NDArray[np.float64] = self.arrays.jobs["start_s"].copy()
         return start_s
 
-    @property
-    def done_s(self) -> NDArray[np.float64]:
-        """For how long each job had run at its last checkpoint before its last try, shape (capacity,)."""
-        tries = self.arrays.tries
-        done_s: NDArray[np.float64] = tries["done_s"].copy() if len(tries) else np.zeros(len(self.arrays.jobs))
-        return done_s
-
     def kill_after_s(self, row: int) -> float:
         """The divider of a job's last try, even if the try has gone on there; inf if it could not be killed."""
         tries = self.arrays.tries

@@ -224,17 +224,17 @@ def cases(draw, at_the_edge=False):
 def urgent_cases(draw):
     """Cases in which some jobs are urgent, and perhaps preempt others."""
     case = draw(cases().filter(lambda case: not case[3]["keeps"]))
-    jobs, _, _, chosen, _, more = case
+    jobs, size, policy, chosen, calendar, more = case
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    more["urgent"] = rng.random(len(jobs)) < draw(st.sampled_from([0.05, 0.2, 0.5]))
+    urgent = rng.random(len(jobs)) < draw(st.sampled_from([0.05, 0.2, 0.5]))
     unit_s = draw(st.sampled_from([1.0, 0.25, 45.0]))
     chosen |= {
         "preempts": draw(st.sampled_from([0, LEAST_LOST, LEAST_LOST, YOUNGEST])),
-        "exempt_s": unit_s * draw(st.sampled_from([0, 0, 3, 8])),
+        "preempt_exempt_s": unit_s * draw(st.sampled_from([0, 0, 3, 8])),
         "requeue_delay_s": unit_s * draw(st.sampled_from([0, 0, 2, 30])),
         "checkpoint_s": unit_s * draw(st.sampled_from([math.inf, math.inf, 4, 7])),
     }
-    return case
+    return replace(jobs, urgent=urgent), size, policy, chosen, calendar, more
 
 
 def rules_of(policy, chosen, calendar, pools=(), gate=None, budget=None):
@@ -246,7 +246,12 @@ def rules_of(policy, chosen, calendar, pools=(), gate=None, budget=None):
     )
 
 
-PREEMPTION = {"preempts": "preempt", "exempt_s": "exempt", "requeue_delay_s": "delay", "checkpoint_s": "checkpoint"}
+PREEMPTION = {
+    "preempts": "preempt",
+    "preempt_exempt_s": "exempt",
+    "requeue_delay_s": "delay",
+    "checkpoint_s": "checkpoint",
+}
 ORDERS_OF_STOPS = {0: None, LEAST_LOST: "least-lost", YOUNGEST: "youngest"}
 
 
@@ -272,8 +277,9 @@ def oracle_of(jobs, size, policy, chosen, calendar, more):
         watts=None if budget is None else budget.pool.amounts(jobs),
         expected_s=more.get("expected_s"),
     )  # fmt: skip
-    for job, killable, urgent in zip(slow.jobs, jobs.killable.tolist(), more.get("urgent", jobs.killable & False), strict=True):
-        job.exempt, job.urgent = not killable, bool(urgent)
+    urgent = np.zeros(len(jobs), bool) if jobs.urgent is None else jobs.urgent
+    for job, killable, urgent in zip(slow.jobs, jobs.killable.tolist(), urgent.tolist(), strict=True):
+        job.exempt, job.urgent = not killable, urgent
         job.small = job.small and not urgent
     return slow.run()
 

@@ -67,7 +67,7 @@ class Tries:
         kills = schedule.kills[np.argsort(schedule.kills["row"], kind="stable")]
         first, beyond = (np.searchsorted(kills["row"], self.row, side) for side in ("left", "right"))
         self.killed = self.number < beyond - first  # all of a job's tries but its last
-        self.start_s, self.ran_s = schedule.start_s[self.row], schedule.runtime_s[self.row]
+        self.start_s, self.ran_s = schedule.start_s[self.row], (schedule.runtime_s - schedule.done_s)[self.row]
         kill = kills[(first + self.number)[self.killed]]
         self.start_s[self.killed], self.ran_s[self.killed] = kill["start_s"], kill["ran_s"]
         self.end_s = self.start_s + self.ran_s

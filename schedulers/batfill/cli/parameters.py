@@ -15,7 +15,7 @@ import click
 from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
 from batfill.cli import note
 from batfill.cli.app import named, option_name
-from batfill.model.kinds import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
+from batfill.model.kinds import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, URGENT_JOBS, WHAT
 from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, refuse_other
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import (
@@ -47,7 +47,7 @@ MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 
 SLURM = "a site's own Slurm"
 # Headings of a command's help, in their order; "" is the command's own.
-GROUPS = (WHAT, SMALL_JOBS, PREDICTIONS, LIVE_ONLY, "", SLURM, "periods", "log", "output")
+GROUPS = (WHAT, URGENT_JOBS, SMALL_JOBS, PREDICTIONS, LIVE_ONLY, "", SLURM, "periods", "log", "output")
 GROUP_OF = {
     **dict.fromkeys(("days", "months", "boundary", "skip", "count", "min-jobs", "training", "last"), "periods"),
     **dict.fromkeys(("procs", "tau", "overrun", "unrequested", "speed", "platform", "at"), "log"),

@@ -277,7 +277,7 @@ def next_instant_s(queue, events):
         now_s = min(now_s, queue.jobs[np.uint32(queue.state[0].submitted)].submit_s)
     if len(queue.changes) > 0:
         now_s = next_change_s(now_s, queue)
-    if queue.rules[0].preempts and queue.rules[0].exempt_s > 0 and queue.blocks.sections[URGENT].jobs > 0:
+    if queue.rules[0].preempts and queue.rules[0].preempt_exempt_s > 0 and queue.blocks.sections[URGENT].jobs > 0:
         now_s = min(now_s, next_stoppable_s(events.clock[0].now_s, queue))
     return now_s
 

@@ -132,7 +132,7 @@ class QueueRules:
     keeps: bool = False  # whether the head keeps the reservation that it got when it became the head
     outlived: bool = False  # whether running jobs may outlive `expected_s`, which is then raised
     preempts: int = 0  # in which order running jobs are stopped for urgent ones: LEAST_LOST, YOUNGEST; 0 for none
-    exempt_s: float = 0.0  # how long a job runs before it may be stopped for them
+    preempt_exempt_s: float = 0.0  # how long a job runs before it may be stopped for them
     requeue_delay_s: float = 0.0  # how long after that it is queued again
     checkpoint_s: float = math.inf  # a stopped job goes on where it was after so long, or a multiple; inf for nowhere
 

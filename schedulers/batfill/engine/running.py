@@ -145,14 +145,14 @@ def next_to_stop(now_s, queue, order, fails):
 
     `fails`: whether for a failure, which stops any job; otherwise it is for an urgent job.
     """
-    running, jobs, exempt_s = queue.running, queue.jobs, queue.rules[0].exempt_s
+    running, jobs, preempt_exempt_s = queue.running, queue.jobs, queue.rules[0].preempt_exempt_s
     found, least = NOBODY, np.inf
     for place in range(np.int64(running.used[0].blocks)):
         block = running.directory[np.uint64(place)]
         for slot in range(block.first, block.first + block.count):
             row = running.slots[slot].row
             job = jobs[row]
-            if not fails and (job.home == URGENT or job.start_s + exempt_s > now_s):
+            if not fails and (job.home == URGENT or job.start_s + preempt_exempt_s > now_s):
                 continue
             ran_s = now_s - job.start_s
             cost = (ran_s - kept_s(queue, ran_s)) * job.procs if order == LEAST_LOST else -job.start_s
@@ -169,7 +169,7 @@ def next_stoppable_s(now_s, queue):
         block = running.directory[np.uint64(place)]
         for slot in range(block.first, block.first + block.count):
             job = queue.jobs[running.slots[slot].row]
-            from_s = job.start_s + queue.rules[0].exempt_s
+            from_s = job.start_s + queue.rules[0].preempt_exempt_s
             if job.home != URGENT and from_s > now_s:
                 found_s = min(found_s, from_s)
     return found_s

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from batfill.model.limits.gate import Gate
     from batfill.model.limits.pools import Pools
     from batfill.model.policy import Policy
+    from batfill.model.preemption import Checkpoint, Urgent
 
 
 class Arguments(TypedDict, total=False):
@@ -29,6 +30,11 @@ class Arguments(TypedDict, total=False):
     energy_budget: Budget | str | None
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None
+    urgent: Urgent | str | None
+    preempt: Literal["none", "least-lost", "youngest"] | None
+    preempt_exempt_s: float | str | None
+    requeue_delay_s: float | str | None
+    checkpoint: Checkpoint | float | str | None
     small: Literal["none", "class", "all", "forest", "perfect"] | Any | None
     divider: float | str | None
     small_width: float | str | None

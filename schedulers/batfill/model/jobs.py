@@ -87,6 +87,7 @@ class Jobs(ReadOnly, KeptRows):
     user: NDArray[np.int64]  # the submitting user's number, -1 if unknown
     job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload states
     killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
+    urgent: NDArray[np.bool_] | None = None  # whether the job goes before all others, as an option says; None: unsaid
     waited_s: NDArray[np.float64] | None = None  # the wait at the site; nan or None if unknown; no scheduler reads it
     amounts: NDArray[np.void] | None = None  # float64 fields by name: what jobs state that they take; nan for nothing
     computing: NDArray[np.bool_] | None = None  # whether hosts compute in the part that ends the job; None: in none

@@ -26,7 +26,7 @@ SAME = "same"
 OFF = "none"  # the word for an option's None
 SCRATCH, KEPT = "scratch", "kept"
 # Headings in the help.
-WHAT, SMALL_JOBS, PREDICTIONS, LIVE_ONLY = "what", "small jobs", "predictions", "live"
+WHAT, URGENT_JOBS, SMALL_JOBS, PREDICTIONS, LIVE_ONLY = "what", "urgent jobs", "small jobs", "predictions", "live"
 
 
 class Kind(NamedTuple):
@@ -119,8 +119,8 @@ def words(*known: str) -> Kind:
 
 
 def lazily(module: str, function: str, *more: Any) -> Kind:
-    """A kind that a function of batfill.model.limits checks, whose module is imported when it runs."""
-    return Kind(lambda *given: attrgetter(function)(import_module(f"batfill.model.limits.{module}"))(*given), *more)
+    """A kind that a function of a module of batfill.model checks, which is imported when it runs."""
+    return Kind(lambda *given: attrgetter(function)(import_module(f"batfill.model.{module}"))(*given), *more)
 
 
 class Own(str):

@@ -22,6 +22,7 @@ from batfill.model.kinds import (
     SAME,
     SCRATCH,
     SMALL_JOBS,
+    URGENT_JOBS,
     WHAT,
     Divider,
     Kind,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from batfill.model.limits.gate import Gate
     from batfill.model.limits.pools import Pools
     from batfill.model.policy import Policy
+    from batfill.model.preemption import Checkpoint, Urgent
     from batfill.model.rules import Rules
 
 NO_PRESET, FIRST_TRIES, CONSERVATIVE = "none", "first-tries", "conservative_bf"
@@ -52,6 +54,7 @@ NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "for
 REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
 NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
+NO_PREEMPTION, *PREEMPTIONS = ("none", "least-lost", "youngest")
 ALL, ORDER, HALF = "all", "order", "half"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
 PLAN, UNLIMITED, REJECT = "plan", "unlimited", "reject"
@@ -65,6 +68,8 @@ OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
 OF_DIVIDED = Needs("small", SMALLS[1:], "no divider decides which jobs are small", EVERY)
 OF_SPARED = Needs("kill", (NEEDED,), "tries are not killed only where that helps")
 OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
+OF_URGENT = Needs("urgent", (), "no job is urgent", "share:5%")
+OF_PREEMPTION = Needs("preempt", tuple(PREEMPTIONS), "no job is stopped for another")
 OF_THRESHOLD = Needs("threshold", (), "no job is overdue without a threshold", "24h")
 OF_REQUESTS = Needs("small", (NO_SMALL,), "small jobs take their requests")
 OF_PREDICTIONS = Needs("predict", (*LEARNED, RUNTIME), "nothing is predicted", own=True)
@@ -163,20 +168,33 @@ class Options(Limits):
         "processors, kept processors, or (live) machines.", quiet=True)
     max_running: int | None = option(WHAT, Kind(partial(count_of, least=1, word=OFF, example=40), "a whole number > 0, "
         "or `none`", "number", f"int | {OR_NONE}"), None, "The most jobs of one user that run at once.", quiet=True)
-    calendar: Calendar | None = option(WHAT, lazily("calendar", "calendar_of", "a CSV file", "file",
+    calendar: Calendar | None = option(WHAT, lazily("limits.calendar", "calendar_of", "a CSV file", "file",
         "Calendar | str | Path"), None, "Windows in which processors are unavailable.", quiet=True)
-    backfill_while: Gate | None = option(WHAT, lazily("gate", "Gate.given", "a CSV file of periods; or of intensities, "
+    backfill_while: Gate | None = option(WHAT, lazily("limits.gate", "Gate.given", "a CSV file of periods; or of intensities, "
         "with `:` and the highest", "file", "Gate | str | Path | list[tuple[float, float]]"), None, "When jobs are "
         "backfilled, as grid.csv:300.", quiet=True)
-    pool: Pools | None = option(WHAT, lazily("pools", "Pools.of", "`NAME=AMOUNT`, or a share, with `@` and a field, or "
+    pool: Pools | None = option(WHAT, lazily("limits.pools", "Pools.of", "`NAME=AMOUNT`, or a share, with `@` and a field, or "
         "what a processor takes; several with commas", "pool", "Pools | str | list[str]"), None, "What jobs take "
         "besides, as licences=40.", quiet=True)
-    energy_budget: Budget | None = option(WHAT, lazily("energy", "Budget.of", "`AMOUNT@BEGIN..END`, with `,watts=`, "
+    energy_budget: Budget | None = option(WHAT, lazily("limits.energy", "Budget.of", "`AMOUNT@BEGIN..END`, with `,watts=`, "
         "`,idle=` and `,head-holds` behind it", "budget", "Budget | str"), None, "Energy in a period, as "
         "2MWh@0..3d,watts=100W.", quiet=True)
     threshold_s: float = option(WHAT, Kind(seconds_of, "a duration, >= 0, or `none`", "duration", TIME, " s"), None,
         "Jobs that waited longer come first, oldest first.", off=math.inf)
     overdue: str = option(WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.", OF_THRESHOLD)
+    urgent: Urgent | None = option(URGENT_JOBS, lazily("preemption", "Urgent.of", "`FIELD=NUMBER`, `list:FILE`, or "
+        "`share:5%` with `,seed=1`", "jobs", "Urgent | str"), None, "Which jobs go before all others: queue=3, list:FILE or share:5%.",
+        quiet=True)
+    preempt: str = option(URGENT_JOBS, words(NO_PREEMPTION, *PREEMPTIONS), NO_PREEMPTION, "Which running jobs are "
+        "stopped and queued again if an urgent job then starts: those that lose the least work, or the youngest.",
+        OF_URGENT, quiet=True)
+    preempt_exempt_s: float = option(URGENT_JOBS, Kind(seconds_of, "a duration, >= 0", "duration", TIME, " s"), 0,
+        "How long a job runs before it may be stopped.", OF_URGENT, OF_PREEMPTION, quiet=True)
+    requeue_delay_s: float = option(URGENT_JOBS, Kind(seconds_of, "a duration, >= 0", "duration", TIME, " s"), 0,
+        "How long after that it is queued again.", OF_URGENT, OF_PREEMPTION, quiet=True)
+    checkpoint: Checkpoint | None = option(URGENT_JOBS, lazily("preemption", "Checkpoint.of", "a duration, with "
+        "`,cost=` and another", "every", "Checkpoint | float | str"), None, "A stopped job goes on from its last "
+        "checkpoint, one each 1h, or each 1h,cost=30s of its work.", quiet=True)
     small: str = option(SMALL_JOBS, kinds.words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to "
         "the divider: none, all, those of class small, those that a forest expects to be short, or (perfect) that are.")
     divider: Divider = option(SMALL_JOBS, Kind(kinds.divider_of, "a duration > 0, `median`, or a part of it as "
@@ -251,7 +269,8 @@ class Options(Limits):
         """What a result states besides `as_dict`: the sha256 of files; see `policy.digests`."""
         from batfill.model.policy import digests
 
-        return digests([self.policy, self.backfill]) | self.file_digests
+        listed = {"urgent_sha256": self.urgent.digest} if self.urgent and self.urgent.digest else {}
+        return digests([self.policy, self.backfill]) | self.file_digests | listed
 
     def on(self, workload: Jobs, jobs: Jobs) -> Options:
         """The same with all dates in seconds of these jobs, which must be able to run beside a calendar."""
@@ -274,7 +293,25 @@ class Options(Limits):
         """The same on a machine of `size` processors, of whose draw a pool may be a share."""
         return self if self.pool is None else replace(self, pool=self.pool.on(size))
 
+    def prepared(self, jobs: Jobs, source: str) -> Jobs:
+        """The jobs as they run: which are urgent, and how long they take with their checkpoints."""
+        changed: dict[str, Any] = {} if self.urgent is None else {"urgent": self.urgent.rows(jobs, source)}
+        if self.checkpoint is not None and self.checkpoint.cost_s:
+            times = ("runtime_s", "walltime_s", "request_s")
+            changed |= {name: self.checkpoint.lengthened(getattr(jobs, name)) for name in times}
+        return replace(jobs, **changed) if changed else jobs
+
     # What the options mean together
+
+    @property
+    def preempts(self) -> int:
+        """In which order running jobs are stopped, as the engine has it; 0 for none."""
+        return (NO_PREEMPTION, *PREEMPTIONS).index(self.preempt)
+
+    @property
+    def checkpoint_s(self) -> float:
+        """How long a job runs from checkpoint to checkpoint; inf without any."""
+        return math.inf if self.checkpoint is None else self.checkpoint.every_s + self.checkpoint.cost_s
 
     @property
     def kills(self) -> bool:
@@ -380,7 +417,9 @@ ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items()) 
 
 # The options that `what-if` hands on to all its replays, and those to the ones with small jobs first.
 SHARED_BY_CHOICES = tuple(
-    name for name, each in OPTIONS.items() if each.group == WHAT and name not in ("preset", "policy", "threshold")
+    name
+    for name, each in OPTIONS.items()
+    if each.group in (WHAT, URGENT_JOBS) and name not in ("preset", "policy", "threshold")
 )
 SHARED_BY_TRIES = tuple(name for name, each in OPTIONS.items() if {OF_SMALL, OF_DIVIDED} & set(each.needs))
 
@@ -497,6 +536,11 @@ AT_ODDS: tuple[tuple[str, Callable[[Options], bool], str], ...] = (
      "times, and small class takes none; add divider 600, or any other duration"),
     ("option kill", lambda o: o.small == EVERY and not o.kills and o.small_width == 1, "if every job is small and none "
      "is killed, nothing changes; choose kill needed, or add small-width 1/16"),
+    ("option urgent", lambda o: o.urgent is not None and (o.learns or o.reservation != PROCESSORS), "with it nothing is "
+     "learned, and the head reserves processors; leave it out, or small forest, predict and reservation"),
+    ("option checkpoint", lambda o: o.checkpoint is not None and not (o.preempts or o.kills or (
+        o.calendar is not None and o.calendar.most_kills(1) > 0)), "no job is stopped; add preempt least-lost with "
+     "urgent share:5%, or leave it out"),
     ("option calendar", lambda o: o.learns and o.calendar is not None and o.calendar.most_kills(1) > 0, "{o.calendar."
      "name} has failures, which kill jobs, and nothing can be learned of those; leave the lines of kind failure out, "
      "or what is learned"),

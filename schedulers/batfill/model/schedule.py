@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from batfill.base.tables import AsDict, ReadOnly, same_values
 from batfill.base.words import duration, things
-from batfill.engine.records import BY_FAILURE
+from batfill.engine.records import BY_FAILURE, PREEMPTED
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import Jobs
 from batfill.model.limits.calendar import NO_WINDOWS, Calendar
@@ -107,6 +107,37 @@ class Drawn(AsDict):
 
 
 @dataclass(frozen=True, slots=True)
+class Rushed(AsDict):
+    """How urgent jobs fared in a run, and what the others gave for it."""
+
+    jobs: int  # urgent ones that have ended
+    at_once: float  # the share of them that started when they came,
+    within_minute: float  # within 60 s,
+    within_10_minutes: float  # and within 600 s
+    mean_wait_s: float
+    p99_wait_s: float
+    max_wait_s: float
+    others_mean_wait_s: float
+    others_max_wait_s: float
+    preemptions: int  # how often a running job was stopped for an urgent one,
+    stopped: int  # how many jobs were,
+    most_of_job: int  # how often one job at most,
+    most_of_user: int  # and the jobs of one user
+    lost_proc_s: float  # the work that had to be done again,
+    lost: float  # and its share of the work of the jobs that have ended
+
+    def as_text(self) -> str:
+        began = f"{self.at_once:.1%} of {things(self.jobs, 'job')} start at once, {self.within_minute:.1%} in a minute"
+        waits = (
+            f"99 % wait at most {duration(self.p99_wait_s)}, the others {duration(self.others_mean_wait_s)} on average"
+        )
+        if not self.preemptions:
+            return f"{began}; {waits}"
+        stops = f"{self.stopped:,} stopped {self.preemptions:,} times, one {self.most_of_job} times"
+        return f"{began}; {waits}; {stops}; {self.lost_proc_s / 3600:,.0f} processor-hours done again ({self.lost:.2%})"
+
+
+@dataclass(frozen=True, slots=True)
 class Open(AsDict):
     """How long a gate let jobs be backfilled in a run."""
 
@@ -133,7 +164,7 @@ class Schedule(ReadOnly):
     wants: NDArray[np.int64] | None = None  # (n_jobs, n_pools)  and how much; None without pools
     budget: Budget | None = None  # of energy, in seconds
     gate: Gate | None = None  # on backfilling, in seconds
-    done_s: NDArray[np.float64] | None = None  # for how long jobs had run at the checkpoint at which that try began
+    checkpoint_s: float = np.inf  # how long jobs run from checkpoint to checkpoint
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
@@ -149,18 +180,60 @@ class Schedule(ReadOnly):
 
     @property
     def wait_s(self) -> NDArray[np.float64]:
-        """From the submission to the start of the final try; nan before that start."""
-        return self.start_s - self.submit_s
+        """From the submission to the start of the final try, less what was kept of others; nan before that start."""
+        return self.start_s - self.submit_s - self.done_s
+
+    @property
+    def kept_s(self) -> NDArray[np.float64]:
+        """What each try that was stopped had done at its last checkpoint, (n_kills,)."""
+        ran_s: NDArray[np.float64] = self.kills["ran_s"]
+        return ran_s // self.checkpoint_s * self.checkpoint_s if self.checkpoint_s < np.inf else 0 * ran_s
+
+    @property
+    def done_s(self) -> NDArray[np.float64]:
+        """What each job had done at its last checkpoint before its final try."""
+        return np.bincount(self.kills["row"], self.kept_s, len(self.jobs))
+
+    def lost_proc_s(self, why: int | None = None) -> float:
+        """The work of tries that were stopped for this reason, or for any, which has to be done again."""
+        of = self.kills["why"] == (self.kills["why"] if why is None else why)
+        return float(((self.kills["ran_s"] - self.kept_s) * self.jobs.procs[self.kills["row"]])[of].sum())
 
     def limits(self) -> list[tuple[str, Any]]:
         """What came of each rule beside the order in this run, behind its name; each has `as_dict` and `as_text`."""
         found = [
+            ("urgent", self.rushed()),
             ("calendar", None if self.calendar is None else self.away()),
             *(("pool", use) for use in self.uses()),
             ("energy", self.drawn()),
             ("gate", self.opened()),
         ]
         return [(name, one) for name, one in found if one is not None]
+
+    def rushed(self) -> Rushed | None:
+        """How urgent jobs and others fared, of those that have ended; None without an urgent one."""
+        urgent, ended = self.jobs.urgent, self.ended
+        if urgent is None or not (urgent & ended).any():
+            return None
+        wait_s, others_s = self.wait_s[urgent & ended], self.wait_s[~urgent & ended]
+        stopped = self.kills["row"][self.kills["why"] == PREEMPTED]
+        per_job, users = np.bincount(stopped, minlength=len(self.jobs)), self.jobs.user[stopped]
+        work_proc_s = float((self.runtime_s * self.jobs.procs)[ended].sum())
+        return Rushed(
+            len(wait_s),
+            *(float((wait_s <= limit_s).mean()) for limit_s in (0, 60, 600)),
+            float(wait_s.mean()),
+            float(np.quantile(wait_s, 0.99)),
+            float(wait_s.max()),
+            float(others_s.mean()) if len(others_s) else 0.0,
+            float(others_s.max(initial=0)),
+            len(stopped),
+            int((per_job > 0).sum()),
+            int(per_job.max(initial=0)),
+            int(np.bincount(users[users >= 0]).max(initial=0)),
+            self.lost_proc_s(PREEMPTED),
+            self.lost_proc_s(PREEMPTED) / work_proc_s if work_proc_s else 0.0,
+        )
 
     def unreached(self) -> list[str]:
         dated = {"calendar": self.calendar, "backfill-while": self.gate, "energy-budget": self.budget}
@@ -205,14 +278,13 @@ class Schedule(ReadOnly):
 
     @property
     def runtime_s(self) -> NDArray[np.float64]:
-        """The run time of the final try: min(p, p~), from its checkpoint on."""
-        whole_s = np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
-        return whole_s if self.done_s is None else whole_s - self.done_s
+        """The run time: min(p, p~)."""
+        return np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
 
     @property
     def end_s(self) -> NDArray[np.float64]:
         """End of the final try; nan for a rejected job."""
-        return self.start_s + self.runtime_s
+        return self.start_s + self.runtime_s - self.done_s
 
     @property
     def killed(self) -> NDArray[np.bool_]:
@@ -259,7 +331,7 @@ class Schedule(ReadOnly):
         figures = summarize(
             size=self.size,
             submit_s=self.submit_s[ran],
-            start_s=self.start_s[ran],
+            start_s=(self.submit_s + self.wait_s)[ran],
             runtime_s=self.runtime_s[ran],
             procs=self.jobs.procs[ran],
             tau_s=tau_s,
@@ -267,7 +339,7 @@ class Schedule(ReadOnly):
             killed=int((self.killed & ran).sum()),
             backfilled=int((self.backfilled & ran).sum()),
             requeued=len(self.kills),
-            wasted_proc_s=float((self.kills["ran_s"] * self.jobs.procs[self.kills["row"]]).sum()),
+            wasted_proc_s=self.lost_proc_s(),
             away_proc_s=0.0 if self.calendar is None else self.away().free_proc_s,
         )
         if self.until_s == np.inf:
@@ -292,7 +364,7 @@ class Schedule(ReadOnly):
             away_proc_s,
             away_proc_s - free_proc_s,
             len(failed),
-            float((failed["ran_s"] * self.jobs.procs[failed["row"]]).sum()),
+            self.lost_proc_s(BY_FAILURE),
         )
 
     def available(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -56,7 +56,6 @@ class EngineReplay:
         expected_s: NDArray[np.float64] | None = None,
         learns: bool = False,
         small: NDArray[np.bool_] | None = None,
-        urgent: NDArray[np.bool_] | None = None,
     ) -> None:
         """Set up a replay on an empty machine.
 
@@ -67,7 +66,6 @@ class EngineReplay:
             expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.expected_s`.
             learns: whether `Queue.classify` sets the jobs' classes during the replay, instead of the workload.
             small: whether each job goes before the others, with a divider, shape (n_jobs,); by default class SMALL.
-            urgent: whether each job goes before all others, and may preempt them, shape (n_jobs,); by default none.
         """
         checked_size("size", size + bool(rules.pools))  # one more for jobs that want more of a pool than there is
         n_jobs = len(jobs)
@@ -78,7 +76,7 @@ class EngineReplay:
         at_once = min(n_jobs, size)
         # Without a divider, classes have no effect.
         small = (jobs.job_class == SMALL if small is None else small) & (not learns) & (rules.divider_s < np.inf)
-        urgent = np.zeros(n_jobs, bool) if urgent is None else urgent
+        urgent = np.zeros(n_jobs, bool) if jobs.urgent is None else jobs.urgent
         small = small & ~urgent
         n_small = n_jobs if learns else int(small.sum())
         n_kills = n_small + (rules.calendar.most_kills(n_jobs) if rules.calendar else 0)
@@ -278,7 +276,7 @@ class EngineReplay:
             wants=self.wants if self.pools else None,
             budget=self.queue.rules.energy_budget,
             gate=self.queue.rules.backfill_while,
-            done_s=self.queue.done_s if self.queue.rules.checkpoint_s < np.inf else None,
+            checkpoint_s=self.queue.rules.checkpoint_s,
         )
 
 

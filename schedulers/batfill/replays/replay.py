@@ -45,7 +45,7 @@ def simulate(
     jobs: Jobs, workload: Jobs, options: Options, advance: Callable[[int], None] | None = None
 ) -> tuple[Schedule, Learned | None]:
     assert workload.size is not None
-    options = options.on(workload, jobs)
+    options, jobs = options.on(workload, jobs), options.prepared(jobs, workload.name)
     if options.learns:
         from batfill.replays.learning import replay_learning
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Unrequested
     from batfill.replays.plots import Plot
 
-SAVED_FORMAT = "batfill replay 26"
+SAVED_FORMAT = "batfill replay 27"
 FILES = {"calendar": Calendar.of, "backfill_while": Gate.of}  # arguments whose rows are saved, and what reads them
 # The columns of a job table in a file, with their types. A value for each job; those that may be None may be missing.
 OF_JOBS = {
@@ -57,7 +57,7 @@ OF_JOBS = {
     **dict.fromkeys(("submit_s", "runtime_s", "walltime_s", "request_s"), "f8"),
     **dict.fromkeys(("procs", "user"), "i8"),
     "job_class": "i1",
-    **dict.fromkeys(("asked", "killable", "computing", "fails"), "b1"),
+    **dict.fromkeys(("asked", "killable", "urgent", "computing", "fails"), "b1"),
     "waited_s": "f8",
     "amounts": "V",
 }
@@ -110,7 +110,7 @@ class Replay(JobRows):
         self.changes: tuple[tuple[float, Options], ...] = ()
         self.forked_s: float | None = None  # where a fork left its original
         self.simulate_s = 0.0
-        jobs = self.workload.jobs
+        jobs = self.options.prepared(self.workload.jobs, self.workload.name)
         small = self.options.calls_small(jobs.job_class, jobs.procs, size)
         self.engine = EngineReplay(jobs, size, self.options.on(self.workload, jobs).rules, small=small)
 
@@ -275,7 +275,7 @@ class Replay(JobRows):
             "steps": [[until_s, one.as_dict()] for until_s, one in zip(dates, options, strict=True)],
             "found": digest_of(self.engine),
         }
-        write_run(place_of("path", path), workload.jobs, about)
+        write_run(place_of("path", path), replace(workload.jobs, urgent=self.engine.table.urgent), about)
 
     @classmethod
     def load(cls, path: str | Path, policies: Iterable[Policy] = ()) -> Replay:

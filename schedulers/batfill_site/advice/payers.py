@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.words import in_a_row
+from batfill.engine.records import AT_DIVIDER
 from batfill.model.limits.pools import amount_text
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_site.accounting.outages import most_held
@@ -60,7 +61,7 @@ class OneJob(NamedTuple):
 
     @classmethod
     def of(cls, row: int, schedule: Schedule, first: Schedule) -> OneJob:
-        jobs, kills = schedule.jobs, schedule.kills[schedule.kills["failed"] == 0]
+        jobs, kills = schedule.jobs, schedule.kills[schedule.kills["why"] == AT_DIVIDER]
         tried, request_s = kills[kills["row"] == row], float(jobs.asked_s[row])
         return cls(
             number_in_log(jobs.ids[row]),
@@ -177,7 +178,7 @@ def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:
 
 
 def killed(schedule: Schedule, first: Schedule) -> Kills | None:
-    rows = np.unique(schedule.kills["row"][schedule.kills["failed"] == 0]).astype(np.int64)
+    rows = np.unique(schedule.kills["row"][schedule.kills["why"] == AT_DIVIDER]).astype(np.int64)
     if not len(rows):
         return None
     longer_s = schedule.wait_s[rows] - first.wait_s[rows]

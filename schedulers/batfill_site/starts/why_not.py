@@ -10,6 +10,7 @@ import numpy as np
 
 from batfill.base.words import duration, instant, things
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
+from batfill.engine.records import OVERDUE, URGENT
 from batfill.model.jobs import DAY_S
 
 if TYPE_CHECKING:
@@ -107,14 +108,14 @@ def reasons(queue: Queue, now_s: float, rows: Sequence[int], names: Mapping[int,
 def in_order(queue: Queue, now_s: float) -> list[int]:
     rows = queue.waiting_rows
     jobs = queue.jobs[rows]
-    overdue = now_s - jobs["submit_s"] > queue.rules.threshold_s
+    overdue = (now_s - jobs["submit_s"] > queue.rules.threshold_s) & (jobs["home"] != URGENT)
     if queue.rules.half:  # rows are in order of age
         overdue &= np.cumsum(overdue) <= to_go_first(overdue.sum())
     unit_s: Any = 1.0
     if queue.rules.policy.motion != BY_SECOND:
         unit_s = np.minimum(queue.whole_expected_s[rows], UNLIMITED_S)
     key = np.where(overdue, 0.0, jobs["key"] + jobs["rise"] * ((now_s - jobs["submit_s"]) / unit_s))
-    section = np.where(overdue, 0, np.where(jobs["small"], 1, 2))
+    section = np.where(overdue, OVERDUE, jobs["home"])
     ordered: list[int] = rows[np.lexsort((jobs["seq"], key, section))].tolist()
     return ordered
 
