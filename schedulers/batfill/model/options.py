@@ -170,21 +170,21 @@ class Options(Limits):
         "or `none`", "number", f"int | {OR_NONE}"), None, "The most jobs of one user that run at once.", quiet=True)
     calendar: Calendar | None = option(WHAT, lazily("limits.calendar", "calendar_of", "a CSV file", "file",
         "Calendar | str | Path"), None, "Windows in which processors are unavailable.", quiet=True)
-    backfill_while: Gate | None = option(WHAT, lazily("limits.gate", "Gate.given", "a CSV file of periods; or of intensities, "
-        "with `:` and the highest", "file", "Gate | str | Path | list[tuple[float, float]]"), None, "When jobs are "
+    backfill_while: Gate | None = option(WHAT, lazily("limits.gate", "Gate.given", "a CSV file of periods; or of "
+        "intensities, with `:` and the highest", "file", "Gate | str | Path | list[tuple[float, float]]"), None, "When jobs are "
         "backfilled, as grid.csv:300.", quiet=True)
-    pool: Pools | None = option(WHAT, lazily("limits.pools", "Pools.of", "`NAME=AMOUNT`, or a share, with `@` and a field, or "
-        "what a processor takes; several with commas", "pool", "Pools | str | list[str]"), None, "What jobs take "
+    pool: Pools | None = option(WHAT, lazily("limits.pools", "Pools.of", "`NAME=AMOUNT`, or a share, with `@` and a "
+        "field, or what a processor takes; several with commas", "pool", "Pools | str | list[str]"), None, "What jobs take "
         "besides, as licences=40.", quiet=True)
-    energy_budget: Budget | None = option(WHAT, lazily("limits.energy", "Budget.of", "`AMOUNT@BEGIN..END`, with `,watts=`, "
-        "`,idle=` and `,head-holds` behind it", "budget", "Budget | str"), None, "Energy in a period, as "
+    energy_budget: Budget | None = option(WHAT, lazily("limits.energy", "Budget.of", "`AMOUNT@BEGIN..END`, with "
+        "`,watts=`, `,idle=` and `,head-holds` behind it", "budget", "Budget | str"), None, "Energy in a period, as "
         "2MWh@0..3d,watts=100W.", quiet=True)
     threshold_s: float = option(WHAT, Kind(seconds_of, "a duration, >= 0, or `none`", "duration", TIME, " s"), None,
         "Jobs that waited longer come first, oldest first.", off=math.inf)
     overdue: str = option(WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.", OF_THRESHOLD)
     urgent: Urgent | None = option(URGENT_JOBS, lazily("preemption", "Urgent.of", "`FIELD=NUMBER`, `list:FILE`, or "
-        "`share:5%` with `,seed=1`", "jobs", "Urgent | str"), None, "Which jobs go before all others: queue=3, list:FILE or share:5%.",
-        quiet=True)
+        "`share:5%` with `,seed=1`", "jobs", "Urgent | str"), None, "Which jobs go before all others: queue=3, "
+        "list:FILE or share:5%.", quiet=True)
     preempt: str = option(URGENT_JOBS, words(NO_PREEMPTION, *PREEMPTIONS), NO_PREEMPTION, "Which running jobs are "
         "stopped and queued again if an urgent job then starts: those that lose the least work, or the youngest.",
         OF_URGENT, quiet=True)
@@ -536,8 +536,8 @@ AT_ODDS: tuple[tuple[str, Callable[[Options], bool], str], ...] = (
      "times, and small class takes none; add divider 600, or any other duration"),
     ("option kill", lambda o: o.small == EVERY and not o.kills and o.small_width == 1, "if every job is small and none "
      "is killed, nothing changes; choose kill needed, or add small-width 1/16"),
-    ("option urgent", lambda o: o.urgent is not None and (o.learns or o.reservation != PROCESSORS), "with it nothing is "
-     "learned, and the head reserves processors; leave it out, or small forest, predict and reservation"),
+    ("option urgent", lambda o: o.urgent is not None and (o.learns or o.reservation != PROCESSORS), "with it "
+     "nothing is learned, and the head reserves processors; leave it out, or small forest, predict and reservation"),
     ("option checkpoint", lambda o: o.checkpoint is not None and not (o.preempts or o.kills or (
         o.calendar is not None and o.calendar.most_kills(1) > 0)), "no job is stopped; add preempt least-lost with "
      "urgent share:5%, or leave it out"),
