@@ -304,7 +304,7 @@ class Oracle:
         return bool(chosen)
 
     def cost(self, t, job):
-        """What is stopped first: that of which the least work is lost, or the youngest; of equals the last submitted."""
+        """What is stopped first: the least work lost, or the youngest; of equals the last submitted."""
         if self.preempt == "youngest":
             return -job.start, -job.turn
         ran = t - job.start
@@ -448,8 +448,9 @@ class Oracle:
         span = job.whole_expected
         for step in chain(STEPS, repeat(STEPS[-1])):
             if not self.outlived or start + span > t or (span >= job.request and not self.table.outlives):
-                return span
+                break
             span = min(span + step, job.request if span < job.request else math.inf)
+        return span
 
     def expected_end(self, t, job):
         """Of a running job, as it is expected at t; of a try that its divider bounds, at the latest there."""

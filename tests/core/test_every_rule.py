@@ -277,8 +277,8 @@ def oracle_of(jobs, size, policy, chosen, calendar, more):
         watts=None if budget is None else budget.pool.amounts(jobs),
         expected_s=more.get("expected_s"),
     )  # fmt: skip
-    urgent = np.zeros(len(jobs), bool) if jobs.urgent is None else jobs.urgent
-    for job, killable, urgent in zip(slow.jobs, jobs.killable.tolist(), urgent.tolist(), strict=True):
+    rushed = np.zeros(len(jobs), bool) if jobs.urgent is None else jobs.urgent
+    for job, killable, urgent in zip(slow.jobs, jobs.killable.tolist(), rushed.tolist(), strict=True):
         job.exempt, job.urgent = not killable, urgent
         job.small = job.small and not urgent
     return slow.run()

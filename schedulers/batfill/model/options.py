@@ -171,11 +171,11 @@ class Options(Limits):
     calendar: Calendar | None = option(WHAT, lazily("limits.calendar", "calendar_of", "a CSV file", "file",
         "Calendar | str | Path"), None, "Windows in which processors are unavailable.", quiet=True)
     backfill_while: Gate | None = option(WHAT, lazily("limits.gate", "Gate.given", "a CSV file of periods; or of "
-        "intensities, with `:` and the highest", "file", "Gate | str | Path | list[tuple[float, float]]"), None, "When jobs are "
-        "backfilled, as grid.csv:300.", quiet=True)
+        "intensities, with `:` and the highest", "file", "Gate | str | Path | list[tuple[float, float]]"), None, "When "
+        "jobs are backfilled, as grid.csv:300.", quiet=True)
     pool: Pools | None = option(WHAT, lazily("limits.pools", "Pools.of", "`NAME=AMOUNT`, or a share, with `@` and a "
-        "field, or what a processor takes; several with commas", "pool", "Pools | str | list[str]"), None, "What jobs take "
-        "besides, as licences=40.", quiet=True)
+        "field, or what a processor takes; several with commas", "pool", "Pools | str | list[str]"), None, "What "
+        "jobs take besides, as licences=40.", quiet=True)
     energy_budget: Budget | None = option(WHAT, lazily("limits.energy", "Budget.of", "`AMOUNT@BEGIN..END`, with "
         "`,watts=`, `,idle=` and `,head-holds` behind it", "budget", "Budget | str"), None, "Energy in a period, as "
         "2MWh@0..3d,watts=100W.", quiet=True)

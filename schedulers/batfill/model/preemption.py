@@ -130,4 +130,5 @@ class Checkpoint:
 
     def lengthened(self, work_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """How long jobs run with so much work, (n_jobs,): none pauses at its end."""
-        return work_s + self.cost_s * np.maximum(np.ceil(work_s / self.every_s) - 1, 0)
+        pauses: NDArray[np.float64] = np.maximum(np.ceil(work_s / self.every_s) - 1, 0)
+        return work_s + self.cost_s * pauses

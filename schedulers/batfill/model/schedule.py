@@ -192,7 +192,7 @@ class Schedule(ReadOnly):
     @property
     def done_s(self) -> NDArray[np.float64]:
         """What each job had done at its last checkpoint before its final try."""
-        return np.bincount(self.kills["row"], self.kept_s, len(self.jobs))
+        return np.bincount(self.kills["row"], self.kept_s, len(self.jobs)).astype(np.float64)
 
     def lost_proc_s(self, why: int | None = None) -> float:
         """The work of tries that were stopped for this reason, or for any, which has to be done again."""
@@ -221,7 +221,9 @@ class Schedule(ReadOnly):
         work_proc_s = float((self.runtime_s * self.jobs.procs)[ended].sum())
         return Rushed(
             len(wait_s),
-            *(float((wait_s <= limit_s).mean()) for limit_s in (0, 60, 600)),
+            float((wait_s <= 0).mean()),
+            float((wait_s <= 60).mean()),
+            float((wait_s <= 600).mean()),
             float(wait_s.mean()),
             float(np.quantile(wait_s, 0.99)),
             float(wait_s.max()),

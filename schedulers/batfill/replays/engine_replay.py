@@ -151,7 +151,9 @@ class EngineReplay:
             both: NDArray[Any] = as_records(np.concatenate([array, np.zeros(more, array.dtype)]))
             return both
 
-        grown = {name: longer(getattr(self.events, name)) for name in ("starts", "kills", "ended", "over")}
+        grown: dict[str, Any] = {
+            name: longer(getattr(self.events, name)) for name in ("starts", "kills", "ended", "over")
+        }
         self.events = self.events._replace(**grown)
 
     def starts_under(
