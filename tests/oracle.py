@@ -119,11 +119,11 @@ class Job:
     watts: int = 0  # what it is charged for each second that it runs, if energy is budgeted
     bound: float = math.inf  # after which it is expected to be killed, since its start
     urgent: bool = False
-    done: float = 0.0  # for how long it had run at the checkpoint at which its try begins
+    key_expected: float = 0.0  # what was expected of it at first; its other times are of what is left
 
     @property
     def duration(self):
-        return min(self.p, self.walltime) - self.done
+        return min(self.p, self.walltime)
 
 
 @dataclass
@@ -213,6 +213,7 @@ class Oracle:
             for seq, i in enumerate(ids)
         ]
         for job, i in zip(self.jobs, ids, strict=True):
+            job.key_expected = job.whole_expected
             job.turn, job.user = job.seq, int(t.user[i])
             job.wants = tuple(int(amount) for amount in self.wants[i]) if self.pools else ()
             job.watts = int(self.watts[i]) if self.budget else 0
@@ -328,7 +329,9 @@ class Oracle:
         ran = job.divider if why == AT_DIVIDER else t - job.start
         self.finish(job)
         self.kills.append((job.seq, job.start, ran, why))
-        job.done += self.kept_of(ran)
+        if kept := self.kept_of(ran):  # what is left is as a job of its own, but for its key
+            job.whole_expected = self.raised(job, 0, kept) - kept
+            job.p, job.request, job.walltime = job.p - kept, job.request - kept, job.walltime - kept
         job.start, job.small = math.nan, job.small and why != AT_DIVIDER
         if why == PREEMPTED and self.delay > 0:
             self.returning.append((t + self.delay, job))
@@ -440,8 +443,7 @@ class Oracle:
 
     def expected(self, job):
         """How long a job is expected to run that starts now."""
-        rest = self.raised(job, 0, job.done) - job.done if job.done else job.whole_expected
-        return min(rest, self.divider(job)) if self.bound else rest
+        return min(job.whole_expected, self.divider(job)) if self.bound else job.whole_expected
 
     def raised(self, job, start, t):
         """For how long a job is expected to run at t that has run, or would have, since `start`."""
@@ -454,14 +456,14 @@ class Oracle:
 
     def expected_end(self, t, job):
         """Of a running job, as it is expected at t; of a try that its divider bounds, at the latest there."""
-        return job.start + min(self.raised(job, job.start - job.done, t) - job.done, job.bound)
+        return job.start + min(self.raised(job, job.start, t), job.bound)
 
     # The queue's order
 
     def by_policy(self, policy, t):
         """A function from a job to its place in the order of a policy."""
         key = key_named(policy)
-        return lambda job: (key(t, job.r, min(job.whole_expected, UNLIMITED), job.q), job.r, job.turn)
+        return lambda job: (key(t, job.r, min(job.key_expected, UNLIMITED), job.q), job.r, job.turn)
 
     def sort_rule(self, t):
         """The first two numbers name a section of the queue."""

@@ -463,7 +463,7 @@ def choose_stopped(now_s, queue):
     if row < 0 or queue.jobs[row].home != URGENT:
         return n
     while not starts_now(now_s, queue, row):
-        stopped = next_to_stop(now_s, queue, queue.rules[0].preempts, False)
+        stopped, _ = next_to_stop(now_s, queue, queue.rules[0].preempts, False)
         if stopped == NOBODY:
             break
         chosen[n].row, chosen[n].rank = stopped, finish(queue, stopped)

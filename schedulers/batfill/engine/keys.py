@@ -49,8 +49,9 @@ def key_at(now_s, key, rise, submit_s, unit_s):
 def request_in_key(queue, row):
     """The p~ of a waiting job's key, float64: that of the whole job, even if its try is expected to end earlier."""
     job = queue.jobs[row]
-    whole = job.killable or queue.rules[0].checkpoint_s < np.inf
-    return queue.tries[row].whole_expected_s if whole else job.expected_s
+    if queue.rules[0].checkpoint_s < np.inf:
+        return queue.tries[row].key_expected_s
+    return queue.tries[row].whole_expected_s if job.killable else job.expected_s
 
 
 @kernel

@@ -34,7 +34,7 @@ from batfill.engine.records import (
     Ends,
     QueueArrays,
 )
-from batfill.engine.running import correct, finish, free_all, kept_s, next_stoppable_s, next_to_stop, pay, unsettle
+from batfill.engine.running import correct, finish, free_all, keep, next_to_stop, pay, unsettle
 from batfill.engine.violations import Marks, Ran, first_violation
 from batfill.engine.waiting import bring_forward, demote, planned_s, requeue, spare, take_back
 
@@ -110,7 +110,7 @@ def reset(size, given, queue, events):
         tries[row].kill_after_s = np.inf
         tries[row].whole_expected_s = given.expected_s[row]
         tries[row].corrections = 0
-        tries[row].done_s = 0.0
+        tries[row].key_expected_s = given.expected_s[row]
     queue.state[0] = AT_START[0]
     queue.state[0].free = size
     events.clock[0] = BEFORE_START[0]
@@ -152,9 +152,7 @@ def kill(now_s, row, ran_s, why, queue, events):
     record.why = why
     clock.kills += 1
     if queue.rules[0].checkpoint_s < np.inf:
-        kept = kept_s(queue, ran_s)
-        queue.tries[row].done_s += kept
-        events.duration_s[row] -= kept
+        events.duration_s[row] -= keep(queue, row, ran_s)
     if why == AT_DIVIDER:
         demote(queue, row)
     else:
@@ -257,7 +255,8 @@ def pass_changes(now_s, queue, events):
         if change.fails:
             short = -change.amount - max(state.free, np.int64(0))
             while short > 0:
-                short -= stop(now_s, next_to_stop(now_s, queue, YOUNGEST, True), BY_FAILURE, queue, events)
+                row, _ = next_to_stop(now_s, queue, YOUNGEST, True)
+                short -= stop(now_s, row, BY_FAILURE, queue, events)
         if change.pool == 0:
             state.free += change.amount
         elif change.pool == GATE:
@@ -278,7 +277,8 @@ def next_instant_s(queue, events):
     if len(queue.changes) > 0:
         now_s = next_change_s(now_s, queue)
     if queue.rules[0].preempts and queue.rules[0].preempt_exempt_s > 0 and queue.blocks.sections[URGENT].jobs > 0:
-        now_s = min(now_s, next_stoppable_s(events.clock[0].now_s, queue))
+        _, later_s = next_to_stop(events.clock[0].now_s, queue, YOUNGEST, False)
+        now_s = min(now_s, later_s)
     return now_s
 
 

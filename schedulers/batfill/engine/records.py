@@ -54,7 +54,7 @@ TRY = np.dtype(
         ("unpredicted_s", "f8"),  # p~, where corrections of a shorter prediction stop first,
         ("walltime_s", "f8"),  # and where all stop: p~ if it ends the job, inf if jobs may outlive it
         ("corrections", "i8"),  # how often the last try outlived what was expected
-        ("done_s", "f8"),  # for how long it had run at its last checkpoint before that try
+        ("key_expected_s", "f8"),  # whole_expected_s before its first checkpoint; the others are of what is left
     ]
 )
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try

@@ -139,40 +139,38 @@ def kept_s(queue, ran_s):
     return np.floor(ran_s / each_s) * each_s if each_s < np.inf else 0.0
 
 
+@kernel
+def keep(queue, row, ran_s):
+    """Leave of a job that is stopped after so long what its last checkpoint leaves; returns what is kept."""
+    tried, kept = queue.tries[row], kept_s(queue, ran_s)
+    expected_s, _ = corrected(kept, 0.0, tried.whole_expected_s, 0, tried.unpredicted_s, tried.walltime_s)
+    tried.whole_expected_s = expected_s - kept
+    tried.unpredicted_s -= kept
+    tried.walltime_s -= kept
+    return kept
+
+
 @outlined
 def next_to_stop(now_s, queue, order, fails):
-    """The running job that is stopped first, in this order; NOBODY if none may be.
+    """The running job that is stopped first, in this order, NOBODY if none may be; and when another may be, or inf.
 
     `fails`: whether for a failure, which stops any job; otherwise it is for an urgent job.
     """
-    running, jobs, preempt_exempt_s = queue.running, queue.jobs, queue.rules[0].preempt_exempt_s
-    found, least = NOBODY, np.inf
+    running, jobs, exempt_s = queue.running, queue.jobs, queue.rules[0].preempt_exempt_s
+    found, least, later_s = NOBODY, np.inf, np.inf
     for place in range(np.int64(running.used[0].blocks)):
         block = running.directory[np.uint64(place)]
         for slot in range(block.first, block.first + block.count):
             row = running.slots[slot].row
             job = jobs[row]
-            if not fails and (job.home == URGENT or job.start_s + preempt_exempt_s > now_s):
+            if not fails and (job.home == URGENT or job.start_s + exempt_s > now_s):
+                later_s = later_s if job.home == URGENT else min(later_s, job.start_s + exempt_s)
                 continue
             ran_s = now_s - job.start_s
             cost = (ran_s - kept_s(queue, ran_s)) * job.procs if order == LEAST_LOST else -job.start_s
             if found == NOBODY or cost < least or (cost == least and job.seq > jobs[found].seq):
                 found, least = row, cost
-    return found
-
-
-@outlined
-def next_stoppable_s(now_s, queue):
-    """The first date after `now_s` from which another running job may be stopped for an urgent one; inf for none."""
-    running, found_s = queue.running, np.inf
-    for place in range(np.int64(running.used[0].blocks)):
-        block = running.directory[np.uint64(place)]
-        for slot in range(block.first, block.first + block.count):
-            job = queue.jobs[running.slots[slot].row]
-            from_s = job.start_s + queue.rules[0].preempt_exempt_s
-            if job.home != URGENT and from_s > now_s:
-                found_s = min(found_s, from_s)
-    return found_s
+    return found, later_s
 
 
 @entry(QueueArrays, int, int, brief=True)
@@ -303,10 +301,9 @@ def outlast(now_s, queue, row, procs):
     `finish` has taken it out, and returned `procs`.
     """
     job, tried = queue.jobs[row], queue.tries[row]
-    whole_s, tried.corrections = corrected(
-        now_s, job.start_s - tried.done_s, tried.whole_expected_s, 0, tried.unpredicted_s, tried.walltime_s
+    job.expected_s, tried.corrections = corrected(
+        now_s, job.start_s, tried.whole_expected_s, 0, tried.unpredicted_s, tried.walltime_s
     )
-    job.expected_s = whole_s - tried.done_s
     occupy(queue, row, procs)
 
 
@@ -331,10 +328,10 @@ def correct(now_s, queue):
         job, tried = queue.jobs[row], queue.tries[row]
         if job.expected_s < 0:  # without a walltime, see `waiting.planned_s`
             continue
-        most_s = tried.walltime_s - tried.done_s
+        most_s = tried.walltime_s
         if job.killable and queue.rules[0].bound_s < np.inf:
             most_s = min(most_s, tried.kill_after_s)
-        unpredicted_s = min(tried.unpredicted_s - tried.done_s, most_s)
+        unpredicted_s = min(tried.unpredicted_s, most_s)
         expected_s, tried.corrections = corrected(
             now_s, job.start_s, job.expected_s, tried.corrections, unpredicted_s, most_s
         )

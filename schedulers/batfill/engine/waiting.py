@@ -12,7 +12,7 @@ from batfill.engine.blocks import first_slot, insert, last_slot, precedes, remov
 from batfill.engine.keys import find_head, head_with, moved_key, place_key, slope_of
 from batfill.engine.motion import to_go_first
 from batfill.engine.records import AWAY, LARGE, OVERDUE, SECTIONS, TRIES, URGENT, QueueArrays
-from batfill.engine.running import corrected, is_held, lacks_now, skips_some, start, unsettle
+from batfill.engine.running import is_held, lacks_now, skips_some, start, unsettle
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
@@ -195,7 +195,7 @@ def submit(queue, row, place, submit_s, unpredicted_s, walltime_s, procs, home, 
     tried.whole_expected_s = expected_s
     tried.kill_after_s = np.inf
     tried.corrections = 0
-    tried.done_s = 0.0
+    tried.key_expected_s = expected_s
     set_class(queue, row, home, killable, expected_s)
     below = jobs[ages[place - 1]].seq if place > 0 else 0
     above = jobs[ages[place]].seq if place < row else below + 2 * GAP
@@ -306,7 +306,7 @@ def bring(now_s, queue, row):
     """Move a waiting job to those that go first; where tries stand back it is large from then on."""
     if stands_back(queue) and queue.jobs[row].home == TRIES:
         dequeue(queue, row)
-        set_class(queue, row, LARGE, 0, rest_expected_s(queue, row))
+        set_class(queue, row, LARGE, 0, queue.tries[row].whole_expected_s)
     move_to(now_s, queue, OVERDUE, row)
 
 
@@ -362,19 +362,7 @@ def take_back(queue, row):
     if len(queue.tries) > 0:
         queue.tries[row].kill_after_s = np.inf
         queue.tries[row].corrections = 0
-        set_class(queue, row, job.home, job.killable, rest_expected_s(queue, row))
-
-
-@kernel
-def rest_expected_s(queue, row):
-    """For how long a job is expected to run from its last checkpoint on, which may have outlived what was expected."""
-    tried = queue.tries[row]
-    if tried.done_s == 0:
-        return tried.whole_expected_s
-    whole_s, tried.corrections = corrected(
-        tried.done_s, 0.0, tried.whole_expected_s, 0, tried.unpredicted_s, tried.walltime_s
-    )
-    return whole_s - tried.done_s
+        set_class(queue, row, job.home, job.killable, queue.tries[row].whole_expected_s)
 
 
 @entry(QueueArrays, int, brief=True)

@@ -536,8 +536,10 @@ AT_ODDS: tuple[tuple[str, Callable[[Options], bool], str], ...] = (
      "times, and small class takes none; add divider 600, or any other duration"),
     ("option kill", lambda o: o.small == EVERY and not o.kills and o.small_width == 1, "if every job is small and none "
      "is killed, nothing changes; choose kill needed, or add small-width 1/16"),
-    ("option urgent", lambda o: o.urgent is not None and (o.learns or o.reservation != PROCESSORS), "with it "
-     "nothing is learned, and the head reserves processors; leave it out, or small forest, predict and reservation"),
+    ("option urgent", lambda o: o.urgent is not None and o.reservation != PROCESSORS, "the head reserves "
+     "processors with it; leave it or reservation {o.reservation} out"),
+    ("options urgent and checkpoint", lambda o: o.learns and (o.urgent or o.checkpoint) is not None, "nothing is "
+     "learned beside them; leave them, or what is learned, out"),
     ("option checkpoint", lambda o: o.checkpoint is not None and not (o.preempts or o.kills or (
         o.calendar is not None and o.calendar.most_kills(1) > 0)), "no job is stopped; add preempt least-lost with "
      "urgent share:5%, or leave it out"),

@@ -92,7 +92,8 @@ class EngineReplay:
             if pool.name in windowed or may_run_short(pool, amounts[fits], jobs.procs[fits], size)
         )
         rules = replace(rules, outlived=rules.outlived or jobs.outlives, pools=scarce)
-        self.queue = Queue(size, rules, capacity=n_jobs, tries=n_small > 0 or rules.outlived or rules.preempts > 0)
+        tries = n_small > 0 or rules.outlived or rules.preempts > 0 or rules.checkpoint_s < np.inf
+        self.queue = Queue(size, rules, capacity=n_jobs, tries=tries)
         procs = np.where(self.rejected, size + 1, jobs.procs)
         wants = wanted(rules.all_pools, jobs) if rules.all_pools else None
         self.queue.know(jobs.submit_s, jobs.expected_s, procs, jobs.user, outlives=jobs.outlives, wants=wants)
@@ -117,10 +118,12 @@ class EngineReplay:
         self.restart(rules)
 
     def restart(self, rules: Rules) -> None:
-        """Reset to an empty machine, with this order, backfill order and threshold, without allocating memory."""
+        """Reset to an empty machine, with this order, backfill order and threshold, without allocating memory.
+
+        Not after a run with checkpoints, which shorten what is left of jobs.
+        """
         self.past: tuple[tuple[float, Rules], ...] = ()  # the rules until these dates, if they were changed
         self.until_s = -np.inf  # all instants up to here are processed; nan if the machine was not empty at first
-        np.minimum(self.table.runtime_s, self.table.walltime_s, out=self.events.duration_s)
         self.queue.reset(self.given, self.events)
         self.queue.adopt(rules)
 
