@@ -98,7 +98,7 @@ def test_type_checkers_read_what_the_rows_of_the_options_say():
 def test_every_default_of_the_table_is_accepted_and_stated():
     defaults = {name: option.default for name, option in OPTIONS.items() if not option.needs}
     assert Options.of(defaults).as_dict().items() >= defaults.items()
-    of_others = ("overdue", "predict", "predict-for")
+    of_others = ("overdue", "preempt", "preempt-exempt", "requeue-delay", "predict", "predict-for")
     defaults = {name: option.default for name, option in OPTIONS.items()} | {"small": "forest"}
     assert Options.of(defaults).as_dict() == {**defaults, **dict.fromkeys(of_others)}
 
@@ -141,6 +141,8 @@ def test_a_live_scheduler_states_what_its_head_reserves():
 
 
 KEPT, SMALL = {"reservation": "kept"}, {"small": "all"}
+URGENT = {"urgent": "queue=3"}
+PREEMPT = {**URGENT, "preempt": "youngest"}
 MISTAKEN = [
     *({"treshold": 1}, {"policy": 7}, {"policy": ["saf"]}, {"backfill": True}, {"policy": "same"}, {"plan": "scratch"}),
     *({"reservation": "machines"}, {"reservation": "machine"}, {"preset": "x"}, {"preset": "conservative_bf"}),
@@ -155,6 +157,10 @@ MISTAKEN = [
     *({"policy": f"aged:{numbers}"} for numbers in ("-1,1,1", "1,5,0", "1,0,-5", "nan,1,1", "1")),
     *({"policy": f"mixed:{numbers}"} for numbers in ("0,0,0,0,0,0", "1,2", "1,2,3,4,5,x")),
     *({**SMALL, "stand-back": 0}, {**SMALL, "kill": "always", "stand-back": 5}, {"max-running": "x"}),
+    *({"urgent": word} for word in ("queue", "share:200%", "share:5%,seed=x", "list:no-such-file", 3)),
+    *({"preempt": "youngest"}, {**URGENT, "preempt": "oldest"}, {**URGENT, "preempt-exempt": 60}, {**URGENT, **KEPT}),
+    *({**PREEMPT, "preempt-exempt": "soon"}, {**PREEMPT, "requeue-delay": -1}, {**PREEMPT, "checkpoint": "1h,cost=x"}),
+    *({**PREEMPT, "checkpoint": 0}, {"checkpoint": "1h"}, {**PREEMPT, "small": "forest"}),
 ]
 LIVE = [
     *({"reservation": "machines", **SMALL, "kill": "needed"}, {"reservation": "machines", "select": "full"}),

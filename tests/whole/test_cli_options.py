@@ -65,6 +65,11 @@ BESIDE_IN_TABLE = {
     "small": {"divider": 600},
     "divider": {"small": "class"},
     "predict": {},
+    "preempt": {"urgent": "user=1+2"},
+    **{
+        name: {"urgent": "user=1+2", "preempt": "youngest"}
+        for name in ("preempt-exempt", "requeue-delay", "checkpoint")
+    },
     "predict-for": {"predict": "easy++"},
 }
 VALUES = {
@@ -85,6 +90,10 @@ VALUES = {
     "stand-back": (0.5, 32),
     "seed": (0, 7),
     "reservation": ("processors", "kept"),
+    "urgent": ("user=1+2", "share:5%,seed=1"),
+    "preempt-exempt": (0, 600),
+    "requeue-delay": (0, 1.5),
+    "checkpoint": ("3600", "3600,cost=30"),
 }
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.model.values import as_word, number_or_text, probability_of, seconds_of, seed_of
+from batfill.model.values import as_word, number_or_text, seconds_of, seed_of, width_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class Urgent:
         if found := STATES.fullmatch(text):
             return cls(text, field=found[1], values=frozenset(map(float, found[2].split("+"))))
         if found := SHARE.fullmatch(text):
-            share, seed = probability_of(option, found[1]), seed_of(option, number_or_text(found[2] or 0))
+            share, seed = width_of(option, found[1]), seed_of(option, number_or_text(found[2] or 0))
             return cls(f"share:{share * 100:.12g}%,seed={seed}", share=share, seed=seed)
         if not text.startswith("list:") or text == "list:":
             raise BatfillError(f"option {option}: {value!r:.60} names no jobs; {FORM}")

@@ -127,13 +127,13 @@ class Rushed(AsDict):
     lost: float  # and its share of the work of the jobs that have ended
 
     def as_text(self) -> str:
-        began = f"{self.at_once:.1%} of {things(self.jobs, 'job')} start at once, {self.within_minute:.1%} in a minute"
+        began = f"{self.at_once:.1%} of {things(self.jobs, 'urgent job')} start at once, {self.within_minute:.1%} in a minute"
         waits = (
             f"99 % wait at most {duration(self.p99_wait_s)}, the others {duration(self.others_mean_wait_s)} on average"
         )
         if not self.preemptions:
             return f"{began}; {waits}"
-        stops = f"{self.stopped:,} stopped {self.preemptions:,} times, one {self.most_of_job} times"
+        stops = f"{things(self.stopped, 'job')} stopped {self.preemptions:,} times, one up to {self.most_of_job}"
         return f"{began}; {waits}; {stops}; {self.lost_proc_s / 3600:,.0f} processor-hours done again ({self.lost:.2%})"
 
 

@@ -108,7 +108,7 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
 
 
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    chosen = {name: option.default for name, option in OPTIONS.items()} | with_preset(chosen)
+    chosen = {name: option.default for name, option in OPTIONS.items()} | dict(shared) | with_preset(chosen)
     return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
 
 

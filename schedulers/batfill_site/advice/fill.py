@@ -108,7 +108,7 @@ def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
     rows, shown = found.rows(limit, k), found.shown(limit) if k is None else k
     table = Table(HEAD, [cells(found, limit, row) for row in rows], [row.choice for row in rows], left=4)
     lines = {
-        "Cap": cap(found.cost, ran=found.logged is not None) if found.cost else "",
+        found.cost.label if found.cost else "Cap": cap(found.cost, ran=found.logged is not None) if found.cost else "",
         "Why": why(found, limit) if k is None else tested(found, k),
         "Who pays": who_pays(found.outcomes[shown]) if shown else "",
         "Confidence": confidence(found, limit) if k is None else "",
@@ -294,6 +294,7 @@ def cap(cost: Cost, *, ran: bool) -> str:
         said = [f"{cost.text}: fcfs's mean wait **{growth(longer.value, 0)}** ({between})", longer_text(cost.payers)]
     said += [f"left out: {things(cost.left_out, 'job')} that would never fit"] * bool(cost.left_out)
     used = in_a_row([most if len(cost.used) == 1 else f"{most} of {name}" for name, most in cost.used.items()])
+    said += [cost.rushed.as_text()] if cost.rushed is not None else []
     said += [f"the log's own starts {f'used up to {used}' if used else 'are without it'}"] * ran
     return f"{'; '.join(said)}."
 

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Jobs
-    from batfill.model.schedule import Schedule
+    from batfill.model.schedule import Rushed, Schedule
     from batfill_pages.stats import Paired
 
 
-LIMITING = ("pool", "energy-budget", "backfill-while")  # shared options without which fcfs is replayed, too
+LIMITING = (
+    *("pool", "energy-budget", "backfill-while"),
+    *("urgent", "preempt", "preempt-exempt", "requeue-delay", "checkpoint"),
+)  # shared options without which fcfs is replayed, too
 
 
 class Changed(NamedTuple):
@@ -152,10 +155,17 @@ class Cost(NamedTuple):
     payers: Payers  # under them, against without
     left_out: int  # jobs that want more than there is
     used: dict[str, str]  # of each pool the most that the log's own starts used at once; {} if they are not known
+    rushed: Rushed | None  # how urgent jobs fared, if there are any
+
+    @property
+    def label(self) -> str:
+        return "Cap" if self.rushed is None else "Urgent"
 
     @property
     def name(self) -> str:
         names = {"pool": "the cap", "energy-budget": "the budget", "backfill-while": "the gate"}
+        if self.rushed is not None:
+            return "urgent jobs"
         several = "," in self.limits.get("pool", "")
         return "the caps" if several else names.get("".join(self.limits), "the caps")
 
@@ -164,7 +174,9 @@ class Cost(NamedTuple):
         return in_a_row([value if name == "pool" else f"{name} {value}" for name, value in self.limits.items()])
 
     def as_dict(self) -> dict[str, Any]:
-        return {**self._asdict(), "longer": self.longer.as_dict(), "payers": self.payers.as_dict()}
+        return {**self._asdict(), "longer": self.longer.as_dict(), "payers": self.payers.as_dict()} | {
+            "rushed": None if self.rushed is None else self.rushed.as_dict()
+        }
 
 
 def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:

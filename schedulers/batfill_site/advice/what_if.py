@@ -192,7 +192,7 @@ def cost_of(limits: dict[str, str], jobs: Jobs, under: Schedule, without: Schedu
     (longer,) = both.paired([waits[1] - waits[0]], seed)
     figures = mean_of(waits[0]), float(waits[0].max()), mean_of(both.bsld[0])
     left_out, used = len(jobs) - len(under.jobs), used_in_log(under, jobs)
-    return Cost(limits, *figures, longer, Payers.of(under, without), left_out, used)
+    return Cost(limits, *figures, longer, Payers.of(under, without), left_out, used, under.rushed())
 
 
 def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule) -> ChoiceFigures:
