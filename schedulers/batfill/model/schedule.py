@@ -127,10 +127,9 @@ class Rushed(AsDict):
     lost: float  # and its share of the work of the jobs that have ended
 
     def as_text(self) -> str:
-        began = f"{self.at_once:.1%} of {things(self.jobs, 'urgent job')} start at once, {self.within_minute:.1%} in a minute"
-        waits = (
-            f"99 % wait at most {duration(self.p99_wait_s)}, the others {duration(self.others_mean_wait_s)} on average"
-        )
+        jobs, others = things(self.jobs, "urgent job"), f"other jobs {duration(self.others_mean_wait_s)} on average"
+        began = f"{self.at_once:.1%} of {jobs} start at once, {self.within_minute:.1%} in a minute"
+        waits = f"99 % wait at most {duration(self.p99_wait_s)}, {others}"
         if not self.preemptions:
             return f"{began}; {waits}"
         stops = f"{things(self.stopped, 'job')} stopped {self.preemptions:,} times, one up to {self.most_of_job}"
