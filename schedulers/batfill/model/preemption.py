@@ -40,7 +40,7 @@ class Urgent:
     """Which jobs are urgent: those of a list, those with certain numbers in a field, or a share of all."""
 
     name: str
-    ids: frozenset[str] = frozenset()
+    ids: frozenset[str] = frozenset()  # without leading zeros
     digest: str = ""  # sha256 of the file with the list
     field: str = ""
     values: frozenset[float] = frozenset()
@@ -61,7 +61,7 @@ class Urgent:
             raise BatfillError(f"option {option}: {value!r:.60} names no jobs; {FORM}")
         try:
             read = Path(text.removeprefix("list:")).read_bytes()
-            ids = frozenset(line.strip() for line in read.decode().splitlines()) - {""}
+            ids = frozenset(line.strip().lstrip("0") for line in read.decode().splitlines()) - {""}
         except (OSError, ValueError) as error:
             raise BatfillError(f"option {option}: {text}: {getattr(error, 'strerror', None) or error}") from None
         if not ids:
@@ -69,7 +69,8 @@ class Urgent:
         return cls(text, ids, sha256(read).hexdigest())
 
     def holds(self, job: str, user: int, amounts: Mapping[str, float]) -> bool:
-        """Whether the job of this id, user and amounts is urgent."""
+        """Whether the job of this id, user and amounts is urgent; leading zeros of ids do not matter."""
+        job = job.lstrip("0")
         if self.share:
             drawn = int.from_bytes(blake2b(f"{self.seed}:{job}".encode(), digest_size=8).digest())
             return drawn < self.share * 2**64
@@ -83,7 +84,7 @@ class Urgent:
             urgent = np.isin(self.stated(jobs), list(self.values))
         else:
             urgent = np.array([self.holds(job, -1, {}) for job in jobs.ids.tolist()], bool)
-        if missing := self.ids - set(jobs.ids[urgent].tolist()):
+        if missing := self.ids - {job.lstrip("0") for job in jobs.ids[urgent].tolist()}:
             raise BatfillError(f"{source}: option urgent: {self.name} has {min(missing)}, which is no job; remove it")
         if not (urgent.any() or self.share):
             raise BatfillError(f"{source}: option urgent: no job has {self.name}; {FORM}")

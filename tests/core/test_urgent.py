@@ -1,0 +1,111 @@
+"""Urgent jobs: who they are, whom they stop, and what that costs, in cases to check on paper.
+
+Random cases of all rules at once are in `test_every_rule.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import batfill as bf
+from batfill.base.errors import BatfillError
+from batfill.engine.records import BY_FAILURE, PREEMPTED
+from batfill.model.preemption import Checkpoint, Urgent
+from strategies import table
+from swf_text import row
+
+LEAST, YOUNGEST = {"preempt": "least-lost"}, {"preempt": "youngest"}
+# On a machine of 4 a job of 4 for 100 s, and an urgent one of 2 for 5 s. A job is (submission, run time, walltime, q).
+WHOLE, SHORT = (0, 100, 100, 4), (10, 5, 5, 2)
+ONE, THREE, TWO = (0, 100, 100, 1), (10, 100, 100, 3), (10, 100, 100, 2)
+
+
+def jobs_of(rows):
+    """These jobs on a machine of 4; the last is user 1's, which is urgent."""
+    jobs = table(rows)
+    return replace(jobs, size=4, user=np.where(np.arange(len(jobs)) == len(jobs) - 1, 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "start_s"),
+    [
+        ({}, [WHOLE, SHORT], [0, 100]),  # with priority only it waits, ...
+        (LEAST, [WHOLE, SHORT], [15, 10]),
+        # At 20 the first has lost 20 processor-seconds and the other 30; the other is the younger.
+        (LEAST, [ONE, THREE, (20, 30, 30, 1)], [50, 10, 20]),
+        (YOUNGEST, [ONE, THREE, (20, 30, 30, 1)], [0, 50, 20]),
+        # At 20 the third loses 5, the second 20; without the second 2 processors are free, so the third goes on.
+        (LEAST, [ONE, TWO, (15, 100, 100, 1), (20, 30, 30, 2)], [0, 50, 15, 20]),
+        (LEAST, [ONE, (20, 30, 30, 5)], [0, None]),  # wider than the machine: nothing is stopped
+        ({**LEAST, "preempt_exempt_s": 30}, [WHOLE, SHORT], [35, 30]),
+        ({**LEAST, "preempt_exempt_s": 30}, [(0, 20, 100, 4), SHORT], [0, 20]),  # it ends before
+        ({**LEAST, "requeue_delay_s": 60}, [WHOLE, SHORT], [70, 10]),
+        ({**LEAST, "checkpoint": 30}, [WHOLE, (70, 5, 5, 2)], [75, 70]),
+    ],
+)
+def test_an_urgent_job_stops_what_it_needs_and_no_more(options, rows, start_s):
+    found = bf.replay(jobs_of(rows), "fcfs", urgent="user=1", **options).schedule
+    assert found.start_s.tolist() == pytest.approx([math.nan if one is None else one for one in start_s], nan_ok=True)
+
+
+def test_figures_say_what_urgent_jobs_get_and_what_is_lost():
+    found = bf.replay(jobs_of([WHOLE, (70, 5, 5, 2)]), "fcfs", urgent="user=1", **LEAST, checkpoint="30s")
+    # It had done 70 s, of which 60 are kept: from 75 on 40 s are left.
+    assert found.schedule.end_s.tolist() == [115, 75]
+    assert found.schedule.wait_s.tolist() == [15, 0]
+    assert found.schedule.kills["why"].tolist() == [PREEMPTED]
+    rushed = found.as_dict()["urgent"]
+    assert (rushed["jobs"], rushed["at_once"], rushed["others_mean_wait_s"], rushed["preemptions"]) == (1, 1, 15, 1)
+    assert (rushed["lost_proc_s"], rushed["lost"]) == (40, 40 / 410)
+    assert found.figures.utilisation == pytest.approx((400 + 10 + 40) / (4 * 115))
+    assert found.figures.makespan_s == 115
+
+
+def test_a_failure_stops_urgent_jobs_too_and_checkpoints_hold_for_it(tmp_path):
+    path = tmp_path / "calendar.csv"
+    path.write_text("begin,end,processors,kind\n70,80,4,failure\n")
+    found = bf.replay(jobs_of([(0, 100, 100, 4)]), "fcfs", urgent="user=1", calendar=path, checkpoint=30).schedule
+    assert (found.kills["why"].tolist(), found.start_s.tolist(), found.end_s.tolist()) == ([BY_FAILURE], [80], [120])
+
+
+@pytest.mark.parametrize(("work_s", "takes_s"), [(20, 20), (30, 30), (31, 36), (100, 115)])
+def test_a_job_pauses_at_each_checkpoint_but_not_at_its_end(work_s, takes_s):
+    assert Checkpoint.of("checkpoint", "30s,cost=5s").lengthened(np.array([work_s])).tolist() == [takes_s]
+    jobs = jobs_of([(0, work_s, 200, 4), (500, 1, 1, 1)])
+    found = bf.replay(jobs, "fcfs", urgent="user=1", **LEAST, checkpoint="30s,cost=5s")
+    assert found.schedule.end_s[0] == takes_s
+
+
+def test_urgent_jobs_are_those_of_a_column_a_list_or_a_share(tmp_path):
+    log, listed = tmp_path / "log.swf", tmp_path / "urgent.txt"
+    log.write_text("; MaxProcs: 4\n" + "".join(row(i + 1, i, 9, req_time=9, queue=i % 3, user=i) for i in range(300)))
+    listed.write_text("7\n300\n\n")
+    jobs = bf.read(log)
+
+    def urgent(word):
+        return list(map(int, jobs.ids[Urgent.of("urgent", word).rows(jobs, "log")]))
+
+    assert urgent("queue=2") == [*range(3, 301, 3)]
+    assert urgent("user=0+7") == [1, 8]
+    assert urgent(f"list:{listed}") == [7, 300]
+    drawn = {seed: urgent(f"share:10%,seed={seed}") for seed in range(20)}
+    assert drawn[0] != drawn[1]
+    assert 0.08 < sum(map(len, drawn.values())) / 6000 < 0.12
+    assert all(Urgent.of("urgent", "share:10%").holds(str(job), -1, {}) for job in drawn[0])
+    for word, why in (("queue=7", "no job has queue=7"), (f"list:{log}", "has ; MaxProcs: 4, which is no job")):
+        with pytest.raises(BatfillError, match=why):
+            urgent(word)
+
+
+def test_a_replay_with_urgent_jobs_stops_forks_and_is_saved(tmp_path):
+    options = {"urgent": "share:10%", **LEAST, "requeue_delay_s": 120, "checkpoint": "1h"}
+    whole = bf.replay("workloads/sample.json", "saf", **options).schedule
+    run = bf.Replay("workloads/sample.json", "saf", **options).run(until_s=100_000)
+    assert len(whole.kills) > len(run.result().schedule.kills) > 0
+    run.save(tmp_path / "run.npz")
+    for other in (run.fork(), bf.Replay.load(tmp_path / "run.npz")):
+        assert other.run().result().schedule == replace(whole, jobs=other.engine.table)
