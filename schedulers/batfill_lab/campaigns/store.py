@@ -53,6 +53,7 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("tau_s", pa.float64()),
     *((column.name, pa.int64() if column.type == "int" else pa.float64()) for column in fields(Summary)),
     ("learned", pa.string()),
+    ("urgent", pa.string()),  # figures of urgent jobs as JSON; None without any
     ("simulate_s", pa.float64()),
     ("version", pa.string()),
 ]

@@ -75,6 +75,7 @@ def replay_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Sche
     began = time.perf_counter()
     schedule, learned = simulate(piece.workload.jobs, piece.workload, options)
     simulate_s = time.perf_counter() - began
+    rushed = schedule.rushed()
     row = {
         "run": run.id,
         **origin(task.trace, piece),
@@ -83,6 +84,7 @@ def replay_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Sche
         "seed": run.given.get("seed", task.trace.seed if task.trace.resamplings else None),
         **schedule.summary(task.tau_s).as_dict(),
         "learned": json.dumps(learned.as_dict()) if learned else None,
+        "urgent": json.dumps(rushed.as_dict()) if rushed else None,
         "simulate_s": simulate_s,
         "version": __version__,
     }
