@@ -154,6 +154,63 @@ def test_one_job_is_estimated_as_among_all_and_a_seed_repeats():
     assert (every["start_s"] <= every["to_s"]).all()
 
 
+DATES = ("submit_s", "start_s", "from_s", "to_s")
+
+
+def state_of(run):
+    """A stopped replay as a site's state, with the jobs that have ended."""
+    engine, running = run.engine, run.engine.queue.running_rows.tolist()
+    jobs, rows = run.workload.jobs, np.flatnonzero(run.workload.jobs.submit_s <= run.now_s).tolist()
+    columns = {"submit": jobs.submit_s, "processors": jobs.procs, "user": jobs.user}
+    columns["request"] = np.where(np.isinf(jobs.walltime_s), np.nan, jobs.walltime_s)
+    columns |= {"start": engine.start_s, "end": engine.start_s + jobs.runtime_s}
+    return [
+        {"id": f"{row:03}"}
+        | {name: column[row].item() for name, column in columns.items() if name != "end" or row not in running}
+        for row in rows
+    ]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(map(str, rules.values())) or "fcfs")
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_job_asked_about_is_expected_as_if_it_were_queued_whatever_else_is_asked(seed, rules):
+    run = stopped(seed, rules)
+    state, random, at_s = state_of(run), np.random.default_rng(seed), run.now_s + 5
+    how = {"procs": SIZE, "at": at_s, "forks": 5, **rules}
+    jobs = [{"procs": 1, "time": 1}, *({"procs": q, "time": 20 * q, "user": q - 2} for q in random.integers(1, 9, 3))]
+    texts = [",".join(f"{name}={value}{'s' * (name == 'time')}" for name, value in job.items()) for job in jobs]
+    asked = when(state, submit=[*texts, "procs=9,time=1h"], **how)
+    for job, row in zip(jobs, asked, strict=False):
+        queued = {"id": "x", "submit": at_s, "processors": job["procs"], "request": job["time"]}
+        one = when([*state, queued | {"user": job.get("user")}], "x", **how)[0]
+        assert [row[name] for name in DATES] == [one[name] for name in DATES]
+        assert row["why"] in (one["why"].replace("job x", f"job {row['job_id']}"), "it would start at once")
+        assert (row["why"] == "it would start at once") == (one["start_s"] == at_s)
+    assert (asked["start_s"][4], asked["why"][4]) == (math.inf, "never: the machine has 8 processors")
+    assert asked.waiting == when(state, **how).waiting
+
+
+@pytest.mark.compiled
+def test_a_job_asked_about_in_a_log_is_expected_as_the_logs_own():
+    """The last job of a log that has been submitted, left out and asked for."""
+    differ = 0
+    for at in (60_000, 100_000, 150_000):
+        whole = Replay("workloads/sample.json", "saf").run(until_s=at)
+        last = int(np.flatnonzero(whole.workload.jobs.submit_s <= at)[-1])
+        jobs = whole.workload.jobs
+        at_s, text = float(jobs.submit_s[last]), f"procs={jobs.procs[last]},time={jobs.walltime_s[last]}s"
+        text += f",user={jobs.user[last]}"
+        without = Replay(jobs.select(np.arange(len(jobs)) != last), "saf").run(until_s=at_s)
+        row = when(without, submit=text, forks=5)[0]
+        began = Replay(jobs, "saf").run(until_s=at_s)
+        found = when(began, forks=5)
+        own = dict(zip(found["job_id"].tolist(), found, strict=True)).get(str(jobs.ids[last]))
+        assert row["start_s"] == (own["start_s"] if own else at_s)
+        differ += own is not None
+    assert 0 < differ < 3
+
+
 def past_of(runtime_s, request_s, procs=1, user=0):
     """Jobs that have all ended, in order, but those whose run time is nan."""
     n = len(runtime_s)
