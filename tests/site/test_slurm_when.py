@@ -267,7 +267,8 @@ QUEUED = [  # as asked, and as scontrol shows it
     ("nodes=4,time=10min,user=ann", {"nodes": "4-4", "cpus": 4}),
     ("procs=6,time=5min,user=ben", {"nodes": 1, "cpus": 6, "user": "ben", "limit": "00:05:00"}),
     ("ntasks=2,time=1:00:00,user=dot,account=biology,nice=50,nodelist=cb[03-04]",
-     {"nodes": 1, "cpus": 2, "user": "dot", "account": "biology", "limit": "01:00:00", "nice": 50, "required": "cb[03-04]"}),
+     {"nodes": 1, "cpus": 2, "user": "dot", "account": "biology", "limit": "01:00:00", "nice": 50,
+      "required": "cb[03-04]"}),
     ("nodes=2,mem=500,exclusive=yes,time=0-0:10,user=ann,exclude=cb01,partition=main",
      {"nodes": "2-2", "cpus": 2, "memory": "Node=500M", "shared": "NO", "excluded": "cb01"}),
 ]  # fmt: skip
@@ -277,8 +278,8 @@ def test_a_job_asked_about_is_expected_as_if_it_were_queued(printed, tmp_path):
     state, site = printed / "scontrol.txt", {"slurm_conf": CONF, "accounts": [ACCOUNTS], "past": printed / "past.txt"}
     at = read_now(state, [], read_site(CONF)).now_s
     asked = bf.when(state, submit=[text for text, _ in QUEUED], forks=5, at=at, **site)
-    for row, (_, fields) in zip(asked, QUEUED, strict=True):
-        text = block(9999, **{"submit": int(at), "eligible": int(at)} | fields)
+    for row, (_, shown) in zip(asked, QUEUED, strict=True):
+        text = block(9999, **{"submit": int(at), "eligible": int(at)} | shown)
         (tmp_path / "state.txt").write_text(f"{state.read_text()}\n{text}")
         one = bf.when(tmp_path / "state.txt", "9999", forks=5, at=at, **site)[0]
         names = ("procs", "requested_s", "submit_s", "start_s", "from_s", "to_s")
