@@ -107,11 +107,11 @@ def when_under_slurm(
     widened, calibrated_on = calibrated(known, machine, forks, seed)
     found: list[tuple[Any, ...]] = []
     for text, one, never in submitted:
-        dates_s, reason = np.full(3, math.inf), f"never: for jobs like it, {never}"
+        dates_s, reason = [math.inf] * 3, f"never: for jobs like it, {never}"
         if not never:
             more = jobs.followed_by(one)
-            then = past_of(more, np.append(now.end_s, np.nan), now.now_s)
-            dates_s = np.array(estimated(then, machine_of(site, more, now.now_s), forks, seed, widened)[1:])[:, -1]
+            then, machine = past_of(more, np.append(now.end_s, np.nan), now.now_s), machine_of(site, more, now.now_s)
+            dates_s = [column[-1] for column in estimated(then, machine, forks, seed, widened)[1:]]
             reason = why_not(site, more, then, seed)
         found.append((text, one.cpus[0], one.limit_s[0], now.now_s, *dates_s, reason))
     if submit is None:
@@ -120,7 +120,7 @@ def when_under_slurm(
         reasons = [WHY.get(each, f"Slurm's reason is {each}" if each else NO_REASON) for each in said]
         columns = ids[asked], known.procs[rows], jobs.limit_s[rows], known.submit_s[rows]
         found = list(zip(*columns, *(column[asked] for column in starts[1:]), reasons, strict=True))
-    assumed = [site.assumed, said_of([text for text, one, _ in submitted if one.user[0] not in jobs.user])]
+    lone = said_of(text for text, one, _ in submitted if one.user[0] not in jobs.user)
     return Estimates.of(
         known,
         found,
@@ -136,7 +136,7 @@ def when_under_slurm(
         lacks="failing nodes and what users do next",
         more={"warnings": [*site.notes, *jobs.warnings]},
         left_out=now.left_out,
-        assumed="; ".join(filter(None, assumed)),
+        assumed="; ".join(filter(None, (site.assumed, lone))),
         warnings=(*site.warnings, *jobs.warnings),
     )
 
@@ -146,16 +146,14 @@ def why_not(site: Site, jobs: SlurmJobs, past: Past, seed: int) -> str:
 
     Nothing ends meanwhile: what starts does so in the first main pass, or in the first backfill cycles.
     """
-    soon_s = 60 + 2 * max(site.settings.bf_interval_s, site.settings.sched_interval_s)
-    running = ~np.isnan(past.start_s) & np.isnan(past.end_s)
-    usage = site if any(each.usage for each in site.associations) else with_usage_at(site, jobs, past.now_s)
+    soon_s, n = 60 + 2 * max(site.settings.bf_interval_s, site.settings.sched_interval_s), len(jobs) - 1
+    used = site if any(each.usage for each in site.associations) else with_usage_at(site, jobs, past.now_s)
     for why, (alone, without) in WITHOUT.items():
-        rows = np.flatnonzero(running if alone else np.isin(np.arange(len(jobs)), past.alive))
-        rows = np.union1d(rows, len(jobs) - 1)
-        these, last = jobs.select(rows), np.arange(len(rows)) == len(rows) - 1
+        rows = past.alive[np.isfinite(past.start_s[past.alive]) | (past.alive == n)] if alone else past.alive
+        these = jobs.select(rows)
         these = replace(these, run_s=past.now_s - these.submit_s + 2 * soon_s)
-        model = Model(without(usage), these, running[rows], past.now_s)
-        start_s = model.run(clocks(usage, these, 1, seed, past.now_s)[0], asked=last).start_s[-1]
+        model = Model(without(used), these, np.isfinite(past.start_s[rows]), past.now_s)
+        start_s = model.run(clocks(used, these, 1, seed, past.now_s)[0], asked=rows == n).start_s[-1]
         if start_s <= past.now_s + soon_s:
             return why
     return TAKEN

@@ -17,12 +17,11 @@ SAME = {"processors": "procs", "cpus": "procs", "walltime": "time", "request": "
 
 def questions(submit: Asked | Iterable[Asked], known: Mapping[str, Check], *needed: str) -> list[tuple[str, Any]]:
     """The text of each job asked about, and its values by those of `known`."""
-    every = [submit] if isinstance(submit, str | Mapping) else submit
-    found = []
-    for one in every if isinstance(every, Iterable) else [every]:
-        text = ",".join(f"{name}={value}" for name, value in one.items()) if isinstance(one, Mapping) else one
+    every, found = [submit] if isinstance(submit, str | Mapping) else submit, list[tuple[str, Any]]()
+    for one in every:
+        text = ",".join(f"{name}={value}" for name, value in one.items()) if isinstance(one, Mapping) else str(one)
         where, values = f"option submit: {text!r:.80}", dict[str, Any]()
-        for key, _, value in (pair.partition("=") for pair in re.split(",(?=[^,=]*=)", str(text))):
+        for key, _, value in (pair.partition("=") for pair in re.split(",(?=[^,=]*=)", text)):
             name = SAME.get(key.strip(), key.strip())
             if name not in known or name in values:
                 what = "is given twice" if name in values else f"is unknown{nearest(name, known)}"
@@ -32,7 +31,7 @@ def questions(submit: Asked | Iterable[Asked], known: Mapping[str, Check], *need
             values[name] = known[name](f"{where}: it", value.strip())
         if missing := [name for name in needed if name not in values]:
             raise BatfillError(f"{where}: it has no {missing[0]}; give it, as procs=64,time=2h")
-        found.append((str(text), values))
+        found.append((text, values))
     if not found:
         raise BatfillError("option submit: it names no job; give one, as procs=64,time=2h")
     return found
@@ -44,29 +43,22 @@ def time_of(where: str, text: str) -> float:
     return request_of(where, text)
 
 
-def of_form(form: str, example: str) -> Check:
-    """A check that a text has this form."""
+def of_form(form: str, example: str, names: Iterable[str] = ()) -> Check:
+    """A check that a text has this form, and names, with commas, some of these if they are known."""
+    known = list(names)
 
     def check(where: str, text: str) -> str:
         if not re.fullmatch(form, text):
             raise BatfillError(f"{where} has {text!r:.60}; give it as {example}")
+        for name in text.split(",") if known else ():
+            if name not in known:
+                raise BatfillError(f"{where} has {name!r:.60}{nearest(name, known)}; known: {', '.join(known)}")
         return text
 
     return check
 
 
-def one_of(names: list[str]) -> Check:
-    """A check that a text has some of these names, if they are known, with commas."""
-
-    def check(where: str, text: str) -> str:
-        for name in text.split(",") if names else ():
-            if name not in names:
-                raise BatfillError(f"{where} has {name!r:.60}{nearest(name, names)}; the site has {', '.join(names)}")
-        return text
-
-    return check
-
-
-def said_of(lone: list[str]) -> str:
-    """What is assumed of these, whose user has no jobs, or is not given."""
-    return f"a user who has no jobs here, for {' and '.join(lone)}" if lone else ""
+def said_of(lone: Iterable[str]) -> str:
+    """What is assumed of these jobs, whose user is new, or not given."""
+    texts = " and ".join(lone)
+    return f"a user who has no jobs here, for {texts}" if texts else ""

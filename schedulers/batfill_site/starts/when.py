@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from batfill.model.options import Options
     from batfill.model.policy import Policy
     from batfill.model.rules import Rules
-    from batfill_site.starts.submit import Asked
+    from batfill_site.starts.submit import Asked, Check
 
 STARTS = (  # of a job that a site's own system let wait
     "nothing here: by these rules it starts now; its batch system has not looked since, or has a limit that they lack"
@@ -155,13 +155,9 @@ def asked_of(submit: Any, users: Mapping[str, int] | None = None) -> list[tuple[
     def user_of(where: str, text: str) -> int:
         return int(of_form("[0-9]{1,9}", "its number")(where, text)) if users is None else users.get(text, len(users))
 
-    classes = {"small": SMALL, "large": LARGE}
-    known = {
-        "procs": count_of,
-        "time": time_of,
-        "user": user_of,
-        "class": lambda where, text: classes[of_form("small|large", "small or large")(where, text)],
-    }
+    classes, of_class = {"small": SMALL, "large": LARGE}, of_form("small|large", "small or large")
+    known: dict[str, Check] = {"procs": count_of, "time": time_of, "user": user_of}
+    known["class"] = lambda where, text: classes[of_class(where, text)]
     return [] if submit is None else questions(submit, known, "procs", "time")
 
 
