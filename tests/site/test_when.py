@@ -7,6 +7,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -721,6 +722,28 @@ NO_STATES = {
         "; UnixStartTime: 0\n1 0 0 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1\n",
     ],
 }
+
+
+@pytest.mark.compiled
+def test_golden_jobs_asked_about_are_compared_on_one_screen(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("state.json").write_text(json.dumps({"procs": 18, "at": 1200, "jobs": STATE}))
+    asked = ("procs=3,time=2h,user=ada", "procs=3,time=1-0", "procs=19,time=2:00:00")
+    words = ("when", "state.json", "--forks", "5", *(word for text in asked for word in ("--submit", text)))
+    done = batfill(*words, "--out", "page.html")
+    check("when-submit", done.out)
+    found = json_result(*words)
+    assert found == json.loads(when("state.json", submit=asked, forks=5).as_json())
+    assert [job["start_s"] is None for job in found["jobs"]] == [False, False, True]
+    page = Path("page.html").read_text()
+    assert page.count('<span class="span"') == 2
+    mapping = {"procs": 3, "time": timedelta(hours=2), "user": "ada"}
+    assert when("state.json", submit=mapping, forks=5)[0] == found["jobs"][0] | {
+        "job_id": "procs=3,time=2:00:00,user=ada"
+    }
+    for bad in ([], "procs=2,procs=3,time=1h", {"procs": 2}, "procs=2,time=1h,class=tiny", "procs=19,time=1h"):
+        with pytest.raises(BatfillError, match=r"^option submit: .*; "):
+            when("state.json", submit=bad)
 
 
 def test_golden_what_is_no_state_is_refused_in_one_line(text_file):
