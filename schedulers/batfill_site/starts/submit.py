@@ -17,12 +17,13 @@ SAME = {"processors": "procs", "cpus": "procs", "walltime": "time", "request": "
 
 def questions(submit: Asked | Iterable[Asked], known: Mapping[str, Check], *needed: str) -> list[tuple[str, Any]]:
     """The text of each job asked about, and its values by those of `known`."""
-    every, found = [submit] if isinstance(submit, str | Mapping) else submit, list[tuple[str, Any]]()
-    for one in every:
+    several, found = isinstance(submit, Iterable) and not isinstance(submit, str | Mapping), list[tuple[str, Any]]()
+    for one in submit if several else [submit]:
         text = ",".join(f"{name}={value}" for name, value in one.items()) if isinstance(one, Mapping) else str(one)
         where, values = f"option submit: {text!r:.80}", dict[str, Any]()
         for key, _, value in (pair.partition("=") for pair in re.split(",(?=[^,=]*=)", text)):
-            name = SAME.get(key.strip(), key.strip())
+            name = key.strip().replace("_", "-")
+            name = SAME.get(name, name)
             if name not in known or name in values:
                 what = "is given twice" if name in values else f"is unknown{nearest(name, known)}"
                 raise BatfillError(
