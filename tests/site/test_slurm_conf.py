@@ -76,7 +76,7 @@ def test_the_configurations_of_two_real_runs_are_read(run, multifactor, half_lif
     site = read_site(DATA / run / "slurm.conf")
     nodes = expand(f"c{run[-1]}[01-32]")
     assert site.nodes == tuple(Node(name, 1, 1000) for name in nodes)
-    assert site.partitions == (Partition("main", tuple(nodes)),)
+    assert site.partitions == (Partition("main", tuple(nodes), default=True),)
     assert (site.settings.multifactor, site.settings.half_life_s) == (multifactor, half_life_s)
     assert not site.settings.memory
     assert site.settings.bf_max_job_test == 500

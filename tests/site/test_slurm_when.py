@@ -261,3 +261,93 @@ def test_a_forecast_reads_nothing_that_comes_later(printed):
         found.append(estimated(past, machine, 5, 0, widened))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+QUEUED = [  # as asked, and as scontrol shows it
+    ("nodes=4,time=10min,user=ann", {"nodes": "4-4", "cpus": 4}),
+    ("procs=6,time=5min,user=ben", {"nodes": 1, "cpus": 6, "user": "ben", "limit": "00:05:00"}),
+    ("ntasks=2,time=1:00:00,user=dot,account=biology,nice=50,nodelist=cb[03-04]",
+     {"nodes": 1, "cpus": 2, "user": "dot", "account": "biology", "limit": "01:00:00", "nice": 50,
+      "required": "cb[03-04]"}),
+    ("nodes=2,mem=500,exclusive=yes,time=0-0:10,user=ann,exclude=cb01,partition=main",
+     {"nodes": "2-2", "cpus": 2, "memory": "Node=500M", "shared": "NO", "excluded": "cb01"}),
+]  # fmt: skip
+
+
+def test_a_job_asked_about_is_expected_as_if_it_were_queued(printed, tmp_path):
+    state, site = printed / "scontrol.txt", {"slurm_conf": CONF, "accounts": [ACCOUNTS], "past": printed / "past.txt"}
+    at = read_now(state, [], read_site(CONF)).now_s
+    asked = bf.when(state, submit=[text for text, _ in QUEUED], forks=5, at=at, **site)
+    for row, (_, shown) in zip(asked, QUEUED, strict=True):
+        text = block(9999, **{"submit": int(at), "eligible": int(at)} | shown)
+        (tmp_path / "state.txt").write_text(f"{state.read_text()}\n{text}")
+        one = bf.when(tmp_path / "state.txt", "9999", forks=5, at=at, **site)[0]
+        names = ("procs", "requested_s", "submit_s", "start_s", "from_s", "to_s")
+        assert [row[name] for name in names] == [one[name] for name in names]
+        assert row["why"].endswith(("(Priority)", "(Resources)", "at once"))
+
+
+NEVER = [
+    ("nodes=9,time=1h", "need more nodes than their partition has"),
+    ("gpus-per-node=3,time=1h", "GPUs that they need"),
+    ("procs=40,nodes=4,time=1h", "have too few CPUs"),
+    ("procs=1,time=1-1", "limit is longer than"),
+]
+UNREADABLE = [
+    ("nodes=x,time=1h", "has 'x' processors"),
+    ("nodes=1,time=1h,partition=gpuu", "did you mean 'gpu'"),
+    ("nodes=1,time=1h,qos=urgent", "known: normal"),
+    ("gpus=two,time=1h", "give it as 2 or a100:2"),
+    ("mem=lots,time=1h", "give it as 16G"),
+    ("nodelist=n[1,time=1h", "is no list of nodes"),
+    ("cores=4,time=1h", "'cores' is unknown"),
+    ("exclusive=no,time=1h", "give it as yes"),
+    ("time=1h", "no partition is the default; add partition=gpu"),
+]
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A function that says when jobs would start at a site of four nodes, two of them with GPUs."""
+    (tmp_path / "slurm.conf").write_text(
+        "NodeName=n[1-2] CPUs=8 Gres=gpu:2\nNodeName=n[3-4] CPUs=8\nGresTypes=gpu\nAccountingStorageEnforce=limits\n"
+        "PartitionName=gpu Nodes=n[1-2] MaxTime=1-0\nPartitionName=all Nodes=ALL MaxTime=1-0 Default=DEFAULT\n"
+    )
+    (tmp_path / "qos.txt").write_text("Name|Priority|MaxTRESPU\nnormal|0|cpu=16\n")
+    runs = {"state": "RUNNING", "start": 1_795_720_940, "ran": "00:01:30", "reason": "None", "limit": "02:00:00"}
+    blocks = [
+        block(1, **runs, partition="gpu", at="n1", cpus=8, user="bob"),
+        block(2, partition="gpu", nodes="2-2", cpus=16, user="eve", limit="08:00:00"),
+        block(3, **runs, partition="all", at="n3", cpus=8, user="cid"),
+    ]
+    (tmp_path / "state.txt").write_text("\n".join(blocks))
+
+    def ask(*texts, default="YES"):
+        conf = tmp_path / "slurm.conf"
+        conf.write_text(conf.read_text().replace("DEFAULT", default))
+        given = {"slurm_conf": conf, "accounts": [tmp_path / "qos.txt"]}
+        return bf.when(tmp_path / "state.txt", submit=texts, forks=3, **given)
+
+    return ask
+
+
+def test_the_reason_of_a_job_asked_about_is_what_would_have_to_go(small):
+    asked = small(
+        "procs=8,time=1h,user=ann", "nodes=4,procs=16,time=1h,user=dot,account=a", "procs=12,time=1h,user=cid",
+        "procs=2,time=10:00:00,partition=gpu,gpus=1,user=ann", "nodes=9,time=1h",
+    )  # fmt: skip
+    now, full, limit, first, never = asked["why"]
+    assert now == "it would start at once"
+    assert (full.endswith("(Resources)"), "at a limit" in limit, first.endswith("(Priority)")) == (True, True, True)
+    assert never.startswith("never: for jobs like it, they need more nodes")
+    assert (asked["start_s"][0] - asked.now_s < 60, np.isinf(asked["start_s"][4])) == (True, True)
+    assert asked["start_s"][2:4].min() > asked.now_s + 300
+    assert "a user who has no jobs here, for procs=8,time=1h,user=ann and nodes=4" in asked.assumed
+
+
+@pytest.mark.parametrize(("text", "said"), [*NEVER, *UNREADABLE])
+def test_a_job_that_cannot_be_asked_about_is_refused_in_one_line(small, text, said):
+    with pytest.raises(BatfillError, match=r"^option submit: ") as raised:
+        small(text, default="NO" if text == "time=1h" else "YES")
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from batfill.model.jobs import job_table
 from batfill.replays.session import Replay
 from batfill_site.starts.forecast import starts
 from batfill_site.starts.past import AGES, Past
-from batfill_site.starts.when import replayed, when
+from batfill_site.starts.when import replayed, when, when_in_replay
 from command import batfill, json_result, refusal
 from golden_text import check
 from oracle import Oracle
@@ -152,6 +153,61 @@ def test_one_job_is_estimated_as_among_all_and_a_seed_repeats():
     assert when(run, seed=2).to_dict() != every.to_dict()
     assert (every["from_s"] <= every["start_s"]).all()
     assert (every["start_s"] <= every["to_s"]).all()
+
+
+DATES = ("submit_s", "start_s", "from_s", "to_s")
+
+
+def state_of(run):
+    """A stopped replay as a site's state, with the jobs that have ended."""
+    engine, running = run.engine, run.engine.queue.running_rows.tolist()
+    jobs, rows = run.workload.jobs, np.flatnonzero(run.workload.jobs.submit_s <= run.now_s).tolist()
+    columns = {"submit": jobs.submit_s, "processors": jobs.procs, "user": jobs.user}
+    columns["request"] = np.where(np.isinf(jobs.walltime_s), np.nan, jobs.walltime_s)
+    columns |= {"start": engine.start_s, "end": engine.start_s + jobs.runtime_s}
+    return [
+        {"id": f"{row:03}"}
+        | {name: column[row].item() for name, column in columns.items() if name != "end" or row not in running}
+        for row in rows
+    ]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(map(str, rules.values())) or "fcfs")
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_job_asked_about_is_expected_as_if_it_were_queued_whatever_else_is_asked(seed, rules):
+    run = stopped(seed, rules)
+    state, random, at_s = state_of(run), np.random.default_rng(seed), run.now_s + 5
+    how = {"procs": SIZE, "at": at_s, "forks": 5, **rules}
+    jobs = [{"procs": 1, "time": 1}, *({"procs": q, "time": 20 * q, "user": q - 2} for q in random.integers(1, 9, 3))]
+    texts = [",".join(f"{name}={value}{'s' * (name == 'time')}" for name, value in job.items()) for job in jobs]
+    asked = when(state, submit=[*texts, "procs=9,time=1h"], **how)
+    for job, row in zip(jobs, asked, strict=False):
+        queued = {"id": "x", "submit": at_s, "processors": job["procs"], "request": job["time"]}
+        one = when([*state, queued | {"user": job.get("user")}], "x", **how)[0]
+        assert [row[name] for name in DATES] == [one[name] for name in DATES]
+        assert row["why"] in (one["why"].replace("job x", f"job {row['job_id']}"), "it would start at once")
+        assert (row["why"] == "it would start at once") == (one["start_s"] == at_s)
+    assert (asked["start_s"][4], asked["why"][4]) == (math.inf, "never: the machine has 8 processors")
+    assert asked.waiting == when(state, **how).waiting
+
+
+@pytest.mark.compiled
+def test_a_job_asked_about_in_a_log_is_expected_as_the_logs_own():
+    waited = 0
+    for at in (60_000, 100_000):
+        jobs = Replay("workloads/sample.json").workload.jobs
+        last = int(np.flatnonzero(jobs.submit_s <= at)[-1])
+        at_s = float(jobs.submit_s[last])
+        text = f"procs={jobs.procs[last]},time={jobs.walltime_s[last]}s,user={jobs.user[last]}"
+        with_it, without = (
+            Replay(some, "saf").run(until_s=at_s) for some in (jobs, jobs.select(jobs.ids != jobs.ids[last]))
+        )
+        row = when_in_replay(without, None, text, 5, 0, at_s)[0]
+        own = {each["job_id"]: each["start_s"] for each in when(with_it, forks=5)}
+        assert row["start_s"] == own.get(jobs.ids[last], at_s)
+        waited += jobs.ids[last] in own
+    assert waited == 1
 
 
 def past_of(runtime_s, request_s, procs=1, user=0):
@@ -666,6 +722,28 @@ NO_STATES = {
         "; UnixStartTime: 0\n1 0 0 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1\n",
     ],
 }
+
+
+@pytest.mark.compiled
+def test_golden_jobs_asked_about_are_compared_on_one_screen(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("state.json").write_text(json.dumps({"procs": 18, "at": 1200, "jobs": STATE}))
+    asked = ("procs=3,time=2h,user=ada", "procs=3,time=1-0", "procs=19,time=2:00:00")
+    words = ("when", "state.json", "--forks", "5", *(word for text in asked for word in ("--submit", text)))
+    done = batfill(*words, "--out", "page.html")
+    check("when-submit", done.out)
+    found = json_result(*words)
+    assert found == json.loads(when("state.json", submit=asked, forks=5).as_json())
+    assert [job["start_s"] is None for job in found["jobs"]] == [False, False, True]
+    page = Path("page.html").read_text()
+    assert page.count('<span class="span"') == 2
+    mapping = {"procs": 3, "time": timedelta(hours=2), "user": "ada"}
+    assert when("state.json", submit=mapping, forks=5)[0] == found["jobs"][0] | {
+        "job_id": "procs=3,time=2:00:00,user=ada"
+    }
+    for bad in ([], 5, "procs=2,procs=3,time=1h", {"procs": 2}, "procs=2,time=1h,class=tiny", "procs=19,time=1h"):
+        with pytest.raises(BatfillError, match=r"^option submit: .*; "):
+            when("state.json", submit=bad)
 
 
 def test_golden_what_is_no_state_is_refused_in_one_line(text_file):

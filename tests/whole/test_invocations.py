@@ -90,6 +90,8 @@ what-if log.swf --slurm-conf slurm.conf {--set bf_interval=x|--set nothing=1|--s
 fidelity log.swf {--runs 5|--seed 4|--accounts log.swf}
 fidelity log.swf --slurm-conf {missing.conf|slurm.conf|slurm.conf --no-fit|slurm.conf --runs 4|slurm.conf --procs 2}
 when log.swf {--past log.swf|--windows x.csv}
+when log.swf --at 100 --submit {''|procs=0,time=1h|procs=4|procs=4,time=60|cores=4,time=1h|procs=9,time=1h}
+when log.swf --at 100 {5 --submit procs=4,time=1h|--submit procs=4,time=1h,user=ann|--submit nodes=4,time=1h}
 when log.swf --slurm-conf slurm.conf {--policy saf|--procs 4|--at never|--past missing.txt}
 # the others
 {repaly|what_if|REPLAY} log.swf

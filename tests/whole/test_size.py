@@ -11,10 +11,10 @@ ROOT = Path(__file__).parents[2]
 CODE = {".py", ".pyi", ".js", ".css", ".html", ".j2"}
 LINES = {
     "schedulers/batfill": 26_050,
-    "schedulers/batfill_site": 12_180,
+    "schedulers/batfill_site": 12_430,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 32_760,
+    "tests": 32_920,
 }
 FUNCTIONS = 2_800  # in the four houses
 WORDS = 55_000  # of README, guides, reference and results, without the background

@@ -32,6 +32,13 @@ REFUSED = ("pool", "energy-budget", "backfill-while")  # an expected start knows
 @command(heading="expectation")
 @click.argument("state", type=FILE)
 @click.argument("job", required=False)
+@click.option(
+    "--submit",
+    metavar="JOB",
+    multiple=True,
+    help="When would this job start, submitted now? As procs=64,time=2h,user=ann; with --slurm-conf as "
+    "nodes=4,time=2h,partition=gpu,gpus=2. Repeatable, to compare.",
+)
 @click.option("--at", metavar="DATE", help="The instant: seconds, or 2026-01-31T14:05; by default the state's.")
 @PROCS
 @scheduler_options(*NEVER_LEARNED, hidden=REFUSED)
@@ -51,6 +58,7 @@ REFUSED = ("pool", "energy-budget", "backfill-while")  # an expected start knows
 def when(
     state: Path,
     job: str | None,
+    submit: tuple[str, ...],
     at: str | None,
     options: dict[str, Any],
     site: dict[str, Any],
@@ -63,7 +71,7 @@ def when(
     details: bool,
     as_json: bool,
 ) -> None:
-    """When waiting jobs are expected to start, and why not now.
+    """When waiting jobs, or jobs not yet submitted, are expected to start, and why not now.
 
     STATE: the running and waiting jobs as CSV or JSON, or what `scontrol show job` or `squeue` prints; or a log, which
     is replayed until --at. With --slurm-conf the site's Slurm is modelled: what `scontrol show job` prints, or
@@ -75,9 +83,9 @@ def when(
     from batfill_site.starts.when import when as estimate
 
     require_forms(details=details, as_json=as_json)
-    require_one_kind(site, {"past"}, {"state", "job", "at", "forks", "seed", "out", "details", "as_json"})
+    require_one_kind(site, {"past"}, {"state", "job", "submit", "at", "forks", "seed", "out", "details", "as_json"})
     how = site | {"past": past} if site else {"procs": procs, "unrequested": unrequested, **arguments_of(options)}
-    found = estimate(state, job, at=at, forks=forks, seed=seed, **how)
+    found = estimate(state, job, submit=submit or None, at=at, forks=forks, seed=seed, **how)
     answer = found.answer()
     if out is not None:
         write_text(out, answer.as_page(command_line()))

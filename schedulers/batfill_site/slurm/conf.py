@@ -215,7 +215,8 @@ def read_site(
         hosts = {host for item in line.hosts("nodes") for host in groups.get(item, [item])}
         if unknown := sorted(hosts - {*described}, key=by_name):
             raise WorkloadError(f"{line.where}: partition {name} has {listed(unknown)}, which no NodeName line has")
-        partitions.append(Partition(name, tuple(sorted(hosts - down, key=by_name)), **fields))
+        default = line.text("default").lower() == "yes"
+        partitions.append(Partition(name, tuple(sorted(hosts - down, key=by_name)), default=default, **fields))
     dated = {DROPPED[key]: name for _, name, _ in given if (key := name.lower()) in DROPPED}
     latest = min(dated, default=VERSION)
     of = f", the last with {dated[latest]}" if dated else ""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.errors import WorkloadError
+from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import readable
 from batfill_site.accounting.cluster_log import NOT_ENDED, Reading
 from batfill_site.accounting.record_text import LAST_S, clock_seconds, each, read_times
 from batfill_site.accounting.slurm import Head, Table, status_of
 from batfill_site.slurm.arrays import possible
+from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import COMMAND, READ, SlurmRecords
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
-from batfill_site.starts.site_state import CUT, slurm_fields, tasks_of
+from batfill_site.starts.site_state import CUT, count_of, slurm_fields, tasks_of
+from batfill_site.starts.submit import Check, of_form, questions, time_of
 
 FAR = LAST_S - 1  # when a job that waits starts, and one that runs ends, while the records are read
 OVER = "COMPLETING"  # has freed what it held
@@ -38,6 +41,8 @@ SCONTROL = {
 }
 # Options of sbatch, and what they are there.
 ASKED = {"-n": "NumTasks", "-c": "CPUs/Task", "-w": "ReqNodeList", "-x": "ExcNodeList"}
+
+NEW_USER = "(new)"  # of a job that names none
 
 
 class Now(NamedTuple):
@@ -162,3 +167,48 @@ def read_now(
         jobs, started_s=np.where(waits, np.nan, jobs.started_s), run_s=run_s, warnings=(*whole.warnings, *why)
     )
     return Now(jobs, end_s, tuple(reasons[name] for name in jobs.ids), now_s, left_out)
+
+
+def asked_about(submit: Any, site: Site, now: Now) -> list[tuple[str, SlurmJobs, str]]:
+    """The text of each job asked about, the job, submitted at the instant, and why it can never start, or ""."""
+    jobs, names, rows = now.jobs, [each.name for each in site.partitions], list[list[str]]()
+    usual = next((each.name for each in site.partitions if each.default or len(names) == 1), None)
+    accounts = {each.user: each.account for each in site.associations} | dict(zip(jobs.user, jobs.account, strict=True))
+    known: dict[str, Check] = {
+        **dict.fromkeys(("nodes", "ntasks", "procs", "cpus-per-task", "ntasks-per-node"), count_of),
+        "time": time_of,
+        "partition": of_form(r"\S+", names[0], names),
+        "qos": of_form(r"\S+", "normal", site.qos_of),
+        **dict.fromkeys(("user", "account", "constraint"), of_form(r"\S+", "one word")),
+        **dict.fromkeys(("gpus", "gpus-per-node"), of_form(r"([\w.-]+:)?[1-9]\d{0,5}", "2 or a100:2")),
+        **dict.fromkeys(("mem", "mem-per-cpu"), of_form(r"[1-9]\d{0,8}[KMGT]?", "16G or 4000M")),
+        **dict.fromkeys(("nodelist", "exclude"), lambda where, text: ",".join(expand(text, where))),
+        "nice": of_form(r"-?\d{1,9}", "a whole number"),
+        "exclusive": lambda where, text: of_form("yes", "yes")(where, text)[3:],  # it has no value there
+    }
+    asked = questions(submit, known, "time")
+    for text, values in asked:
+        nodes, each, per_node = (values.get(name, 1) for name in ("nodes", "cpus-per-task", "ntasks-per-node"))
+        tasks = max(values.get("ntasks", -(-values.get("procs", 1) // each)), nodes * per_node)
+        options = {"partition": usual, "user": NEW_USER} | values | {"ntasks": tasks}
+        if options["partition"] is None:
+            raise BatfillError(f"option submit: {text!r:.80}: no partition is the default; add partition={names[0]}")
+        memory = [f"{values[name]}{of}" for name, of in (("mem", "n"), ("mem-per-cpu", "c")) if name in values]
+        row = dict.fromkeys(SCONTROL, "") | {"JobID": f"{len(rows) + 1}", "User": options["user"], "State": "PENDING"}
+        row |= {"Account": values.get("account", accounts.get(values.get("user"), ""))}
+        row |= {"QOS": values.get("qos", "normal" * ("normal" in site.qos_of)), "ReqMem": "".join(memory)}
+        row |= {"Partition": options["partition"].partition(",")[0], "Constraints": values.get("constraint", "")}
+        row |= dict.fromkeys(("Submit", "Eligible"), f"{now.now_s:.0f}") | {"NNodes": f"{nodes}"}
+        row |= dict.fromkeys(("AllocCPUS", "ReqCPUS"), f"{tasks * each}")
+        row |= {"ReqTRES": f"cpu={tasks * each},node={nodes}"}
+        row |= {"TimelimitRaw": str(math.ceil(min(values["time"], LAST_S) / 60))}
+        row |= {"SubmitLine": f"sbatch {' '.join(f'--{name}={value}' for name, value in options.items())} --wrap=x"}
+        rows.append(list(row.values()))
+    records, found = _Live(Reading("UTC"), site.max_times_s), []
+    records.read(Head("|".join(SCONTROL), READ).table(rows))
+    whole, now_s = records.slurm_jobs([]), np.full(1, now.now_s)
+    for number, (text, _) in enumerate(asked):
+        kept, why = possible(site, one := whole.select([number]))
+        one = replace(one if why else kept, ids=(text,), submit_s=now_s, eligible_s=now_s, started_s=0 * now_s + np.nan)
+        found.append((text, one, "".join(why).partition("): ")[2]))
+    return found

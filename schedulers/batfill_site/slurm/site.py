@@ -64,6 +64,7 @@ class Partition(NamedTuple):
     qos: str = ""  # whose limits hold for all jobs of the partition
     memory_per_cpu_mb: int = 0  # DefMemPerCPU, of jobs that name no memory
     memory_per_node_mb: int = 0  # DefMemPerNode; if both are 0 they take all of their nodes
+    default: bool = False  # of jobs that name no partition
     billing: Mapping[str, float] = NONE  # TRESBillingWeights, such as {"cpu": 1.0, "gres/gpu": 2.0}; {}: CPUs
 
 
@@ -269,6 +270,14 @@ class SlurmJobs:
             for name, column in columns.items()
         }
         return replace(self, **chosen)
+
+    def followed_by(self, other: SlurmJobs) -> SlurmJobs:
+        """These jobs, then the other ones, which come later."""
+        pairs = ((each.name, getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+        both: dict[str, Any] = {
+            name: one + more if isinstance(one, tuple) else np.append(one, more) for name, one, more in pairs
+        }
+        return SlurmJobs(**both)
 
     def __len__(self) -> int:
         return len(self.ids)

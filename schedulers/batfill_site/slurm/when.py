@@ -6,7 +6,7 @@ In each the controller makes its passes at other dates. Jobs that run hold their
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from batfill_site.slurm.arrays import with_usage_at
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.now import read_now
-from batfill_site.slurm.site import Floats, Site, SlurmJobs
+from batfill_site.slurm.now import asked_about, read_now
+from batfill_site.slurm.site import Floats, Limits, Site, SlurmJobs
 from batfill_site.starts.estimates import Estimates
 from batfill_site.starts.forecast import FORKS, Fork, Machine, calibrated, estimated
 from batfill_site.starts.past import Past
+from batfill_site.starts.submit import AT_ONCE, said_of
 
 WHY = {
     "Resources": "it is the first of its partition, and what it needs is not free (Resources)",
@@ -33,12 +34,28 @@ WHY = {
 NO_REASON = "Slurm has not looked at it yet"
 
 
+def without_limits(site: Site) -> Site:
+    none, associations = Limits(), (each._replace(group=Limits(), each=Limits()) for each in site.associations)
+    qos = (each._replace(group=none, per_user=none, per_account=none) for each in site.qos)
+    return replace(site, associations=tuple(associations), qos=tuple(qos))
+
+
+# Why a job asked about does not start at once: whether it would if it waited alone, at a site without what.
+WITHOUT: dict[str, tuple[bool, Callable[[Site], Site]]] = {
+    AT_ONCE: (False, lambda site: site),
+    "jobs that wait go first, and need the same nodes (Priority)": (True, lambda site: site),
+    "its user, account or QOS is at a limit, or it asks for more than that": (True, without_limits),
+    "its nodes are down, or reserved before it would end": (True, lambda site: replace(site, windows=())),
+}
+TAKEN = "what it needs is not free, whoever else waits (Resources)"
+
+
 def machine_of(site: Site, jobs: SlurmJobs, now_s: float) -> Machine:
     """The model from any instant of these jobs; the site's usage, if it has any, is of `now_s`."""
 
     def at(past: Past, forks: int, random: np.random.Generator) -> Fork:
         known = past.now_s == now_s and any(each.usage for each in site.associations)
-        then = site if known else with_usage_at(site, jobs, past.now_s)
+        then = site if known else with_usage_at(site, jobs.select(range(len(past.user))), past.now_s)
         dates = clocks(then, jobs, forks, int(random.integers(2**31)), past.now_s)
 
         def fork(k: int, rows: Any, submit_s: Any, run_s: Any, known: int) -> Floats:
@@ -66,6 +83,7 @@ def when_under_slurm(
     job: str | None,
     slurm_conf: str | Path,
     *,
+    submit: Any = None,
     past: str | Path | Sequence[str | Path] = (),
     at: Any = None,
     forks: int = FORKS,
@@ -85,13 +103,28 @@ def when_under_slurm(
     if job is not None and not asked.any():
         why = now.left_out.get(str(job))
         raise BatfillError(f"{state}: job {job} {f'is left out: {why}' if why else 'does not wait in it'}")
+    submitted = [] if submit is None else asked_about(submit, site, now)
     widened, calibrated_on = calibrated(known, machine, forks, seed)
-    found, rows = estimated(known, machine, forks, seed, widened), waiting[asked]
-    said = [now.reasons[row] for row in rows]
-    why_not = [WHY.get(each, f"Slurm's reason is {each}" if each else NO_REASON) for each in said]
-    dates_s = [column[asked] for column in found[1:]]
+    found: list[tuple[Any, ...]] = []
+    for text, one, never in submitted:
+        dates_s, reason = [math.inf] * 3, f"never: for jobs like it, {never}"
+        if not never:
+            more = jobs.followed_by(one)
+            then, machine = past_of(more, np.append(now.end_s, np.nan), now.now_s), machine_of(site, more, now.now_s)
+            dates_s = [column[-1] for column in estimated(then, machine, forks, seed, widened)[1:]]
+            reason = why_not(site, more, then, seed)
+        found.append((text, one.cpus[0], one.limit_s[0], now.now_s, *dates_s, reason))
+    if submit is None:
+        starts, rows = estimated(known, machine, forks, seed, widened), waiting[asked]
+        said = [now.reasons[row] for row in rows]
+        reasons = [WHY.get(each, f"Slurm's reason is {each}" if each else NO_REASON) for each in said]
+        columns = ids[asked], known.procs[rows], jobs.limit_s[rows], known.submit_s[rows]
+        found = list(zip(*columns, *(column[asked] for column in starts[1:]), reasons, strict=True))
+    lone = said_of(text for text, one, _ in submitted if one.user[0] not in jobs.user)
     return Estimates.of(
-        *(known, rows, dates_s, ids[asked], jobs.limit_s[rows].astype(np.float64), np.array(why_not, object)),
+        known,
+        found,
+        asked=bool(submitted),
         origin_s=first_s,
         name=Path(state).name,
         size=site.cpus,
@@ -103,6 +136,24 @@ def when_under_slurm(
         lacks="failing nodes and what users do next",
         more={"warnings": [*site.notes, *jobs.warnings]},
         left_out=now.left_out,
-        assumed=site.assumed,
+        assumed="; ".join(filter(None, (site.assumed, lone))),
         warnings=(*site.warnings, *jobs.warnings),
     )
+
+
+def why_not(site: Site, jobs: SlurmJobs, past: Past, seed: int) -> str:
+    """Why the last job does not start at once: of what it would, were that not there.
+
+    Nothing ends meanwhile: what starts does so in the first main pass, or in the first backfill cycles.
+    """
+    soon_s, n = 60 + 2 * max(site.settings.bf_interval_s, site.settings.sched_interval_s), len(jobs) - 1
+    used = site if any(each.usage for each in site.associations) else with_usage_at(site, jobs, past.now_s)
+    for why, (alone, without) in WITHOUT.items():
+        rows = past.alive[np.isfinite(past.start_s[past.alive]) | (past.alive == n)] if alone else past.alive
+        these = jobs.select(rows)
+        these = replace(these, run_s=past.now_s - these.submit_s + 2 * soon_s)
+        model = Model(without(used), these, np.isfinite(past.start_s[rows]), past.now_s)
+        start_s = model.run(clocks(used, these, 1, seed, past.now_s)[0], asked=rows == n).start_s[-1]
+        if start_s <= past.now_s + soon_s:
+            return why
+    return TAKEN

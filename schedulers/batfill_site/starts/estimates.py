@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.base.errors import BatfillError
 from batfill.base.tables import KeptRows, read_only
 from batfill.base.version import __version__
 from batfill.base.words import percent, things
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from batfill_site.starts.past import Past
 
 MOST_ROWS = 12  # on the screen
+DATES = ("submit_s", "start_s", "from_s", "to_s")
+COLUMNS: dict[str, type] = {"job_id": object, "procs": np.int64, "requested_s": np.float64}
+COLUMNS |= dict.fromkeys(DATES, np.float64) | {"why": object}
 HOW = (
     "The model goes on from this state {forks} times, with run times drawn from what each user's last jobs ran of "
     "their requests, and arrivals from the last days. The expected start is the median; the interval goes from the "
@@ -57,27 +62,30 @@ class Estimates(KeptRows):
     lacks: str  # and what it does not know
     more: dict[str, Any]  # about the model, for JSON
     left_out: Mapping[str, str] = field(default_factory=dict)  # jobs that do not wait for processors alone, and why
-    assumed: str = ""  # of the site
+    assumed: str = ""  # of the site and the jobs asked about
+    asked: bool = False  # whether the jobs are not queued, each alone
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, past: Past, rows: NDArray[np.intp], dates_s: Any, ids: Any, requested_s: Any, why: Any, **about: Any
+        cls, past: Past, rows: Sequence[tuple[Any, ...]], *, origin_s: float = 0.0, asked: bool = False, **about: Any
     ) -> Self:
-        """Estimates of these rows of the past; `dates_s` are start, begin and end of the interval, each (n,)."""
-        origin_s = about.pop("origin_s", 0.0)
-        dates = dict(zip(("submit_s", "start_s", "from_s", "to_s"), (past.submit_s[rows], *dates_s), strict=True))
-        dates = {name: column - origin_s for name, column in dates.items()}
-        first = {"job_id": ids, "procs": past.procs[rows], "requested_s": requested_s}
-        jobs = {name: read_only(np.array(column)) for name, column in (first | dates | {"why": why}).items()}
+        """Estimates of these rows of `COLUMNS`, whose dates, as those of the past, count from another second."""
+        if asked and all(row[4] == math.inf for row in rows):
+            said = "; ".join(f"{row[0]!r:.80}: {row[-1]}" for row in rows)
+            raise BatfillError(f"option submit: {said}; ask for less, or for another place")
+        jobs: dict[str, NDArray[Any]] = {
+            name: np.array([row[i] for row in rows], kind) for i, (name, kind) in enumerate(COLUMNS.items())
+        }
+        jobs = {name: read_only(column - origin_s if name in DATES else column) for name, column in jobs.items()}
         waiting = int(np.isnan(past.start_s[past.alive]).sum())
-        return cls(jobs=jobs, now_s=past.now_s - origin_s, waiting=waiting, **about)
+        return cls(jobs=jobs, now_s=past.now_s - origin_s, waiting=waiting, asked=asked, **about)
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
 
-        These are nan where the start depends on jobs without a request and no job has ended. `why` says why it does
-        not start now.
+        These are nan where the start depends on jobs without a request and no job has ended, and inf for a job asked
+        about that can never start. `why` says why it does not start now.
         """
         return self.jobs
 
@@ -118,7 +126,7 @@ class Estimates(KeptRows):
 
     def answer(self) -> Answer:
         """In a headline, a table, six lines and details."""
-        rows, instants = list(self), Instants(self.now_s, self.clock)
+        rows, instants, job = list(self), Instants(self.now_s, self.clock), "" if self.asked else "Job "
         share = f"{percent(SHARE)} between" if self.is_calibrated else "perhaps between"
         cells = [
             (
@@ -129,8 +137,8 @@ class Estimates(KeptRows):
             )
             for row in rows
         ]
-        head = ("job", "processors", "expected", share)
-        why = {f"Job {row['job_id']}": f"{row['why']}." for row in rows}
+        head = ("asked" if self.asked else "job", "processors", "expected", share)
+        why = {f"{job}{row['job_id']}": f"{row['why']}." for row in rows}
         for_what = Counter(self.left_out.values()).most_common()
         left_out = ", ".join(f"{why} {number:,}" for why, number in for_what)
         on = f"calibrated on {self.calibrated_on:,} past starts."
@@ -144,7 +152,7 @@ class Estimates(KeptRows):
         }
         made = f"Made with {self.model}. What that does not know, as {self.lacks}, moves real starts."
         return Answer(
-            title=f"{self.name}: when waiting jobs are expected to start",
+            title=f"{self.name}: when {'these' if self.asked else 'waiting'} jobs are expected to start",
             about=f"{things(self.waiting, 'waiting job')} on {things(self.size, 'processor')} "
             f"at {instants.full(self.now_s)}",
             screen=Screen(self.headline(instants), Table(head, cells[:MOST_ROWS], left=3), lines),
@@ -156,7 +164,10 @@ class Estimates(KeptRows):
             ],
             data={
                 **self.about(),
-                "jobs": [{name: None if value != value else value for name, value in row.items()} for row in rows],
+                "jobs": [
+                    {name: None if value == math.inf or value != value else value for name, value in row.items()}
+                    for row in rows
+                ],
             },
             assumed=self.assumed,
             more="All jobs, and how they were estimated",
@@ -170,19 +181,20 @@ class Estimates(KeptRows):
         if not known.any():
             return "No start can be expected: run times without a limit decide it"
         row = self[int(np.nanargmin(self.jobs["start_s"]))]
+        job = f"**{row['job_id']}**" if self.asked else f"**Job {row['job_id']}**"
         if row["start_s"] == self.now_s:
-            return f"**Job {row['job_id']}** would start now"
+            return f"{job} would start now"
         at = f"at {instants.text(row['start_s'])}"
         if len(self) > 1:
-            return f"**Job {row['job_id']}** is expected to start first, {at}"
-        return f"**Job {row['job_id']}** is expected to start {at}"
+            return f"{job} is expected to start first, {at}"
+        return f"{job} is expected to start {at}"
 
     def picture(self, cells: Sequence[tuple[str, ...]]) -> Spans:
         dates_s = np.array([self.jobs[name] for name in ("from_s", "start_s", "to_s")])[:, : len(cells)] - self.now_s
-        last_s = float(np.nanmax(dates_s, initial=0.0)) or 1.0
+        last_s = float(np.max(dates_s, initial=0.0, where=np.isfinite(dates_s))) or 1.0
         spans = [
             Span(name, low, middle, high, between)
             for (name, *_, between), (low, middle, high) in zip(cells, (dates_s / last_s).T.tolist(), strict=True)
-            if low == low
+            if math.isfinite(low)
         ]
         return Spans(spans, f"From now to {duration_html(last_s)} later. The mark in a bar is the expected start.")

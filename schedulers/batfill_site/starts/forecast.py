@@ -47,13 +47,14 @@ class Found(NamedTuple):
 def starts(past: Past, machine: Machine, forks: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """The rows of the waiting jobs, and their starts in each fork, (forks, n); nan for one that never starts."""
     random, alive = np.random.default_rng([seed, int(past.now_s * 1000)]), past.alive
-    users, of_job = np.unique(past.user[alive], return_inverse=True)
-    # A fork in each of as many equal parts of the chances: with few forks the median is then less of a gamble.
-    parts = np.argsort(random.random((len(users), forks)), axis=1)
-    chances = (parts + random.random(parts.shape)) / forks
-    drawn_s = past.drawn_s(alive, chances[of_job].T)
     days = random.integers(1, past.days + 1, (forks, DAYS_AHEAD))
     fork = machine(past, forks, random)
+    # Users in the order of their first jobs: a job more, the last, leaves what is drawn for the others as it is.
+    _, first, of_job = np.unique(past.user[alive], return_index=True, return_inverse=True)
+    # A fork in each of as many equal parts of the chances: with few forks the median is then less of a gamble.
+    drawn = random.random((len(first), 2, forks))[np.argsort(np.argsort(first))]
+    chances = (np.argsort(drawn[:, 0], axis=1) + drawn[:, 1]) / forks
+    drawn_s = past.drawn_s(alive, chances[of_job].T)
     waits, known = np.isnan(past.start_s[alive]), len(alive)
     found, left, ahead = np.full(drawn_s.shape, np.nan), np.arange(forks), 1
     usual_s = np.where(np.isnan(past.end_s), np.minimum(past.request_s, NEVER_S), past.end_s - past.start_s)
@@ -100,10 +101,11 @@ def calibrated(past: Past, machine: Machine, forks: int, seed: int) -> tuple[NDA
     intervals.
     """
     # Before all jobs are known, the machine looks emptier than it was.
-    since = np.flatnonzero(past.submit_s >= np.fmin.reduce(past.end_s, initial=np.inf))[-LAST:]
+    before = (past.submit_s >= np.fmin.reduce(past.end_s, initial=np.inf)) & (past.submit_s < past.now_s)
+    since = np.flatnonzero(before)[-LAST:]
     instants = past.submit_s[since[np.linspace(0, len(since) - 1, min(INSTANTS, len(since))).astype(int)]]
     away, seen = [np.zeros((3, 0))], set()
-    for at_s in instants[instants < past.now_s].tolist():
+    for at_s in instants.tolist():
         found = estimated(past.at(at_s), machine, min(forks, HINDCAST_FORKS), seed, np.zeros(2))
         rows, middle_s, from_s, to_s = Found._make(column[~np.isnan(found.start_s)] for column in found)
         sides_s = np.minimum(from_s - middle_s, -1), np.maximum(to_s - middle_s, 1)

@@ -113,9 +113,12 @@ class Past(NamedTuple):
         return found, np.full(found.shape, OTHERS_WEIGHT)
 
     def arrivals(self, days: list[int], span_s: float) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The rows of the jobs of so many `days` ago, which come again on the days to come, and when they do."""
+        """The rows of the jobs of so many `days` ago, which come again on the days to come, and when they do.
+
+        Those submitted at the instant itself do not come again.
+        """
         rows, dates_s = [np.zeros(0, np.intp)], [np.zeros(0)]
-        usable = self.able | ~np.isnan(self.start_s)
+        usable = (self.able | ~np.isnan(self.start_s)) & (self.submit_s < self.now_s)
         for ahead, ago in enumerate(days):
             edges = self.now_s - ago * span_s, self.now_s - (ago - 1) * span_s
             first, last = np.searchsorted(self.submit_s, edges, side="right")

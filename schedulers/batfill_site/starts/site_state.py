@@ -62,6 +62,7 @@ class SiteState:
     size: int
     clock: Clock | None  # if the state has dates
     left_out: Mapping[str, str]  # jobs that do not wait for processors alone, and why
+    users: Mapping[str, int]  # their numbers
 
 
 def read_state(
@@ -256,7 +257,7 @@ def table_of(
     )
     clock = Clock(first_s, UTC) if first_s else None
     names = np.array([job["id"] for job in jobs], object)
-    return SiteState(name, table, names, start_s, end_s, now_s, size, clock, left_out)
+    return SiteState(name, table, names, start_s, end_s, now_s, size, clock, left_out, users)
 
 
 def known_text(value: Any) -> str:
@@ -274,7 +275,7 @@ def request_of(where: str, value: Any) -> float:
     """A request: seconds, a duration such as 2h, or one as Slurm writes it; inf if there is none."""
     if value is None or (isinstance(value, str) and value.strip().upper() in (*NO_LIMIT, *map(str.upper, UNKNOWN))):
         return math.inf
-    clock = isinstance(value, str) and 1 <= value.count(":") <= 2  # of more the first is in no known unit
+    clock = isinstance(value, str) and {":", "-"} & {*value} and value.count(":") <= 2  # more: in no known unit
     if clock and (limit_s := clock_seconds(value.strip(), bare=1)):
         return limit_s
     try:

@@ -14,7 +14,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.files import decompressed, place_of
 from batfill.base.tables import JobRows
-from batfill.model.jobs import Jobs
+from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Jobs
 from batfill.model.options import REQUEST
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
@@ -24,7 +24,8 @@ from batfill.replays.session import Replay
 from batfill_site.starts.estimates import Estimates
 from batfill_site.starts.forecast import FORKS, MARGIN_S, Fork, calibrated, estimated
 from batfill_site.starts.past import Past
-from batfill_site.starts.site_state import is_site_state, read_state
+from batfill_site.starts.site_state import count_of, is_site_state, read_state
+from batfill_site.starts.submit import AT_ONCE, of_form, questions, said_of, time_of
 from batfill_site.starts.why_not import Instants, reasons
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from batfill.model.options import Options
     from batfill.model.policy import Policy
     from batfill.model.rules import Rules
+    from batfill_site.starts.submit import Asked, Check
 
 STARTS = (  # of a job that a site's own system let wait
     "nothing here: by these rules it starts now; its batch system has not looked since, or has a limit that they lack"
@@ -49,6 +51,7 @@ def when(
     state: Replay | str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]],
     job: str | None = None,
     *,
+    submit: Asked | Iterable[Asked] | None = None,
     policy: Policy | str | None = None,
     at: Any = None,
     procs: int | None = None,
@@ -67,6 +70,9 @@ def when(
         state: a stopped `Replay`, or a file that holds one, whose options hold; a log, which is replayed until `at`; or
             a site's state, in a file or in Python, as `workloads.site_state.read_state` takes it.
         job: the id of one waiting job; None for all.
+        submit: a job that could be submitted at the instant, or several, each asked about alone, as a text or a
+            mapping: `"procs=64,time=2h,user=ann"`; with `slurm_conf` `"nodes=4,time=2h,partition=gpu,gpus=2"`. Then the
+            result has a row for each instead; inf is never.
         policy: of a log or a site's state, as are the next; by default fcfs.
         at: the instant: seconds, or a date; of a site's state by default its own, or the last date in it.
         procs: the machine's processors; by default those that the log or the state names.
@@ -88,6 +94,8 @@ def when(
         raise BatfillError(f"state: {state!r:.60} is no stopped Replay, file, or list of jobs; give one")
     if isinstance(forks, bool) or not isinstance(forks, int) or not 1 <= forks <= MOST_FORKS:
         raise BatfillError(f"option forks: {forks!r} is not a whole number from 1 to {MOST_FORKS}")
+    if job is not None and submit is not None:
+        raise BatfillError("option submit: it asks about jobs that are not queued yet; leave the job out")
     if slurm_conf is not None:
         from batfill_site.slurm.when import when_under_slurm
 
@@ -95,7 +103,7 @@ def when(
             raise BatfillError(f"state: with slurm_conf it is a file of what Slurm prints, not {state!r:.60}")
         if other := [name for name, value in {"policy": policy, "procs": procs}.items() if value is not None]:
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
-        return when_under_slurm(state, job, slurm_conf, at=at, forks=forks, seed=seed, **options)
+        return when_under_slurm(state, job, slurm_conf, submit=submit, at=at, forks=forks, seed=seed, **options)
     if of_slurm := [name for name in OF_SLURM if options.get(name)]:
         raise BatfillError(f"option {of_slurm[0]}: it belongs to a site's Slurm; give its slurm_conf, too")
     if isinstance(state, str | Path) and Path(state).suffix == ".npz":
@@ -104,7 +112,7 @@ def when(
         given = {"policy": policy, "at": at, "procs": procs, **options}
         if other := [name for name, value in given.items() if value is not None]:
             raise BatfillError(f"option {other[0].replace('_', '-')}: a stopped replay has its own; leave it out")
-        return when_in_replay(state, job, forks, seed, state.now_s)
+        return when_in_replay(state, job, submit, forks, seed, state.now_s)
     if isinstance(state, str | Path) and not is_site_state(Path(state)):
         if not Path(state).exists():
             raise BatfillError(f"{state}: no such file; give a state of the cluster, or a log")
@@ -116,7 +124,7 @@ def when(
                 "option unrequested: runtime tells what jobs will run; give none, a limit, queue or user-max"
             )
         run = Replay(state, policy, procs=procs, **options)
-        return when_in_replay(run, job, forks, seed, run_until(run, at))
+        return when_in_replay(run, job, submit, forks, seed, run_until(run, at))
     if options.pop("unrequested", None) is not None:
         raise BatfillError("option unrequested: a job of a site's state without a request has no limit; leave it out")
     chosen = options_of(policy, options)
@@ -130,13 +138,27 @@ def when(
         raise BatfillError(f"{site.name}: job {job} is left out, as no idle processor would start it: {why}")
     pool = Pool(site.jobs, site.size, chosen)
     past = pool.past(site.start_s, site.end_s, site.now_s)
-    return pool.estimates(site.name, past, job, site.names, site.clock, forks, seed, left_out=site.left_out)
+    asked = asked_of(submit, site.users)
+    return pool.estimates(site.name, past, job, asked, site.names, site.clock, forks, seed, left_out=site.left_out)
 
 
-def when_in_replay(run: Replay, job: str | None, forks: int, seed: int, now_s: float) -> Estimates:
+def when_in_replay(run: Replay, job: str | None, submit: Any, forks: int, seed: int, now_s: float) -> Estimates:
     require_known(run.options)
     (pool, past), workload = replayed(run, now_s), run.workload
-    return pool.estimates(workload.name, past, job, workload.jobs.ids, workload.clock, forks, seed)
+    ids, clock = workload.jobs.ids, workload.clock
+    return pool.estimates(workload.name, past, job, asked_of(submit), ids, clock, forks, seed)
+
+
+def asked_of(submit: Any, users: Mapping[str, int] | None = None) -> list[tuple[str, Any]]:
+    """The jobs asked about of a pool; a log's users are numbers."""
+
+    def user_of(where: str, text: str) -> int:
+        return int(of_form("[0-9]{1,9}", "its number")(where, text)) if users is None else users.get(text, len(users))
+
+    classes, of_class = {"small": SMALL, "large": LARGE}, of_form("small|large", "small or large")
+    known: dict[str, Check] = {"procs": count_of, "time": time_of, "user": user_of}
+    known["class"] = lambda where, text: classes[of_class(where, text)]
+    return [] if submit is None else questions(submit, known, "procs", "time")
 
 
 def replayed(run: Replay, now_s: float) -> tuple[Pool, Past]:
@@ -197,18 +219,57 @@ class Pool:
 
         return fork
 
+    def with_job(self, past: Past, time: float, **values: Any) -> tuple[Pool, Past]:
+        """The same with a job more, submitted at the instant."""
+        own: dict[str, Any] = {
+            "submit_s": past.now_s,
+            "runtime_s": 0.0,
+            "walltime_s": time,
+            "request_s": time,
+            "user": -1,
+        }
+        own |= {"asked": time < math.inf, "job_class": UNKNOWN, **values}
+        n, columns = len(past.user), dict[str, Any](own_end=self.jobs.own_end, outlives=self.jobs.outlives)
+        columns |= {name: np.append(getattr(self.jobs, name)[:n], value) for name, value in own.items()}
+        jobs = Jobs(ids=np.array([f"{k:06}" for k in range(n + 1)], object), **columns)
+        pool = Pool(jobs, self.size, self.options, self.rules)
+        return pool, pool.past(np.append(past.start_s, np.nan), np.append(past.end_s, np.nan), past.now_s)
+
+    def expected(
+        self, past: Past, asked: Any, ids: Any, instants: Instants, widened: Any, forks: int, seed: int, starts: str
+    ) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """The dates of these of the jobs alive, (3, n), and why they wait.
+
+        `starts` says why one that is not to wait does; "" where the decision that is due has been made.
+        """
+        rows, on = past.alive, past
+        queue = self.at(past, rows, past.submit_s[rows], np.zeros(len(rows)), len(rows)).queue
+        if starts:
+            queue.decide(past.now_s)
+            on = past._replace(start_s=past.start_s.copy())
+            on.start_s[rows[queue.running_rows]] = queue.start_s[queue.running_rows]
+        waits_on = np.isnan(on.start_s[rows])
+        dates_s = np.full((3, len(rows)), past.now_s)
+        dates_s[2] += math.exp(widened[1]) * MARGIN_S
+        dates_s[:, waits_on] = estimated(on, self.forks, forks, seed, widened)[1:]
+        why = np.full(len(rows), starts, object)
+        numbers = np.flatnonzero(asked & waits_on)
+        why[numbers] = reasons(queue, past.now_s, numbers.tolist(), dict(enumerate(ids.tolist())), instants)
+        return dates_s[:, asked], why[asked]
+
     def estimates(
         self,
         name: str,
         past: Past,
         job: str | None,
+        submit: list[tuple[str, Any]],
         names: NDArray[Any],
         clock: Clock | None,
         forks: int,
         seed: int,
         left_out: Mapping[str, str] | None = None,
     ) -> Estimates:
-        """The estimates for one waiting job, or all, with the reasons why they do not start now.
+        """The estimates for one waiting job, or all, or for those asked about, with why they do not start now.
 
         `left_out`, of a site's state, says which jobs are not in it, and why: there the decision that is due is made.
         """
@@ -219,23 +280,27 @@ class Pool:
             at = instants.full(past.now_s)
             raise BatfillError(f"{name}: no job {job} waits at {at}; {int(waits.sum()):,} others do")
         widened, calibrated_on = calibrated(past, self.forks, forks, seed)
-        queue = self.at(past, rows, past.submit_s[rows], np.zeros(len(rows)), len(rows)).queue
-        on = past
-        if left_out is not None:
-            queue.decide(past.now_s)
-            on = past._replace(start_s=past.start_s.copy())
-            on.start_s[rows[queue.running_rows]] = queue.start_s[queue.running_rows]
-        waits_on = np.isnan(on.start_s[rows])
-        dates_s = np.full((3, len(rows)), past.now_s)
-        dates_s[2] += math.exp(widened[1]) * MARGIN_S
-        dates_s[:, waits_on] = estimated(on, self.forks, forks, seed, widened)[1:]
-        why = np.full(len(rows), STARTS, object)
-        numbers = np.flatnonzero(asked & waits_on)
-        why[numbers] = reasons(queue, past.now_s, numbers.tolist(), dict(enumerate(ids.tolist())), instants)
-        chosen, ids = rows[asked], ids[asked].astype(object)
+        found: list[tuple[Any, ...]] = []
+        if submit:
+            lone = [text for text, values in submit if values.get("user", -1) not in past.user]
+            for text, values in submit:
+                dates_s, why = np.full((3, 1), math.inf), np.array([f"never: the machine has {self.size:,} processors"])
+                if values["procs"] <= self.size:
+                    pool, then = self.with_job(past, **values)
+                    every, last = np.append(ids.astype(object), text), np.arange(len(rows) + 1) == len(rows)
+                    dates_s, why = pool.expected(then, last, every, instants, widened, forks, seed, AT_ONCE)
+                time_s = values["time"] if values["time"] < math.inf else math.nan
+                found.append((text, values["procs"], time_s, past.now_s, *dates_s[:, 0], why[0]))
+        else:
+            chosen, lone, starts = rows[asked], [], STARTS * (left_out is not None)
+            dates_s, why = self.expected(past, asked, ids, instants, widened, forks, seed, starts)
+            columns = ids[asked], past.procs[chosen], self.jobs.asked_s[chosen], past.submit_s[chosen]
+            found = list(zip(*columns, *dates_s, why, strict=True))
         return Estimates.of(
-            *(past, chosen, dates_s[:, asked], ids, self.jobs.asked_s[chosen], why[asked]),
+            past,
+            found,
             name=Path(name).name,
+            asked=bool(submit),
             size=self.size,
             forks=forks,
             seed=seed,
@@ -245,6 +310,7 @@ class Pool:
             lacks="outages and limits" if left_out is None else "partitions, GPUs, priorities, limits and outages",
             more={"options": self.options.as_dict()},
             left_out=left_out or {},
+            assumed=said_of(lone),
         )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Clock
     from batfill.queue import Queue
 
-UNKNOWN = "unknown"
+UNKNOWN, NEVER = "unknown", "never"
 NAMED = 3  # jobs that a sentence names
 CENTURY_S = 100 * 365 * DAY_S  # a later start gets no date, whose year may have five digits
 
@@ -35,12 +35,12 @@ class Instants:
         return instant(at_s) if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
 
     def between(self, from_s: float, to_s: float) -> str:
-        return UNKNOWN if math.isnan(from_s) else f"{self.text(from_s)} and {self.text(to_s)}"
+        return f"{self.text(from_s)} and {self.text(to_s)}" if math.isfinite(from_s) else self.text(from_s)
 
     def text(self, at_s: float) -> str:
         """The time of day, with its date on another day, and the year in another year; or a second; nan is unknown."""
-        if math.isnan(at_s):
-            return UNKNOWN
+        if not math.isfinite(at_s):
+            return UNKNOWN if math.isnan(at_s) else NEVER
         if self.clock is None:
             return instant(at_s)
         if at_s - self.now_s > CENTURY_S:
