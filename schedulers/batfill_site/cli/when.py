@@ -18,14 +18,16 @@ from batfill.cli.parameters import (
     scheduler_options,
     seed_option,
 )
-from batfill.model.kinds import PREDICTIONS
+from batfill.model.kinds import PREDICTIONS, URGENT_JOBS
 from batfill.model.options import NAMES, OPTIONS, arguments_of
 from batfill_site.cli.of_slurm import require_forms, require_one_kind, site_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NEVER_LEARNED = tuple(name for name in NAMES if OPTIONS[name].group != PREDICTIONS and name != "seed")
+NEVER_LEARNED = tuple(
+    name for name in NAMES if OPTIONS[name].group not in (PREDICTIONS, URGENT_JOBS) and name != "seed"
+)
 REFUSED = ("pool", "energy-budget", "backfill-while")  # an expected start knows none of these
 
 

@@ -331,6 +331,8 @@ def require_known(options: Options) -> None:
         )
     if options.keeps:
         raise BatfillError("option reservation: a forecast makes the head's at each decision; leave kept out")
+    if options.urgent is not None:
+        raise BatfillError("option urgent: a state does not say which jobs are urgent; leave it out")
     for name, value in (("pool", options.pool), ("energy-budget", options.energy_budget)):
         if value is not None:
             raise BatfillError(f"option {name}: an expected start is of processors alone; leave it out")
