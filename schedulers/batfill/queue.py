@@ -338,6 +338,14 @@ class Queue:
     def demote(self, row: int) -> None:
         waiting.demote(self.arrays, row)
 
+    def take_back(self, row: int) -> None:
+        waiting.take_back(self.arrays, row)
+
+    def choose_stopped(self, now_s: float) -> list[int]:
+        """The running jobs to stop after the pass at `now_s`, for an urgent one."""
+        rows: list[int] = self.arrays.candidates["row"][: easy.choose_stopped(float(now_s), self.arrays)].tolist()
+        return rows
+
     def requeue(self, row: int, now_s: float) -> None:
         waiting.requeue(float(now_s), self.arrays, row)
 

@@ -10,6 +10,7 @@ import pytest
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation4, Conversation5
+from batfill.model.preemption import Urgent
 from batfill.protocol.batsim4 import BATSIM_4
 from batfill.protocol.batsim5 import BATSIM_5
 from golden import RUNS, recording
@@ -263,6 +264,44 @@ def test_a_registered_job_waits_for_its_acknowledgement(host):
     assert b"EXECUTE_JOB" not in said
     assert b"w0!1#1" in talk.answer(as_message(5, submitted("1#1", 0, 50, 1)))
     assert "again, which waits or runs" in refused_line(talk, as_message(5, submitted("1#1", 0, 50, 1)))
+
+
+@pytest.mark.parametrize("host", ["processors", "Batsim 5"])
+def test_a_job_that_is_stopped_for_an_urgent_one_is_registered_after_the_delay_and_decided_on_once_it_is_known(host):
+    agent = Agent({"urgent": Urgent("list", frozenset("2")), "preempt": "youngest", "requeue-delay": 60})
+    talk = Conversation4(agent) if host == "processors" else Through5(agent, ACKNOWLEDGE, deviation_s=0.0)
+    talk.answer(as_message(0, begins(range(4), dynamic=True, acknowledge=True)))
+    talk.answer(as_message(0, submitted("1", 0, 50, 4)))
+    said = talk.answer(as_message(5, submitted("2", 5, 5, 2), notify("no_more_static_job_to_submit")))
+    assert b"KILL_JOB" in said
+    assert b"EXECUTE_JOB" not in said
+    said = talk.answer(as_message(5, *killed("1")))
+    assert b"EXECUTE_JOB" in said
+    assert b"CALL_ME_LATER" in said
+    assert b"REGISTER_JOB" not in said
+    assert b"EXECUTE_JOB" not in talk.answer(as_message(10, completed("2")))
+    said = talk.answer(as_message(65, CALL))
+    assert b"w0!1#1" in said
+    assert b"registration_finished" not in said
+    said = talk.answer(as_message(65, submitted("1#1", 0, 50, 4)))
+    assert b"EXECUTE_JOB" in said
+    assert b"registration_finished" in said or host == "Batsim 5"
+
+
+@pytest.mark.parametrize("host", ["processors", "Batsim 5"])
+def test_a_job_that_an_urgent_one_needs_at_once_is_not_started_to_be_killed(host):
+    talk = HOSTS[host](urgent=Urgent("list", frozenset("2")), preempt="youngest")
+    talk.answer(as_message(0, begins(range(4), dynamic=True)))
+    talk.answer(as_message(0, submitted("1", 0, 50, 2)))
+    said = talk.answer(as_message(1, submitted("2", 1, 5, 4), submitted("3", 1, 9, 2)))  # the last is backfilled
+    assert said.count(b"KILL_JOB") == 1
+    assert b"EXECUTE_JOB" not in said
+    said = talk.answer(as_message(1, *killed("1")))
+    assert said.count(b"EXECUTE_JOB") == 1
+    said = talk.answer(as_message(6, completed("2")))
+    assert b"w0!1#1" in said
+    assert b"w0!3" in said
+    assert b"w0!3#1" not in said
 
 
 @pytest.mark.parametrize(

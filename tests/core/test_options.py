@@ -165,6 +165,8 @@ MISTAKEN = [
 LIVE = [
     *({"reservation": "machines", **SMALL, "kill": "needed"}, {"reservation": "machines", "select": "full"}),
     *({"plan": "x"}, {"unlimited": "x"}, {"plan": "kept"}, {"select": "full", "policy": "saf"}),
+    *({**PREEMPT, "checkpoint": "1h"}, {"select": "full", **URGENT}, {"preset": "conservative_bf", **URGENT}),
+    *({"reservation": "machines", **URGENT}, {**URGENT, "small": "forest"}),
 ]
 
 

@@ -70,6 +70,8 @@ class Tries:
         self.start_s, self.ran_s = schedule.start_s[self.row], (schedule.runtime_s - schedule.done_s)[self.row]
         kill = kills[(first + self.number)[self.killed]]
         self.start_s[self.killed], self.ran_s[self.killed] = kill["start_s"], kill["ran_s"]
+        self.why = np.full(len(self.row), -1, np.int8)  # a try was stopped; -1 for one that was not
+        self.why[self.killed] = kill["why"]
         self.end_s = self.start_s + self.ran_s
         self.by_end = np.argsort(self.end_s, kind="stable")
         self.procs = schedule.jobs.procs[self.row]
@@ -94,7 +96,7 @@ class Tries:
                 int(jobs.procs[row]),
                 walltime_s if np.isfinite(walltime_s) else -1.0,
             )
-            known = self.metadata(row, last=i >= len(self.row) or not self.killed[i])
+            known = self.metadata(row, int(self.why[i]) if i < len(self.row) else -1)
             if i >= len(self.row):
                 yield results.JobRecord(*request, REJECTED, metadata=known)
                 continue
@@ -105,14 +107,15 @@ class Tries:
                 *request, state, float(self.start_s[i]), ran_s, intervals_text(self.machines.of(i)), known
             )
 
-    def metadata(self, row: int, *, last: bool) -> str:
+    def metadata(self, row: int, why: int) -> str:
         """The metadata of a try of this job; only for the last try is it known whether it was backfilled."""
         jobs, judged = self.schedule.jobs, self.judged
-        backfilled = bool(self.schedule.backfilled[row]) if last and not self.rejected[row] else None
+        backfilled = bool(self.schedule.backfilled[row]) if why < 0 and not self.rejected[row] else None
         asked_s = asked_of(float(jobs.asked_s[row]), float(jobs.walltime_s[row]))
-        known: dict[str, Any] = {}
+        known: dict[str, Any] = {"urgent": jobs.urgent is not None and bool(jobs.urgent[row])}
+        known["why"] = why if why >= 0 else None
         if judged is not None:
-            known = {"probability": float(judged.probability[row]), "divider_s": float(judged.divider_s[row])}
+            known |= {"probability": float(judged.probability[row]), "divider_s": float(judged.divider_s[row])}
             known["small"] = None if judged.small is None else bool(judged.small[row])
         takes = {name: float(values[row]) for name, values in self.fields.items() if values[row] >= 0}
         return metadata_text(user=int(jobs.user[row]), backfilled=backfilled, asked_s=asked_s, takes=takes, **known)

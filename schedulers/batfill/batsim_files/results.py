@@ -359,11 +359,13 @@ def metadata_text(
     backfilled: bool | None = None,
     asked_s: float = math.nan,
     takes: Mapping[str, float] | None = None,
+    urgent: bool = False,
+    why: int | None = None,
 ) -> str:
     """A job's text in the column `metadata`: words key=value, without the unknown ones.
 
-    `user=3 class=small probability=0.731 divider=3600 backfilled=1 asked=900 takes=memory=4&watts=250`, or
-    `asked=none`; see `Facts`.
+    `user=3 class=small probability=0.731 divider=3600 backfilled=1 asked=900 takes=memory=4&watts=250 urgent=1
+    stopped=divider`, or `asked=none`; see `Facts`.
     """
     words = {
         "user": user if user >= 0 else None,
@@ -373,6 +375,8 @@ def metadata_text(
         "backfilled": None if backfilled is None else int(backfilled),
         "asked": None if math.isnan(asked_s) else f"{asked_s:.15g}" if asked_s < math.inf else NOT_ASKED,
         "takes": taken_text(takes) if takes else None,
+        "urgent": int(urgent) or None,
+        "stopped": None if why is None else STOPPED[why],
     }
     return " ".join([f"{key}={word}" for key, word in words.items() if word is not None])
 
@@ -389,6 +393,7 @@ def asked_of(request_s: float, limit_s: float) -> float:
     return request_s if request_s != limit_s else math.nan
 
 
+STOPPED = ("divider", "failure", "urgent")  # for what a try was, by AT_DIVIDER and the others of the engine
 NOT_ASKED = "none"  # as the value of `asked`
 
 
@@ -411,6 +416,8 @@ FACTS = {
     "backfilled": Fact("[01]", np.int8, -1, int),
     "asked": Fact(f"{NUMBER}|{NOT_ASKED}", np.float64, math.nan, lambda w: math.inf if w == NOT_ASKED else float(w)),
     "takes": Fact(rf"{TAKEN}(?:&{TAKEN})*&?", object, "", str),
+    "urgent": Fact("1", np.bool_, False, bool),
+    "stopped": Fact("|".join(STOPPED), np.int8, -1, STOPPED.index),
 }
 
 
@@ -444,6 +451,8 @@ class Facts(NamedTuple):
     backfilled: NDArray[np.int8]  # 1 started by backfilling, 0 in the queue's order, -1 unknown
     asked_s: NDArray[np.float64]  # the log's request where the limit is another; inf if the log has none; nan otherwise
     takes: NDArray[np.object_]  # what the job states that it takes, see `taken_text`; empty for nothing
+    urgent: NDArray[np.bool_]
+    stopped: NDArray[np.int8]  # for what a try was, a place in `STOPPED`; -1 for one that was not, and unknown
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Facts:

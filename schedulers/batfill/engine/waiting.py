@@ -354,6 +354,7 @@ def demote(queue, row):
     take_back(queue, row)
 
 
+@entry(QueueArrays, int, brief=True)
 @kernel
 def take_back(queue, row):
     """Expect of a job that was stopped what was expected before its try; it keeps its class."""

@@ -35,6 +35,8 @@ from batfill.model.options import (
     CLASS,
     LIVE,
     MACHINES,
+    NEVER,
+    NO_PREEMPTION,
     NO_PRESET,
     NO_SMALL,
     OPTIONS_FILE,
@@ -84,7 +86,11 @@ class Agent:
         self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}
         self.margin_s = margin_of(self.live[PLAN])  # None if no plan is kept
         self.chosen = Options.of({name: value for name, value in plain.items() if name not in LIVE}, places=True)
-        self.kills = self.chosen.kills  # whether jobs are killed and submitted again
+        self.preempts = self.chosen.preempts > 0
+        self.kills = self.chosen.kills or self.preempts  # whether jobs are killed and submitted again
+        self.killing = "preempt", self.chosen.preempt, NO_PREEMPTION  # by which option, its value, and that of none
+        if self.chosen.kills:
+            self.killing = "kill", self.chosen.kill, NEVER
         self.refuse_contradictions()
         if self.chosen.learns:
             from batfill.learn.events import KnowledgeByName
@@ -103,6 +109,7 @@ class Agent:
         self.odd_fields: set[str] = set()  # fields of the user's that were unusable in a job
         self.pools, self.read = self.chosen.taken, READ_FIELDS | self.chosen.fields  # of jobs
         self.unread: Counter[str] = Counter()  # the jobs that have a field which nothing reads, by the field
+        self.has_urgent = False  # whether a job is urgent
         self.taken: set[str] = set()  # pools of which a job has taken something
         self.has_classes = False  # whether a job has a class
         self.end_s = math.inf  # when the last job has ended
@@ -111,7 +118,9 @@ class Agent:
         self.change_s = -math.inf  # the last date of the calendar for which a call was requested
         self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to kill if they still run then
         self.due: list[str] = []  # jobs that have reached their dividers
-        self.killed: set[str] = set()  # jobs whose kill was requested and is not yet acknowledged
+        self.killed: dict[str, bool] = {}  # jobs whose kill is not acknowledged yet; whether for an urgent one
+        self.returning: list[tuple[float, str, bool]] = []  # heap of (when, job to queue again, its `new`)
+        self.stop_s = math.inf  # when another running job may be stopped for an urgent one
         self.registered: set[str] = set()  # jobs whose registration is not acknowledged yet
         self.all_submitted = False
         self.may_register = False  # True until the end of registrations is sent
@@ -123,6 +132,11 @@ class Agent:
             raise BatfillError(
                 f"option calendar: {calendar.name} has failures, and under Batsim machine events say what fails; leave "
                 "the lines of kind failure out"
+            )
+        if chosen.checkpoint is not None:
+            raise BatfillError(
+                "option checkpoint: under Batsim a job that was killed runs its whole profile again; leave it out, or "
+                "use a replay"
             )
         if self.selection:
             door("PolicyChoice").check(chosen)
@@ -158,17 +172,19 @@ class Agent:
         if self.selection:
             self.choice = door("PolicyChoice")(self.cluster, self.chosen, self.selection)
         if self.kills and not (registration.allowed and registration.reuses_profiles):
+            option, chosen, off = self.killing
             raise BatfillError(
-                f"option kill: {self.chosen.kill} kills jobs and submits them again; "
-                "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or choose kill never"
+                f"option {option}: {chosen} kills jobs and submits them again; "
+                f"start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or choose {option} {off}"
             )
 
     def submitted(self, name: str, job: Mapping[str, Any], now_s: float, extra: str | None = None) -> None:
         request = job_request(name, job, self.odd_fields, extra)
         if self.kills and name.partition("!")[0] in self.registration.workflows:
+            option, chosen, off = self.killing
             raise BatfillError(
                 f"job {name!r:.60} is part of a workflow, in which no job follows one that was killed and submitted "
-                f"again; choose kill never, not {self.chosen.kill}, or leave the workflow out"
+                f"again; choose {option} {off}, not {chosen}, or leave the workflow out"
             )
         if name in self.registered:
             self.registered.remove(name)
@@ -180,7 +196,7 @@ class Agent:
         impossible = self.impossible(request)
         self.taken.update(pool.name for _, pool in self.pools if self.amount(request, pool) > 0)
         if impossible is None:
-            self.cluster.submit(request, self.judge(request))
+            self.has_urgent |= self.cluster.submit(request, self.judge(request))
             if self.choice is not None:
                 self.choice.submitted(request)
             self.requests[name] = request
@@ -250,26 +266,38 @@ class Agent:
         request = self.requests.pop(job)
         again = request.next_try() if killed and job in self.killed else None
         name = again.name if again is not None else None
-        self.killed.discard(job)
+        stopped = self.killed.pop(job, False)
         self.end_s = now_s
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
         if self.cluster.dated:
             self.cluster.queue.pay(now_s)
-        self.cluster.end(job, name)
+        self.cluster.end(job, name, stopped=stopped)
         if self.knowledge is not None:
             self.knowledge.ended(job, now_s, name)
         if again is None:
             return
         self.requests[again.name] = again
-        self.say(again.registered())
-        if self.registration.acknowledged:
-            self.registered.add(again.name)
+        self.queue_again(again.name, now_s, self.chosen.requeue_delay_s if stopped else 0.0)
+
+    def queue_again(self, job: str, now_s: float, delay_s: float = 0.0, *, new: bool = True) -> None:
+        """Queue a job again after a delay; `new`: whether the simulator does not know it yet."""
+        if delay_s:
+            heapq.heappush(self.returning, (now_s + delay_s, job, new))
+            self.say(CallAt(now_s + delay_s))
+            return
+        if new:
+            self.say(self.requests[job].registered())
+        if new and self.registration.acknowledged:
+            self.registered.add(job)
         else:
-            self.cluster.requeue(again.name, now_s)
+            self.cluster.requeue(job, now_s)
 
     def called(self, now_s: float) -> None:
+        while self.returning and self.returning[0][0] <= now_s:
+            _, job, new = heapq.heappop(self.returning)
+            self.queue_again(job, now_s, new=new)
         while self.calls and self.calls[0][0] <= now_s:
             self.due.append(heapq.heappop(self.calls)[1])
 
@@ -286,6 +314,8 @@ class Agent:
         for option, pool in self.pools:
             if pool.name not in self.taken:
                 warnings.append(f"option {option} did nothing: {pool.unused}")
+        if (urgent := self.chosen.urgent) is not None and not (self.has_urgent or urgent.share):
+            warnings.append(f"option urgent did nothing: {urgent.unused}")
         if self.chosen.small == CLASS and not self.has_classes:
             warnings.append(
                 "option small did nothing: no job had a field `class`; choose small all, or a workload with classes"
@@ -311,8 +341,8 @@ class Agent:
         # No decision is made between a kill and its report. With kill always, recorded runs of Batsim decide before it
         # acknowledges the killed job.
         cluster = self.cluster
-        waits = self.killed or (self.registered and self.chosen.spares)
-        happened = self.due or cluster.changed or cluster.plan is not None  # which has dates of its own
+        waits = self.killed or (self.registered and (self.chosen.spares or self.preempts))
+        happened = self.due or cluster.changed or cluster.plan is not None or self.stop_s <= now_s
         if not waits and (happened or (cluster.dated and cluster.queue.next_change_s(math.inf) <= now_s)):
             if self.choice is not None:
                 self.choice.before_decision(now_s)
@@ -325,19 +355,21 @@ class Agent:
                 else:
                     self.start_jobs(now_s)
 
-        if cluster.dated:
+        self.stop_s = cluster.next_stop_s(now_s)
+        if cluster.dated or self.stop_s < math.inf:
             self.ask_for_change(now_s)
 
         if self.knowledge is not None and not self.all_submitted:
             self.knowledge.at(now_s)
 
-        if self.may_register and self.all_submitted and not cluster.killable and not self.registered:
+        more = cluster.killable or self.registered or self.returning or (self.preempts and cluster.rushed)
+        if self.may_register and self.all_submitted and not more:
             self.may_register = False
             self.say(Notify("registration_finished"))
 
     def ask_for_change(self, now_s: float) -> None:
         """Ask for a call at the next date with a decision, unless one comes earlier: that one asks again."""
-        change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
+        change_s = min(self.cluster.queue.next_change_s(math.inf), self.stop_s)  # inf if no job waits
         # Behind a job without a walltime a reservation begins later than any date. A call may come to nothing, because
         # the reservation that it was for begins later now.
         if now_s < change_s < LONGEST_S and (change_s < self.change_s or self.change_s <= now_s):
@@ -345,8 +377,17 @@ class Agent:
             self.say(CallAt(change_s))
 
     def start_jobs(self, now_s: float) -> None:
-        """Run a pass, start its jobs, and ask for a call at their dividers, or where a kept plan needs one."""
-        for start in self.cluster.decide(now_s):
+        """Run a pass, start its jobs, and ask for a call at their dividers, or where a kept plan needs one.
+
+        Then stop those that an urgent job needs; those of them that would start now wait instead. At least one runs, as
+        otherwise the urgent job would have started.
+        """
+        starts = self.cluster.decide(now_s)
+        stopped = self.cluster.to_stop(now_s) if self.preempts else set()
+        withheld = [start.job for start in starts if start.job in stopped]
+        for start in starts:
+            if start.job in withheld:
+                continue
             self.say(Execute(start.job, intervals_text(start.machines)))
             request = self.requests[start.job]
             self.ledger.start(start.job, request.submit_s, request.procs, now_s)
@@ -359,9 +400,14 @@ class Agent:
                 self.say(CallAt(start.kill_at_s))
         if self.cluster.plan is not None and (call_s := self.cluster.plan.call_s()) < math.inf:
             self.say(CallAt(call_s))
+        for job in sorted(stopped.difference(withheld)):
+            self.kill(job, stopped=True)
+        for job in withheld:
+            self.cluster.end(job, job, stopped=True)
+            self.queue_again(job, now_s, self.chosen.requeue_delay_s, new=False)
 
-    def kill(self, job: str) -> None:
-        self.killed.add(job)
+    def kill(self, job: str, *, stopped: bool = False) -> None:
+        self.killed[job] = stopped
         self.say(Kill([job]))
 
 

@@ -12,7 +12,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from batfill.batsim_files.machines import IdleMachines, Intervals, intervals_of
+from batfill.engine.records import URGENT
 from batfill.live.held import HeldMachines
 from batfill.queue import Queue
 
@@ -62,7 +65,7 @@ class Cluster:
         self.plan = plan
         self.ids = frozenset(ids)
         self.size = len(ids)
-        self.kills = options.kills
+        self.kills, self.urgent = options.kills, options.urgent
         self.queue = Queue(self.size, options.rules)  # a divider that is learned is not there yet
         self.pools, self.dated = options.rules.all_pools, bool(options.rules.dated)
         self.widest_try = options.widest_try(self.size)
@@ -71,6 +74,7 @@ class Cluster:
         self.rows: dict[str, int] = {}  # of the jobs that wait or run
         self.placed: dict[int, Placed] = {}  # the same jobs by row
         self.killable: set[int] = set()  # rows of those that may still be killed and requeued
+        self.rushed: set[int] = set()  # rows of the urgent jobs that wait
         self.held = 0  # processors of open windows of the calendar, beside the unavailable machines
         self.changed = False  # whether jobs or machines have come or gone since the last decision, or a job is rejected
 
@@ -79,7 +83,7 @@ class Cluster:
         other = copy.copy(self)
         other.queue, other.idle = self.queue.fork(), copy.deepcopy(self.idle)
         other.rows, other.placed = dict(self.rows), {row: replace(placed) for row, placed in self.placed.items()}
-        other.away, other.killable = set(self.away), set(self.killable)
+        other.away, other.killable, other.rushed = set(self.away), set(self.killable), set(self.rushed)
         return other
 
     def wait_s(self, request: Request, judgement: Judgement, now_s: float) -> float:
@@ -104,9 +108,14 @@ class Cluster:
                 ahead.end(ahead.placed[row].name)
         return math.inf
 
-    def submit(self, request: Request, judgement: Judgement) -> None:
-        """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""
-        small = judgement.small and request.procs <= self.widest_try
+    def submit(self, request: Request, judgement: Judgement) -> bool:
+        """Queue a job that fits the machine, as it is judged; returns whether it is urgent.
+
+        A small one goes first only if it is narrow enough for a try.
+        """
+        job_id = request.name.partition("!")[2] or request.name
+        urgent = self.urgent is not None and self.urgent.holds(job_id, request.user, request.amounts)
+        small = judgement.small and request.procs <= self.widest_try and not urgent
         killable = small and self.kills and request.killable
         pools = self.pools
         row = self.queue.submit(
@@ -116,6 +125,7 @@ class Cluster:
             request.procs,
             user=request.user,
             small=small,
+            urgent=urgent,
             killable=killable,
             expected_s=judgement.expected_s,
             key_expected_s=judgement.key_expected_s,
@@ -127,18 +137,22 @@ class Cluster:
         self.changed = True
         if killable:
             self.killable.add(row)
+        if urgent:
+            self.rushed.add(row)
         if self.plan is not None:
             self.plan.submit(row, request, float(self.queue.jobs["key"][row]))
+        return urgent
 
     def requeue(self, job: str, now_s: float) -> None:
         """Queue the next try of a killed job, with its first submission time."""
         self.changed = True
         self.queue.requeue(self.rows[job], now_s)
 
-    def end(self, job: str, next_try: str | None = None) -> None:
+    def end(self, job: str, next_try: str | None = None, *, stopped: bool = False) -> None:
         """Release the machines of a job that has ended.
 
-        `next_try`: if it was killed, the name under which it goes on, as a large job, once it is requeued.
+        `next_try`: if it was killed, the name under which it goes on once it is requeued; as a large job, unless it was
+        `stopped` for an urgent one.
         """
         row = self.rows.pop(job)
         placed = self.placed.pop(row)
@@ -149,7 +163,7 @@ class Cluster:
         if self.plan is not None:
             self.plan.end(row)
         if next_try is not None:
-            self.queue.demote(row)
+            (self.queue.take_back if stopped else self.queue.demote)(row)
             self.rows[next_try], self.placed[row] = row, Placed(next_try, placed.procs, placed.walltime_s)
             if self.queue.jobs["killable"][row]:
                 self.killable.add(row)
@@ -162,6 +176,19 @@ class Cluster:
         self.queue.spare(row)
         self.killable.remove(row)
         return False
+
+    def to_stop(self, now_s: float) -> set[str]:
+        """The running jobs to stop for an urgent one, after the decision at `now_s`."""
+        return {self.placed[row].name for row in self.queue.choose_stopped(now_s)}
+
+    def next_stop_s(self, now_s: float) -> float:
+        """The first date after `now_s` from which another running job may be stopped for a waiting urgent one."""
+        exempt_s = self.queue.rules.preempt_exempt_s
+        if not (self.rushed and self.queue.rules.preempts and exempt_s):
+            return math.inf
+        jobs = self.queue.jobs[self.queue.running_rows]
+        from_s = jobs["start_s"][jobs["home"] != URGENT] + exempt_s
+        return float(np.min(from_s[from_s > now_s], initial=math.inf))
 
     def lost_work(self, job: str) -> tuple[float, int]:
         """Sorts jobs at their dividers: by the processor-seconds that a kill would waste, then by age."""
@@ -193,6 +220,7 @@ class Cluster:
         for row, machines in chosen:
             job, kill_at_s = placed[row], math.inf
             job.machines = machines
+            self.rushed.discard(row)
             if row in self.killable and not self.queue.jobs["killable"][row]:  # it is due: tries stand back for it
                 self.killable.remove(row)
             elif row in self.killable:

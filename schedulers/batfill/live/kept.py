@@ -162,6 +162,7 @@ class KeptPlan:
             ("policy", moves, "takes an order that stays as it is while jobs wait; choose another policy"),
             ("threshold", options.threshold_s < math.inf, "lets no job overtake; choose threshold none"),
             ("small", options.small != NO_SMALL, "has no first tries; choose small none"),
+            ("urgent", options.urgent is not None, "stops no job and lets none overtake; choose urgent none"),
             ("predict", options.predict != REQUEST, "goes by requests; choose predict request"),
         ):
             if is_wrong:

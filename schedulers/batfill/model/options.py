@@ -272,6 +272,12 @@ class Options(Limits):
         listed = {"urgent_sha256": self.urgent.digest} if self.urgent and self.urgent.digest else {}
         return digests([self.policy, self.backfill]) | self.file_digests | listed
 
+    @property
+    def fields(self) -> set[str]:
+        """The further fields of jobs that are read."""
+        urgent = {self.urgent.field} - {""} if self.urgent else set()
+        return super(Options, self).fields | urgent
+
     def on(self, workload: Jobs, jobs: Jobs) -> Options:
         """The same with all dates in seconds of these jobs, which must be able to run beside a calendar."""
         made = self.in_seconds(workload.clock).sized(workload.size or 0)

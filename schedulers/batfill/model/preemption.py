@@ -68,6 +68,10 @@ class Urgent:
             raise BatfillError(f"option {option}: {text}: has no job; write an id on each line")
         return cls(text, ids, sha256(read).hexdigest())
 
+    @property
+    def unused(self) -> str:
+        return f"no job has {self.name}; {FORM}"
+
     def holds(self, job: str, user: int, amounts: Mapping[str, float]) -> bool:
         """Whether the job of this id, user and amounts is urgent; leading zeros of ids do not matter."""
         job = job.lstrip("0")
@@ -87,7 +91,7 @@ class Urgent:
         if missing := self.ids - {job.lstrip("0") for job in jobs.ids[urgent].tolist()}:
             raise BatfillError(f"{source}: option urgent: {self.name} has {min(missing)}, which is no job; remove it")
         if not (urgent.any() or self.share):
-            raise BatfillError(f"{source}: option urgent: no job has {self.name}; {FORM}")
+            raise BatfillError(f"{source}: option urgent: {self.unused}")
         return urgent
 
     def stated(self, jobs: Jobs) -> NDArray[Any]:

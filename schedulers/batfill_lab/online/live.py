@@ -57,8 +57,8 @@ class PolicyChoice:
                 "options depth, tested, max-running, calendar, backfill-while, pool, energy-budget: select compares "
                 "policies with one reservation, of all jobs, without windows, gates and pools; leave one out"
             )
-        if options.small != NO_SMALL or options.learns:
-            raise BatfillError("option select: its replays support neither small nor predict; leave one out")
+        if options.small != NO_SMALL or options.learns or options.urgent is not None:
+            raise BatfillError("option select: its replays support neither small nor predict nor urgent; leave one out")
 
     def submitted(self, request: Request) -> None:
         self.jobs[self.cluster.rows[request.name]] = PresentJob(request)
