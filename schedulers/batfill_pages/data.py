@@ -72,6 +72,9 @@ def run_data(run: ReportedRun, uses: Uses, tau_s: float, sample: Sample | None =
         "probability": np.nan_to_num(facts.probability * PROBABILITY_UNITS, nan=-1.0).round(),
         "divider": np.nan_to_num(facts.divider_s, nan=-1.0),
         "asked": np.nan_to_num(facts.asked_s, nan=-1.0, posinf=0.0),
+        "urgent": np.where(facts.urgent, 1, -1),
+        "stopped": facts.stopped,
+        "kept": np.where(facts.kept_s > 0, facts.kept_s, -1.0),
     }
     takes = [(pool, amounts_of(run, pool)) for pool in run.about.pools]
     digits = digits_of(run.ids.tolist())

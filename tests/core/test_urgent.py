@@ -13,6 +13,7 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError
+from batfill.batsim_files.results import read_results
 from batfill.engine.records import BY_FAILURE, PREEMPTED
 from batfill.model.preemption import Checkpoint, Urgent
 from strategies import table
@@ -110,3 +111,15 @@ def test_a_replay_with_urgent_jobs_stops_forks_and_is_saved(tmp_path):
     run.save(tmp_path / "run.npz")
     for other in (run.fork(), bf.Replay.load(tmp_path / "run.npz")):
         assert other.run().result().schedule == replace(whole, jobs=other.engine.table)
+
+
+def test_result_files_say_why_tries_were_stopped_and_give_the_figures_of_the_replay(tmp_path):
+    options = {"urgent": "share:10%", **LEAST, "checkpoint": "1h"}
+    found = bf.replay("workloads/sample.json", "saf", **options)
+    found.to_batsim(tmp_path / "run")
+    read = read_results(tmp_path / "run_jobs.csv", size=found.size)
+    assert set(read.facts.stopped.tolist()) == {-1, PREEMPTED}
+    assert read.facts.urgent[read.final].sum() == found.schedule.jobs.urgent.sum()
+    assert read.wait_s[read.final] == pytest.approx(found.schedule.wait_s)
+    assert read.summary().as_dict() == pytest.approx(found.figures.as_dict())
+    assert (read.facts.kept_s > 0).sum() > 3

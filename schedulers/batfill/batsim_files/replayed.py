@@ -55,6 +55,12 @@ def times_before(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return result
 
 
+def kept_before(kills: NDArray[np.void], kept_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What tries before each of these had kept, which are in order of their jobs."""
+    before = np.cumsum(kept_s) - kept_s
+    return before - before[np.searchsorted(kills["row"], kills["row"])]
+
+
 class Tries:
     """Every try of every job in start order, with its machines."""
 
@@ -72,6 +78,8 @@ class Tries:
         self.start_s[self.killed], self.ran_s[self.killed] = kill["start_s"], kill["ran_s"]
         self.why = np.full(len(self.row), -1, np.int8)  # a try was stopped; -1 for one that was not
         self.why[self.killed] = kill["why"]
+        self.kept_s = schedule.done_s[self.row]  # what earlier tries had done at the checkpoint where one began
+        self.kept_s[self.killed] = kept_before(kills, schedule.kept_of(kills))[(first + self.number)[self.killed]]
         self.end_s = self.start_s + self.ran_s
         self.by_end = np.argsort(self.end_s, kind="stable")
         self.procs = schedule.jobs.procs[self.row]
@@ -96,7 +104,7 @@ class Tries:
                 int(jobs.procs[row]),
                 walltime_s if np.isfinite(walltime_s) else -1.0,
             )
-            known = self.metadata(row, int(self.why[i]) if i < len(self.row) else -1)
+            known = self.metadata(row, *((int(self.why[i]), float(self.kept_s[i])) if i < len(self.row) else (-1, 0.0)))
             if i >= len(self.row):
                 yield results.JobRecord(*request, REJECTED, metadata=known)
                 continue
@@ -107,13 +115,13 @@ class Tries:
                 *request, state, float(self.start_s[i]), ran_s, intervals_text(self.machines.of(i)), known
             )
 
-    def metadata(self, row: int, why: int) -> str:
+    def metadata(self, row: int, why: int, kept_s: float) -> str:
         """The metadata of a try of this job; only for the last try is it known whether it was backfilled."""
         jobs, judged = self.schedule.jobs, self.judged
         backfilled = bool(self.schedule.backfilled[row]) if why < 0 and not self.rejected[row] else None
         asked_s = asked_of(float(jobs.asked_s[row]), float(jobs.walltime_s[row]))
         known: dict[str, Any] = {"urgent": jobs.urgent is not None and bool(jobs.urgent[row])}
-        known["why"] = why if why >= 0 else None
+        known |= {"why": why if why >= 0 else None, "kept_s": kept_s}
         if judged is not None:
             known |= {"probability": float(judged.probability[row]), "divider_s": float(judged.divider_s[row])}
             known["small"] = None if judged.small is None else bool(judged.small[row])

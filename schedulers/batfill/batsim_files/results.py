@@ -361,11 +361,12 @@ def metadata_text(
     takes: Mapping[str, float] | None = None,
     urgent: bool = False,
     why: int | None = None,
+    kept_s: float = 0.0,
 ) -> str:
     """A job's text in the column `metadata`: words key=value, without the unknown ones.
 
     `user=3 class=small probability=0.731 divider=3600 backfilled=1 asked=900 takes=memory=4&watts=250 urgent=1
-    stopped=divider`, or `asked=none`; see `Facts`.
+    stopped=divider kept=3600`, or `asked=none`; see `Facts`.
     """
     words = {
         "user": user if user >= 0 else None,
@@ -377,6 +378,7 @@ def metadata_text(
         "takes": taken_text(takes) if takes else None,
         "urgent": int(urgent) or None,
         "stopped": None if why is None else STOPPED[why],
+        "kept": f"{kept_s:.15g}" if kept_s else None,
     }
     return " ".join([f"{key}={word}" for key, word in words.items() if word is not None])
 
@@ -418,6 +420,7 @@ FACTS = {
     "takes": Fact(rf"{TAKEN}(?:&{TAKEN})*&?", object, "", str),
     "urgent": Fact("1", np.bool_, False, bool),
     "stopped": Fact("|".join(STOPPED), np.int8, -1, STOPPED.index),
+    "kept": Fact(NUMBER, np.float64, 0.0, float),
 }
 
 
@@ -453,6 +456,7 @@ class Facts(NamedTuple):
     takes: NDArray[np.object_]  # what the job states that it takes, see `taken_text`; empty for nothing
     urgent: NDArray[np.bool_]
     stopped: NDArray[np.int8]  # for what a try was, a place in `STOPPED`; -1 for one that was not, and unknown
+    kept_s: NDArray[np.float64]  # what earlier tries had done at the checkpoint from which this one went on
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Facts:
@@ -511,10 +515,11 @@ class Results:
 
     @property
     def wait_s(self) -> NDArray[np.float64]:
-        return self.start_s - self.submit_s
+        """From the submission to the start, less what was kept of earlier tries."""
+        return self.start_s - self.submit_s - self.facts.kept_s
 
     def bsld(self, tau_s: float = TAU_S) -> NDArray[np.float64]:
-        return bounded_slowdown(self.wait_s, self.runtime_s, tau_s)
+        return bounded_slowdown(self.wait_s, self.runtime_s + self.facts.kept_s, tau_s)
 
     @property
     def backfilling_known(self) -> bool:
@@ -527,20 +532,21 @@ class Results:
         A job that was killed and requeued (`12`, then `12#1`) is one job: its last try counts, and its earlier tries
         are wasted work.
         """
-        final = self.final
+        final, kept_s = self.final, self.facts.kept_s
         earlier = ~final & (self.state != REFUSED)
+        work = self.procs * self.runtime_s
         return summarize(
             size=self.size,
             submit_s=self.submit_s[final],
-            start_s=self.start_s[final],
-            runtime_s=self.runtime_s[final],
+            start_s=(self.start_s - kept_s)[final],
+            runtime_s=(self.runtime_s + kept_s)[final],
             procs=self.procs[final],
             tau_s=tau_s,
             rejected=int((self.state == REFUSED).sum()),
             killed=int(np.isin(self.state[final], (CUT, REQUEUED)).sum()),
             backfilled=int((self.facts.backfilled[final] == 1).sum()),
             requeued=int(earlier.sum()),
-            wasted_proc_s=float((self.procs * self.runtime_s)[earlier].sum()),
+            wasted_proc_s=float(work[earlier].sum() - (self.procs * kept_s)[final].sum()),
         )
 
     def known_figures(self) -> dict[str, float]:

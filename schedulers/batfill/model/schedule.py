@@ -182,21 +182,20 @@ class Schedule(ReadOnly):
         """From the submission to the start of the final try, less what was kept of others; nan before that start."""
         return self.start_s - self.submit_s - self.done_s
 
-    @property
-    def kept_s(self) -> NDArray[np.float64]:
-        """What each try that was stopped had done at its last checkpoint, (n_kills,)."""
-        ran_s: NDArray[np.float64] = self.kills["ran_s"]
+    def kept_of(self, kills: NDArray[np.void]) -> NDArray[np.float64]:
+        """What tries that were stopped had done at their last checkpoints, (n_kills,)."""
+        ran_s: NDArray[np.float64] = kills["ran_s"]
         return ran_s // self.checkpoint_s * self.checkpoint_s if self.checkpoint_s < np.inf else 0 * ran_s
 
     @property
     def done_s(self) -> NDArray[np.float64]:
         """What each job had done at its last checkpoint before its final try."""
-        return np.bincount(self.kills["row"], self.kept_s, len(self.jobs)).astype(np.float64)
+        return np.bincount(self.kills["row"], self.kept_of(self.kills), len(self.jobs)).astype(np.float64)
 
     def lost_proc_s(self, why: int | None = None) -> float:
         """The work of tries that were stopped for this reason, or for any, which has to be done again."""
         of = self.kills["why"] == (self.kills["why"] if why is None else why)
-        return float(((self.kills["ran_s"] - self.kept_s) * self.jobs.procs[self.kills["row"]])[of].sum())
+        return float(((self.kills["ran_s"] - self.kept_of(self.kills)) * self.jobs.procs[self.kills["row"]])[of].sum())
 
     def limits(self) -> list[tuple[str, Any]]:
         """What came of each rule beside the order in this run, behind its name; each has `as_dict` and `as_text`."""

@@ -143,6 +143,7 @@ function details(run, i) {
   if (!run.ran(i)) return `${job}, rejected.`;
   const marks = [run.states[run.state[i]], ...(run.known("backfilled", i) ? ["started by backfilling"] : [])];
   const user = run.known("user", i), small = run.known("small", i), probability = run.known("probability", i);
+  if (run.known("urgent", i)) marks.push("urgent");
   if (user !== undefined) marks.push(`user ${user}`);
   if (small !== undefined) marks.push(`treated as ${["large", "small"][small]}${probability === undefined ? "" : ` (probability ${probability / 1e4})`}`);
   const far = run.again(i) ? `try ${run.attempt[i] + 1} of ${run.tries(i)}, and ran again from ${run.clock.text(run.start(i + 1))}`
@@ -150,13 +151,20 @@ function details(run, i) {
   return `${job}, waited ${duration(run.wait[i])}, ran ${duration(run.runtime[i])} on machines ${run.machines(i)}, ${far}; ${marks.join(", ")}.`;
 }
 
+const STOPPED = [" at its divider", " by a failure", " for an urgent job"]; // as in results.py
+
 // Why a job waited; of the longest waits the place in the order is in the page, and the number of all later jobs.
 function reason(run, i) {
   if (!run.ran(i)) return "It was rejected and did not run.";
   const words = [`It asked for ${things(run.procs[i], "processor", "processors")} and ${asked(run, i).join("")}`];
   const told = run.counts(i) && run.waits.find(({ job }) => job === run.ids[i]);
   if (told?.place) words.push(told.place);
-  if (run.again(i)) words.push(`This try was killed after ${duration(run.runtime[i])}: what it computed is lost. The job ran again from ${run.clock.text(run.start(i + 1))}`);
+  const why = STOPPED[run.known("stopped", i)] ?? "", done = run.known("kept", i) ?? 0;
+  if (done) words.push(`This try went on from a checkpoint, with ${duration(done)} done`);
+  if (run.again(i)) {
+    const kept = (run.known("kept", i + 1) ?? 0) - done, lost = kept ? `of what it computed ${duration(kept)} are kept` : "what it computed is lost";
+    words.push(`This try was killed after ${duration(run.runtime[i])}${why}: ${lost}. The job ran again from ${run.clock.text(run.start(i + 1))}`);
+  }
   else if ([CUT, REQUEUED].includes(run.state[i])) words.push(`It ${run.state[i] === CUT ? "was ended at its walltime," : "was killed"} after ${duration(run.runtime[i])}`);
   if (!(run.wait[i] > 0)) words.push("It started at once");
   else if (run.drawn && !told) words.push("This page holds a sample of the jobs, so it does not say which of all started before it");
@@ -165,9 +173,9 @@ function reason(run, i) {
     words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later started before it${used === undefined ? "" : `; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`}`
       : "No job that was submitted later started before it");
     if (ahead) words.push(`${things(ahead, "job that was", "jobs that were")} already waiting when it came started before it as well`);
-    if (room >= 1)
+    if (room >= 1 && !done)
       words.push(`For ${duration(room)} of its wait enough processors were idle${run.easy && run.tries(i) === 1 ? ": it was not let in, because it would have delayed the job at the head of the queue" : run.limits && `; ${run.limits} may have kept it out`}`);
   }
-  if (run.attempt[i]) words.push(`${run.attempt[i] > 1 ? `${run.attempt[i]} earlier tries were` : "An earlier try was"} killed, and what it computed there is lost; its wait counts to the start of ${run.again(i) ? "this" : "the last"} try`);
+  if (run.attempt[i]) words.push(`${run.attempt[i] > 1 ? `${run.attempt[i]} earlier tries were` : "An earlier try was"} killed${done ? "" : ", and what it computed there is lost"}; its wait counts to the start of ${run.again(i) ? "this" : "the last"} try`);
   return `${words.join(". ")}.`;
 }

@@ -60,7 +60,7 @@ class Gantt {
       const least = filtered && wanted ? 1 : 0;
       for (let i = 0; i < run.length; i++) {
         if (run.matching[i] !== wanted || run.state[i] === REFUSED) continue;
-        const start = run.submit[i] + run.wait[i];
+        const start = run.start(i);
         if (start >= to || run.end[i] <= from) continue;
         const x0 = Math.max(Math.round((start - from) * perSecond), 0);
         let x1 = Math.min(Math.round((run.end[i] - from) * perSecond), width);

@@ -11,7 +11,7 @@ class Run {
       end: new Float64Array(n), bsld: new Float64Array(n), slowdownClass: new Uint8Array(n), matching: new Uint8Array(n).fill(1),
     });
     for (let i = 0; i < n; i++) {
-      const wait = this.wait[i], ran = this.runtime[i];
+      const wait = this.wait[i], ran = this.runtime[i] + (this.known("kept", i) ?? 0);
       this.end[i] = this.submit[i] + wait + ran;
       this.bsld[i] = Math.max((wait + ran) / Math.max(ran, this.tau), 1);
       this.slowdownClass[i] = this.counts(i) ? CLASS_BOUNDS.filter((bound) => this.bsld[i] > bound).length : CLASS_BOUNDS.length + 1;
@@ -23,7 +23,8 @@ class Run {
     if (this.drawn) [this.from, this.to] = [head.from, head.to]; // a sample: the time is that of all jobs
   }
 
-  start(i) { return this.submit[i] + this.wait[i]; }
+  // A try that goes on from a checkpoint did not wait while the job ran until there.
+  start(i) { return this.submit[i] + this.wait[i] + (this.known("kept", i) ?? 0); }
 
   ran(i) { return this.state[i] !== REFUSED; }
 
