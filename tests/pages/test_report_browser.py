@@ -8,6 +8,8 @@ from datetime import datetime
 import numpy as np
 import pytest
 
+import batfill as bf
+
 pytest.importorskip("pyarrow")
 
 from batfill_pages.runs import find_runs
@@ -177,6 +179,26 @@ def test_an_address_names_any_job_and_the_page_says_why_it_waited(browser, page,
     browser.waited("return document.activeElement.matches('.why')")
     (said,) = browser.run(WHY)
     assert said.replace(NBSP, " ").startswith(words)
+
+
+def test_a_page_says_for_what_a_try_was_stopped_and_what_of_it_is_kept(browser, tmp_path):
+    options = {"urgent": "share:10%", "preempt": "least-lost", "checkpoint": "1h"}
+    bf.replay("workloads/sample.json", "saf", **options).to_batsim(tmp_path / "stopped")
+    (written,) = write_report([tmp_path])
+    browser.open(written)
+    for address, words in (
+        (
+            "#job=010&try=1",
+            "killed after 1 h 4 min for an urgent job: of what it computed 1 h are kept. The job ran again",
+        ),
+        ("#job=010&try=2", "This try went on from a checkpoint, with 1 h done."),
+    ):
+        browser.run("location.hash = arguments[0]", address)
+        browser.waited("return document.activeElement.matches('.why')")
+        browser.frame()
+        (said,) = browser.run(WHY)
+        assert words in said.replace(NBSP, " ")
+    assert browser.log() == []
 
 
 def test_who_started_before_a_job_is_counted_one_by_one(browser, tmp_path):
