@@ -495,4 +495,5 @@ def assert_same_under_batsim(version, case):
     told = {name: value for name, value in more.items() if name in ("pools", "gate", "budget")}
     slow = oracle_of(jobs, size, policy, chosen, calendar, told)
     slow.kills = [kill for kill in slow.kills if kill[2] > 0]  # a job that a decision would start and stop has no try
-    assert {job.job_id.removeprefix("w0!"): job.starting_time for job in ran} == starts_of_oracle(slow)
+    found = {job.job_id.removeprefix("w0!"): job.starting_time for job in ran}
+    assert found == starts_of_oracle(slow)

@@ -97,6 +97,8 @@ def test_urgent_jobs_are_those_of_a_column_a_list_or_a_share(tmp_path):
     assert drawn[0] != drawn[1]
     assert 0.08 < sum(map(len, drawn.values())) / 6000 < 0.12
     assert all(Urgent.of("urgent", "share:10%").holds(str(job), -1, {}) for job in drawn[0])
+    listed.write_text("\n000\n07\n")
+    assert [Urgent.of("urgent", f"list:{listed}").holds(job, -1, {}) for job in ("0", "007", "70", "")] == [1, 1, 0, 0]
     listed.write_text("9\n888\n")
     for word, why in (("queue=7", "no job has queue=7"), (f"list:{listed}", "has 888, which is no job")):
         with pytest.raises(BatfillError, match=why):

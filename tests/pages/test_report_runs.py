@@ -10,7 +10,8 @@ import batfill as bf
 import golden
 from batfill.base.files import digest
 from batfill.batsim_files.replayed import write_batsim_files
-from batfill.batsim_files.results import Facts, ResultError, metadata_text
+from batfill.batsim_files.results import STOPPED, Facts, ResultError, metadata_text
+from batfill.engine.records import BY_FAILURE, PREEMPTED
 from batfill.model.limits.calendar import Calendar
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -75,6 +76,12 @@ def test_what_is_known_of_a_job_comes_back_from_its_metadata(tmp_path):
     assert facts.probability.tolist() == pytest.approx([0.731, np.nan, np.nan, np.nan], nan_ok=True)
     assert facts.divider_s.tolist() == pytest.approx([3600, np.nan, np.nan, np.nan], nan_ok=True)
     assert facts.backfilled.tolist() == [0, -1, -1, -1]
+    stopped = Facts.of(
+        [metadata_text(user=3, urgent=True), metadata_text(why=PREEMPTED), metadata_text(why=BY_FAILURE)]
+    )
+    assert stopped.urgent.tolist() == [True, False, False]
+    assert [STOPPED[why] for why in stopped.stopped[1:]] == ["urgent", "failure"]
+    assert stopped.stopped[0] == -1
     takes = {"watts, mean": 2.5, "memory": 1e15, "x": 1e-7}
     texts = [metadata_text(user=1, takes=takes), "user=1 takes=memory=much", metadata_text(takes={})]
     assert Facts.of(texts).takes.tolist() == ["memory=1e%2B15&watts%2C+mean=2.5&x=1e-07", "", ""]

@@ -35,6 +35,11 @@ FORM = (
 )
 
 
+def bare(job: str) -> str:
+    """A job's id without leading zeros; 0 stays."""
+    return job.lstrip("0") or job[:1]
+
+
 @dataclass(frozen=True, slots=True)
 class Urgent:
     """Which jobs are urgent: those of a list, those with certain numbers in a field, or a share of all."""
@@ -61,7 +66,7 @@ class Urgent:
             raise BatfillError(f"option {option}: {value!r:.60} names no jobs; {FORM}")
         try:
             read = Path(text.removeprefix("list:")).read_bytes()
-            ids = frozenset(line.strip().lstrip("0") for line in read.decode().splitlines()) - {""}
+            ids = frozenset(bare(line.strip()) for line in read.decode().splitlines()) - {""}
         except (OSError, ValueError) as error:
             raise BatfillError(f"option {option}: {text}: {getattr(error, 'strerror', None) or error}") from None
         if not ids:
@@ -74,7 +79,7 @@ class Urgent:
 
     def holds(self, job: str, user: int, amounts: Mapping[str, float]) -> bool:
         """Whether the job of this id, user and amounts is urgent; leading zeros of ids do not matter."""
-        job = job.lstrip("0")
+        job = bare(job)
         if self.share:
             drawn = int.from_bytes(blake2b(f"{self.seed}:{job}".encode(), digest_size=8).digest())
             return drawn < self.share * 2**64
@@ -88,7 +93,7 @@ class Urgent:
             urgent = np.isin(self.stated(jobs), list(self.values))
         else:
             urgent = np.array([self.holds(job, -1, {}) for job in jobs.ids.tolist()], bool)
-        if missing := self.ids - {job.lstrip("0") for job in jobs.ids[urgent].tolist()}:
+        if missing := self.ids - {bare(job) for job in jobs.ids[urgent].tolist()}:
             raise BatfillError(f"{source}: option urgent: {self.name} has {min(missing)}, which is no job; remove it")
         if not (urgent.any() or self.share):
             raise BatfillError(f"{source}: option urgent: {self.unused}")
