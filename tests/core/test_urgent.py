@@ -88,7 +88,8 @@ def test_urgent_jobs_are_those_of_a_column_a_list_or_a_share(tmp_path):
     jobs = bf.read(log)
 
     def urgent(word):
-        return list(map(int, jobs.ids[Urgent.of("urgent", word).rows(jobs, "log")]))
+        schedule = bf.replay(jobs, "fcfs", urgent=word).schedule
+        return list(map(int, jobs.ids[schedule.jobs.urgent]))
 
     assert urgent("queue=2") == [*range(3, 301, 3)]
     assert urgent("user=0+7") == [1, 8]

@@ -100,21 +100,13 @@ class Urgent:
         return urgent
 
     def stated(self, jobs: Jobs) -> NDArray[Any]:
-        """What the jobs have in the field, (n_jobs,)."""
+        """What the jobs have in the field, (n_jobs,); -1 for nothing."""
         if self.field == "user":
             return jobs.user
         if jobs.amounts is not None and self.field in (jobs.amounts.dtype.names or ()):
             found: NDArray[Any] = jobs.amounts[self.field]
             return found
-        if self.field not in OF_LOGS or jobs.file is None:
-            return np.full(len(jobs), -1)
-        from batfill.workloads.formats import source_of  # reads the log again, as this column is rarely wanted
-        from batfill.workloads.swf import job_rows
-
-        whole = source_of(jobs)
-        column = whole.log[self.field][job_rows(jobs.file, whole.log).row]
-        by_id = dict(zip(whole.ids.tolist(), column.tolist(), strict=True))
-        return np.array([by_id[job] for job in jobs.ids.tolist()])
+        return np.full(len(jobs), -1)
 
 
 @dataclass(frozen=True, slots=True)

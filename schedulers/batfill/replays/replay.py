@@ -16,11 +16,13 @@ from batfill.model.jobs import Jobs
 from batfill.model.metrics import TAU_S
 from batfill.model.options import Options, of_arguments
 from batfill.model.policy import Policy, digests
+from batfill.model.preemption import OF_LOGS
 from batfill.model.values import function_of, number_from, tau_of
 from batfill.replays import engine_replay
 from batfill.replays.many import in_threads
 from batfill.replays.result import Result
 from batfill.workloads import opened
+from batfill.workloads.formats import with_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,11 +43,17 @@ def nothing(_: float) -> None:
     """Called where progress is not shown."""
 
 
+def prepared(options: Options, jobs: Jobs, source: str) -> Jobs:
+    """As `Options.prepared`, of jobs of which a column of their log may say which are urgent."""
+    field = "" if options.urgent is None else options.urgent.field
+    return options.prepared(with_column(jobs, field) if field in OF_LOGS else jobs, source)
+
+
 def simulate(
     jobs: Jobs, workload: Jobs, options: Options, advance: Callable[[int], None] | None = None
 ) -> tuple[Schedule, Learned | None]:
     assert workload.size is not None
-    options, jobs = options.on(workload, jobs), options.prepared(jobs, workload.name)
+    options, jobs = options.on(workload, jobs), prepared(options, jobs, workload.name)
     if options.learns:
         from batfill.replays.learning import replay_learning
 

@@ -34,7 +34,7 @@ from batfill.model.options import REQUEST, Options, arguments_of, of_arguments
 from batfill.model.policy import Policy
 from batfill.model.values import is_finite, one_of, seconds_of, speed_given, tau_of, unrequested_of
 from batfill.replays.engine_replay import EngineReplay
-from batfill.replays.replay import options_of
+from batfill.replays.replay import options_of, prepared
 from batfill.replays.result import Result, until_of
 from batfill.workloads import opened
 
@@ -110,7 +110,7 @@ class Replay(JobRows):
         self.changes: tuple[tuple[float, Options], ...] = ()
         self.forked_s: float | None = None  # where a fork left its original
         self.simulate_s = 0.0
-        jobs = self.options.prepared(self.workload.jobs, self.workload.name)
+        jobs = prepared(self.options, self.workload.jobs, self.workload.name)
         small = self.options.calls_small(jobs.job_class, jobs.procs, size)
         self.engine = EngineReplay(jobs, size, self.options.on(self.workload, jobs).rules, small=small)
 

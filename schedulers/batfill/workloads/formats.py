@@ -28,7 +28,7 @@ from batfill.base.files import (
 )
 from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
-from batfill.model.jobs import Jobs, Overrun, Unrequested, is_frame, workload_of_frame
+from batfill.model.jobs import Jobs, Overrun, Unrequested, is_frame, records_of, workload_of_frame
 from batfill.model.values import number_from, number_or_text, unrequested_of
 from batfill.workloads.swf import (
     OF_JOBS,
@@ -244,6 +244,18 @@ def prepared(whole: Jobs) -> Jobs:
         return whole
     rows = job_rows(Path(whole.where), whole.log).row
     return whole.stating(log=with_assumed(whole.where, whole.log, rows, whole.unrequested))
+
+
+def with_column(jobs: Jobs, field: str) -> Jobs:
+    """The jobs with this column of their log as an amount, for which it is read again; as they are without a log."""
+    if jobs.file is None:
+        return jobs
+    whole, names = source_of(jobs), () if jobs.amounts is None else jobs.amounts.dtype.names or ()
+    column = whole.log[field][job_rows(jobs.file, whole.log).row]
+    by_id = dict(zip((job.lstrip("0") for job in whole.ids.tolist()), column.tolist(), strict=True))
+    amounts = {} if jobs.amounts is None else {name: jobs.amounts[name] for name in names}
+    amounts[field] = np.array([by_id.get(job.lstrip("0"), -1.0) for job in jobs.ids.tolist()])
+    return replace(jobs, amounts=records_of(jobs.name, len(jobs), amounts))
 
 
 def as_stated(workload: Jobs, overrun: Overrun | None, unrequested: Unrequested | None) -> Jobs:
