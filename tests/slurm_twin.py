@@ -718,6 +718,8 @@ class Twin:
 
     def e1_mode(self, job):
         mode = self.e1_owner(job).preempt_mode or self.s.preempt_mode
+        if mode == "suspend" and self.s.preempt == "qos":
+            return "off"  # E11
         return "cancel" if mode == "requeue" and not job.may_requeue else mode
 
     def e1_may_preempt(self, job, x):
