@@ -38,16 +38,16 @@ def whole(date_s):
 
 
 @kernel
-def hold(slurm, row, sign):
-    """A job begins to hold its nodes, and to count toward its limits, or ends to if `sign` is -1."""
-    job, state, limited = slurm.jobs[row], slurm.state[0], slurm.limited
+def seat(slurm, row, sign):
+    """A job is one of those that run on its nodes, or no longer if `sign` is -1."""
+    job, state = slurm.jobs[row], slurm.state[0]
     key, shapes = key_of(job, row), slurm.shapes
     for place in range(job.first, job.first + job.placed):
         i = slurm.at[place]
         node = slurm.nodes.nodes[i]
         seat = insert(shapes.on_nodes, node.first, node.first + node.jobs, key, sign)
         if sign > 0:
-            cpus, memory = node.taken, memory_on(job, node, node.taken)
+            cpus, memory = slurm.cpus_at[place], memory_on(job, node, slurm.cpus_at[place])
             insert_at(shapes.on_cpus, seat, node.first + node.jobs, cpus)
             insert_at(shapes.on_memory, seat, node.first + node.jobs, memory)
         else:
@@ -59,6 +59,16 @@ def hold(slurm, row, sign):
         node.jobs += sign
         shapes.log[state.logged % len(shapes.log)] = i
         state.logged += 1
+    insert(slurm.running, 0, state.running, key, sign)
+    insert(slurm.held, 0, state.running, row, sign)
+    state.running += sign
+
+
+@kernel
+def hold(slurm, row, sign):
+    """A job begins to hold its nodes, and to count toward its limits, or ends to if `sign` is -1."""
+    job, limited = slurm.jobs[row], slurm.limited
+    seat(slurm, row, sign)
     for place in range(limited.first[job.limits], limited.first[job.limits + 1]):
         counter = limited.counters[place]
         for kind in range(KINDS):
@@ -70,9 +80,6 @@ def hold(slurm, row, sign):
                 i = slurm.at[at]
                 jobs_on[i] += sign
                 limited.used[counter, NODES] += sign * (jobs_on[i] == (sign > 0))
-    insert(slurm.running, 0, state.running, key, sign)
-    insert(slurm.held, 0, state.running, row, sign)
-    state.running += sign
 
 
 @kernel
@@ -141,8 +148,11 @@ def run(slurm, row):
         part = limited.weights[place] * limited.held[limited.kinds[place]]
         billing = max(billing, part) if options.max_tres and place > first else billing + part
     job.billing = billing * job.usage_factor
+    for place in range(job.first, job.first + job.placed):
+        slurm.cpus_at[place] = slurm.nodes.nodes[slurm.at[place]].taken
     hold(slurm, row, 1)
-    enter(slurm.ends, job.start_s + job.run_s + slurm.options[0].overhead_s, 0, row)
+    job.over_s = job.start_s + job.run_s + slurm.options[0].overhead_s
+    enter(slurm.ends, job.over_s, 0, row)
 
 
 @entry(Slurm, Array(I8, read=True), Array(F8, read=True))
