@@ -10,7 +10,20 @@ from typing import Any, NamedTuple
 
 from batfill.base.errors import WorkloadError
 from batfill_site.accounting.record_text import lines_of
-from batfill_site.slurm.options import OFF, Option, by_tres, limit, listed, longest, rows, value, whole
+from batfill_site.slurm.options import (
+    OFF,
+    Option,
+    by_tres,
+    limit,
+    listed,
+    longest,
+    preempt_mode,
+    rows,
+    seconds,
+    value,
+    whole,
+    words,
+)
 from batfill_site.slurm.site import Association, Limits, Qos
 
 Columns = dict[str, str]  # texts by `column`
@@ -48,6 +61,10 @@ ASSOCIATION_ROWS = rows(
 QOS_ROWS = rows(
     Option("Priority", "priority", whole),
     Option("UsageFactor", "usage_factor", amount),
+    Option("Preempt", "preempts", lambda text: tuple(words(text))),
+    Option("PreemptMode", "", preempt_mode),
+    Option("PreemptExemptTime", "preempt_exempt_s", longest),
+    Option("GraceTime", "grace_s", seconds),
     Option("MaxJobsPU", "per_user", limit),
     Option("MaxTRESPU", "per_user", tres),
     Option("MaxJobsPA", "per_account", limit),

@@ -81,6 +81,7 @@ class Line(NamedTuple):
     cpus_per_task: int = 0
     nice: int = 0
     alone: int = 0
+    requeue: int = -1
     per_cpu: int = 0  # whether its memory is per CPU
     memory: int = 0  # whether it names memory
     whole: int = 0  # whether no script can add to it
@@ -140,6 +141,7 @@ def line_of(text: str) -> Line:
         cpus_per_task=max(counts.get("--cpus-per-task", 0), 0),
         nice=counts.get("--nice", NICE) if "--nice" in options else 0,
         alone=int(options.get("--exclusive") == ""),
+        requeue=1 if "--requeue" in options else -int("--no-requeue" not in options),
         per_cpu=int("--mem-per-cpu" in options),
         memory=int(any(name.startswith("--mem") and name != "--mem-bind" for name in options)),
         whole=int("--wrap" in options or re.match(r"(\S*/)?(srun|salloc)\s", text) is not None),
@@ -254,6 +256,7 @@ class SlurmRecords(Records):
             "gpus_per_node": gpus,
             "nice": line["nice"],
             "exclusive": line["alone"] > 0,
+            "requeue": line["requeue"],
             "partitions": line["partitions"],
             "required": line["required"],
             "excluded": line["excluded"],
