@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,7 @@ from batfill.engine.ends import new_ends
 from batfill.engine.records import new_records
 from batfill_site.slurm import records
 from batfill_site.slurm.hosts import expand
+from batfill_site.slurm.preempt import LISTED, WITHIN
 from batfill_site.slurm.records import (
     CPUS,
     GPUS,
@@ -28,12 +30,26 @@ from batfill_site.slurm.records import (
     Limited,
     Nodes,
     Plan,
+    Preemption,
     Shapes,
     Shares,
     Slurm,
     Windows,
 )
-from batfill_site.slurm.site import NEW_RULES, Association, Floats, Ints, Limits, Node, Records, Site, SlurmJobs
+from batfill_site.slurm.site import (
+    MODES,
+    NEW_RULES,
+    PREEMPTED,
+    Association,
+    Floats,
+    Ints,
+    Limits,
+    Node,
+    Qos,
+    Records,
+    Site,
+    SlurmJobs,
+)
 
 NO_LIMIT = 2**62
 NO_LIMIT_IF_0 = ("partition_job_depth", "sched_max_job_start", "bf_max_job_test", "bf_max_job_start")
@@ -362,7 +378,12 @@ def limit_arrays(
     bills = [[(kind_of(name, kind), x) for name, x in site.partition_of[of].billing.items()] for of, kind in billed]
     return Limited(
         *(*side_by_side(of_class), most.reshape(-1, KINDS), np.zeros((len(counters), KINDS), np.int64), amounts),
-        *(np.zeros(KINDS, np.int64), np.array(rows_of, np.int64), np.zeros((len(on_nodes), len(site.nodes)), np.int64)),
+        *(
+            amounts,
+            np.zeros(KINDS, np.int64),
+            np.array(rows_of, np.int64),
+            np.zeros((len(on_nodes), len(site.nodes)), np.int64),
+        ),
         *side_by_side([[kind for kind, _ in each] for each in bills]),
         np.array([weight * (kind >= 0) for each in bills for kind, weight in each], np.float64),
     )
@@ -526,6 +547,8 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
     table["required"] = [classes.required[names] if names else -1 for names in jobs.required]
     table["bills"] = classes.bills.all(zip(jobs.partition, jobs.gpu_type, strict=True))
     table["usage_factor"], table["start_s"] = usage_factors(site, jobs), np.nan
+    for name, values in preempted_as(site, jobs).items():
+        table[name] = values
     table["mate"] = np.where(np.append(of[1:] == of[:-1], False), np.arange(1, len(of) + 1), np.searchsorted(of, of))
     return table
 
@@ -561,6 +584,48 @@ def counted_of(site: Site, jobs: SlurmJobs, association: Ints) -> tuple[Ints, In
     return np.stack(columns, axis=1), np.array([each or NO_LIMIT for each in most], np.int64), len(places)
 
 
+def kinds_of(site: Site) -> list[Any]:
+    """What decides who may preempt whom: partitions or QOS, and one of jobs without a QOS."""
+    return [*site.qos, Qos("")] if site.settings.preempt == "qos" else list(site.partitions)
+
+
+def preempted_as(site: Site, jobs: SlurmJobs) -> dict[str, Any]:
+    """The columns of `records.JOB` that say how each job is preempted (E1, E3, E10)."""
+    s, kinds, by_qos = site.settings, kinds_of(site), site.settings.preempt == "qos"
+    place = {each.name: i for i, each in enumerate(kinds)}
+    kind = [place.get(name, len(kinds) - 1) for name in (jobs.qos if by_qos else jobs.partition)]
+    exempt_s = (site.qos_of.get(name, Qos("")).preempt_exempt_s for name in jobs.qos)
+    mode = np.array([MODES.index(mode_of(site, each)) for each in kinds])[kind]
+    may = np.where(jobs.requeue < 0, s.job_requeue, jobs.requeue > 0)
+    return {
+        "kind": kind,
+        "rank": np.array([each.priority if by_qos else each.tier for each in kinds])[kind],
+        "mode": np.where((mode == MODES.index("requeue")) & ~may, MODES.index("cancel"), mode),
+        "exempt": [math.ceil(s.preempt_exempt_s if each is None else each) for each in exempt_s],
+        "grace": np.array([each.grace_s for each in kinds])[kind],
+    }
+
+
+def mode_of(site: Site, kind: Any) -> str:
+    return kind.preempt_mode or site.settings.preempt_mode
+
+
+def preemption_arrays(site: Site, n: int) -> Preemption:
+    """Who may preempt whom of n jobs."""
+    kinds, s = kinds_of(site), site.settings
+    lists, within = np.zeros((2, len(kinds), len(kinds)), bool)
+    for i, one in enumerate(kinds):
+        for k, other in enumerate(kinds):
+            lists[i, k] = i != k and (other.name in one.preempts if s.preempt == "qos" else other.tier < one.tier)
+        within[i, i] = s.preempt == "qos" and (s.preempt_within or one.preempt_within)
+    on = s.preempt != "" and np.array([mode_of(site, each) != "off" for each in kinds], bool)
+    may = np.where(lists, LISTED, np.where(within, WITHIN, 0)) * on
+    first = lists & ~lists.T & (s.preempt == "qos")
+    some = n if may.any() else 0
+    noted = new_records(some + 1, PREEMPTED)
+    return Preemption(may.astype(np.uint8), first.astype(np.uint8), np.zeros(some, np.int64), new_ends(some + 1), noted)
+
+
 def shape_arrays(table: Records, nodes: Nodes) -> Shapes:
     """The shapes of jobs, which `table` receives, and slots for some of them."""
     shapes, n = Numbers(), len(nodes.nodes)
@@ -590,11 +655,15 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     nodes = node_arrays(site, classes.gpu_type, classes.asks, classes.required)
     shapes = shape_arrays(table, nodes)
     rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(4)), np.zeros(n)]
-    places_of = [np.zeros(int(jobs.nodes.sum()) + site.cpus, np.int64), new_ends(min(n, site.cpus) + 1)]
-    plan = [new_plan(ROOM, nodes.mask.size), window_arrays(site), counts_of, np.zeros(places, np.int64), most]
-    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(8, np.inf), np.empty(0)]
-    dates += [np.empty(0, np.uint8), np.empty(0), np.empty(0)]
+    places_of = [np.zeros(int(jobs.nodes.sum()) + site.cpus, np.int64) for _ in range(2)]
+    places_of = [np.zeros(n, np.uint8), *places_of, new_ends(min(n, site.cpus) + 1)]
+    preemption = preemption_arrays(site, n)
+    plan = [new_plan(ROOM, nodes.mask.size), window_arrays(site), preemption]
+    plan += [counts_of, np.zeros(places, np.int64), most]
+    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(9, np.inf), np.empty(0)]
+    dates += [np.empty(0, np.uint8), np.empty(0), np.empty(0), np.empty(0)]
     last = [option_record(site), new_records(1, records.STATE)]
+    last[0]["preempts"], last[0]["by_qos"] = preemption.may.any(), preemption.first.any()
     return Slurm._make([table, *rows, *places_of, nodes, shapes, limited, shares, *plan, *dates, *last])
 
 

@@ -11,14 +11,17 @@ from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle, may_wait
 from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_many, slot_of
+from batfill_site.slurm.preempt import arrange, check, next_queued, preempt
 from batfill_site.slurm.priority import add_usage, enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
 from batfill_site.slurm.running import end, keep_startable, look, passed_over, start, whole, would_exceed
 from batfill_site.slurm.site import MAIN
 
-END, CLEAN, QUEUE, TICK, AFTER_END, DUE, FULL, CYCLE = range(8)  # kinds of events, in the order of simultaneous ones
+END, CLEAN, QUEUE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(
+    9
+)  # kinds of events, in the order of simultaneous ones
 OVER, NO_ROOM = 0, 1  # why `advance` returns
-GIVE_UP_S = 3600.0
+GIVE_UP_S, CHECK_S = 3600.0, 30.0
 
 
 @outlined
@@ -26,6 +29,8 @@ def main_pass(slurm, full):
     """The main pass, of the whole queue if it is a full one (M1, M2)."""
     nodes, state, options, queue, jobs = slurm.nodes, slurm.state[0], slurm.options[0], slurm.queue, slurm.jobs
     look(slurm)
+    if options.by_qos:
+        arrange(slurm)
     for x in range(len(nodes.open)):
         nodes.open[x] = ~ZERO
     slurm.partition_counts[:] = 0
@@ -50,6 +55,9 @@ def main_pass(slurm, full):
             nodes.mask[x] = nodes.asked[job.asks, x] & nodes.open[x] & ~nodes.cleaned[x]
         keep_startable(slurm, row, nodes.mask)
         if not choose(slurm, job, slot, nodes.mask, NOW, job.even != 0 and not options.new_rules):
+            if options.preempts:
+                preempt(slurm, row, nodes.mask)
+                slot = slot_of(slurm, job)
             if job.required >= 0 and may_wait(slurm, job):
                 for x in range(len(nodes.open)):
                     nodes.open[x] &= ~nodes.required[job.required, x]
@@ -104,6 +112,8 @@ def next_event(slurm):
     dates_s[QUEUE] = np.inf
     if state.queued < len(slurm.arrivals):
         dates_s[QUEUE] = slurm.jobs[slurm.arrivals[state.queued]].queued_s + slurm.options[0].arrival_s
+    if slurm.options[0].preempts:
+        dates_s[QUEUE] = min(dates_s[QUEUE], next_end_s(slurm.preemption.again))
     kind = END
     for other in range(END + 1, CYCLE + 1):
         if dates_s[other] < dates_s[kind]:
@@ -122,7 +132,7 @@ def steps(slurm, step_s, kept, idle):
 def given_up(slurm, next_s):
     """Whether no job is left to start before the next event, or nothing has moved for an hour."""
     state = slurm.state[0]
-    if state.queued < len(slurm.arrivals) or (state.waiting > 0 and state.running > 0):
+    if slurm.dates_s[QUEUE] < np.inf or (state.waiting > 0 and state.running > 0):
         return False
     edge_s = slurm.options[0].last_edge
     return state.waiting == 0 or (next_s >= edge_s and next_s > max(state.moved_s, edge_s) + GIVE_UP_S)
@@ -147,26 +157,32 @@ def advance(slurm):
         if kind == END:
             row = np.int64(slurm.ends.slots[next_end(slurm.ends)].row)
             leave_next(slurm.ends)
-            slurm.cleaned_s[state.ended] = now_s + options.cleaning_s
-            end(slurm, row)
+            end(slurm, row, now_s + options.cleaning_s, 0)
             add_usage(slurm, row)
             if options.new_rules:
                 set_due(slurm)
         elif kind == CLEAN:
             state.cleaned += 1
         elif kind == QUEUE:
-            enqueue(slurm, slurm.arrivals[state.queued])
+            enqueue(slurm, next_queued(slurm))
             if not options.defer:
                 set_due(slurm)
         elif kind == TICK:
             tick(slurm)
             idle = state.waiting == 0 and state.running == 0
             slurm.dates_s[TICK] = now_s + steps(slurm, options.calc_period_s, 2, idle)
+        elif kind == CHECK:
+            check(slurm)
+            state.checks += 1
+            if not options.checks_known:
+                slurm.dates_s[CHECK] += steps(slurm, CHECK_S, 0, state.running == 0)
+            else:
+                slurm.dates_s[CHECK] = slurm.checks_s[state.checks] if state.checks < len(slurm.checks_s) else np.inf
         elif kind == CYCLE:
             make_cycle(slurm)
         elif kind == AFTER_END:
             state.passed += 1
-            if not (options.new_rules or options.main_known):
+            if not options.main_known and (slurm.stopped[state.passed - 1] or not options.new_rules):
                 main_pass(slurm, False)
         else:
             slurm.dates_s[DUE], state.turned = np.inf, state.now
@@ -186,7 +202,11 @@ def has_room(slurm):
     """Whether the plan and `at` have room for a pass."""
     state, options = slurm.state[0], slurm.options[0]
     most = min(options.bf_max_job_test, state.waiting) + len(slurm.windows.live)
-    return 2 * most + 2 <= len(slurm.plan.begin) and state.placed + options.cpus <= len(slurm.at)
+    return (
+        2 * most + 2 <= len(slurm.plan.begin)
+        and state.placed + options.cpus <= len(slurm.at)
+        and (not options.preempts or state.noted + 2 * state.running <= len(slurm.preemption.noted))
+    )
 
 
 @kernel
