@@ -23,7 +23,7 @@ from batfill_site.slurm.placement import (
     row_of,
     slot_of,
 )
-from batfill_site.slurm.preempt import arrange, candidates, drop, lift, preempt
+from batfill_site.slurm.preempt import arrange, candidates, choose_over, lift_all, needed, preempt, rearrange, settle
 from batfill_site.slurm.records import COUNTED, TRIED
 from batfill_site.slurm.running import keep_startable, on_any, passed_over, start, would_exceed
 from batfill_site.slurm.site import BACKFILL
@@ -191,14 +191,14 @@ def first_fit(slurm, job, slot, asked):
 @outlined
 def fit_without(slurm, row, asked, capped):
     """As `first_fit`, without what may be preempted on the nodes asked (E7), on `nodes.picked`; NEVER without any."""
-    job, n, last = slurm.jobs[row], candidates(slurm, row, asked), NEVER
+    job, n, last = slurm.jobs[row], candidates(slurm, row, asked, True, True), NEVER
     if n > 0:
-        lift(slurm, 0, n)
+        lift_all(slurm, n, -1)
         slot = slot_of(slurm, job)
         last = first_fit(slurm, job, slot, asked)
         if last != NEVER:
             choose(slurm, job, slot, asked, last, capped and (last != NOW or job.features != 0))
-        drop(slurm, n)
+        lift_all(slurm, n, 1)
         slot_of(slurm, job)
     return last
 
@@ -348,10 +348,20 @@ def try_job(slurm, place, may_reserve):
                 begin = now + 1
             else:
                 keep_startable(slurm, slurm.queue[place], nodes.open)
-                if choose(slurm, job, slot, nodes.open, NOW, old_even):
-                    return tested, 0 if would_exceed(slurm, row) else place + 1 - start(slurm, place, BACKFILL)
-                if options.preempts:
-                    preempt(slurm, row, nodes.open)
+                if choose(slurm, job, slot, nodes.open, NOW, old_even) or (
+                    options.suspends and choose_over(slurm, row, nodes.open)
+                ):
+                    if would_exceed(slurm, row):
+                        return tested, 0
+                    after = place + 1 - start(slurm, place, BACKFILL)
+                    if options.suspends:
+                        settle(slurm)
+                    return tested, after
+                victims = needed(slurm, row, nodes.open) if options.preempts and not job.preempted else 0
+                if victims > 0:
+                    if would_exceed(slurm, row):
+                        return tested, 0
+                    preempt(slurm, row, victims)
         if begin > now and not may_reserve:
             return tested, 0
         b, e = cut(options, begin), cut(options, begin + job.limit)
@@ -395,8 +405,7 @@ def cycle(slurm):
     state, options = slurm.state[0], slurm.options[0]
     state.until = state.windows_until
     begin_plan(slurm)
-    if options.by_qos:
-        arrange(slurm)
+    queued = arrange(slurm) if options.by_qos else 0
     for i in range(state.waiting):
         for kind in range(COUNTED):
             if slurm.counts_of[slurm.queue[i], kind] >= 0:
@@ -415,4 +424,6 @@ def cycle(slurm):
         tested += was_tested
         started += after > 0
         place = after - 1 if after > 0 else place + 1
+    if options.by_qos:
+        rearrange(slurm, queued)
     return tested

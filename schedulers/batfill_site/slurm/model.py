@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from batfill.engine.records import new_records
 from batfill_site.slurm.arrays import NO_LIMIT, new_plan, records_of, side_by_side, slurm_arrays
 from batfill_site.slurm.hosts import expand
-from batfill_site.slurm.loop import CHECK, CHECK_S, CYCLE, FULL, OVER, TICK, advance, turn_s
+from batfill_site.slurm.loop import CYCLE, FULL, OVER, TICK, advance, turn_s
+from batfill_site.slurm.preempt import CHECK_S
 from batfill_site.slurm.priority import set_factors
 from batfill_site.slurm.records import DRAWS, Slurm, numbers_of
 from batfill_site.slurm.running import resume
-from batfill_site.slurm.site import Bools, Clock, Floats, Ints, Run, Site, SlurmJobs
+from batfill_site.slurm.site import PREEMPTED, Bools, Clock, Floats, Ints, Run, Site, SlurmJobs
 
 
 class Model:
@@ -72,9 +74,12 @@ class Model:
         resume(slurm, self.rows, self.started_s)
         while advance(slurm) != OVER:
             plan = new_plan(2 * len(slurm.plan.begin), slurm.plan.free.shape[1])
-            room = {name: twice(getattr(slurm, name)) for name in ("at", "cpus_at")}
-            noted = slurm.preemption._replace(noted=twice(slurm.preemption.noted))
-            slurm = slurm._replace(plan=plan, preemption=noted, **room)
+            at, cpus_at = (np.concatenate([each, np.zeros_like(each)]) for each in (slurm.at, slurm.cpus_at))
+            slurm = slurm._replace(plan=plan, at=at, cpus_at=cpus_at)
+        if slurm.state[0]["noted"] > len(slurm.preemption.noted):
+            room = new_records(int(slurm.state[0]["noted"]), PREEMPTED)
+            self.slurm = self.slurm._replace(preemption=self.slurm.preemption._replace(noted=room))
+            return self.run(clock, run_s=run_s, asked=asked)
         jobs, state, n = slurm.jobs, slurm.state[0], len(self.running)
         began = np.flatnonzero(np.isfinite(jobs["start_s"]))
         of, placed, start_s, by = self.of[began], jobs["placed"][began], np.full(n, np.nan), np.zeros(n, np.int8)
@@ -100,9 +105,8 @@ class Model:
         if settings.backfill:
             own_s = first_s + 20 if math.isnan(clock.first_cycle_s) else clock.first_cycle_s
             dates_s[CYCLE] = clock.cycles_s[0] if clock.cycles_s else own_s
-        if (options["preempts"] * slurm.jobs["grace"] > 0).any():
-            own_s = first_s + CHECK_S if math.isnan(clock.first_check_s) else clock.first_check_s
-            dates_s[CHECK] = clock.checks_s[0] if clock.checks_s else own_s
+        if math.isnan(clock.first_check_s):
+            options["first_check_s"] = first_s + CHECK_S
         slurm.jobs["priority"] = 1
         return slurm._replace(
             main_s=np.array(clock.main_s, np.float64),
@@ -111,10 +115,6 @@ class Model:
             checks_s=np.array(clock.checks_s, np.float64),
             draws=np.random.default_rng(clock.seed).random(DRAWS),
         )
-
-
-def twice(records: Any) -> Any:
-    return np.concatenate([records, np.zeros_like(records)])
 
 
 def own(arrays: Any) -> Any:

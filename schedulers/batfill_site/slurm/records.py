@@ -83,8 +83,12 @@ JOB = np.dtype(
         ("over_s", "f8"),  # when it ends
         ("exempt_until", "i8"),
         ("grace_until", "i8"),  # 0 if it has not begun
+        ("check_s", "f8"),  # when it has, and is ended
+        ("rest_s", "f8"),  # how long it still runs, if it is
+        ("asleep", "u1"),
         ("preempted", "u1"),  # it has, since it was queued
         ("stopped", "u1"),  # it was, before
+        ("kept", "u1"),  # scratch space
     ]
 )
 # A node; `free` are its free CPUs, `memory` (of the `whole`) and `gpus` are free, too, and `jobs` run on it. A job that
@@ -117,7 +121,9 @@ OPTIONS = np.dtype(
         ("leaves", "i8"),
         ("cpus", "i8"),  # of all nodes
         ("preempts", "u1"),  # whether any job may preempt another,
-        ("by_qos", "u1"),  # and the order of the queue depends on it
+        ("by_qos", "u1"),  # the order of passes depends on it,
+        ("suspends", "u1"),  # some would sleep,
+        ("graces", "u1"),  # and some would go on for a while
         ("main_known", "u1"),
         ("checks_known", "u1"),
         ("cycles_known", "u1"),
@@ -133,7 +139,7 @@ STATE = np.dtype(
         *((name, "i8") for name in ("queued", "begun", "waiting", "running", "ended", "cleaned", "passed")),
         *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
         *((name, "i8") for name in ("logged", "placed", "next_slot", "until", "windows_until", "last_tried")),
-        *((name, "i8") for name in ("cycles", "tried", "longest", "wanted", "back", "noted", "checks")),
+        *((name, "i8") for name in ("cycles", "tried", "longest", "wanted", "back", "noted")),
         *((name, "u1") for name in ("ticked", "changed", "steady")),
     ]
 )
@@ -226,13 +232,15 @@ class Windows(NamedTuple):
     live: Ints  # (n,)  those that are known and not over
 
 
-@record(Array(U1, 2), Array(U1, 2), I8, Ends, PREEMPTED)
+@record(Array(U1, 2), Array(U1, 2), I8, I8, Array(I8, 2), Ends, PREEMPTED)
 class Preemption(NamedTuple):
     """Who may preempt whom, and what was preempted."""
 
-    may: NDArray[np.uint8]  # (kinds, kinds)  whether a job may preempt another, LISTED or WITHIN
-    first: NDArray[np.uint8]  # (kinds, kinds)  whether it goes before it
+    may: NDArray[np.uint8]  # (kinds, kinds)  whether a job may preempt another, ALWAYS or WITHIN
+    first: NDArray[np.uint8]  # (kinds, kinds)  whether it goes before it in passes
     listed: Ints  # (n_jobs,)  candidates
+    line: Ints  # (n_jobs,)  the queue in the order of Q2 during a pass
+    heads: Ints  # (2, kinds)  scratch space
     again: Ends  # requeued jobs by the dates at which they are queued
     noted: Records  # PREEMPTED
 

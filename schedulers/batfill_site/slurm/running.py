@@ -245,27 +245,24 @@ def leave_queue(slurm, place):
 
 
 @outlined
-def end(slurm, row, clean_s, stopped):
+def end(slurm, row, clean_s, was_stopped):
     """A job ends, or is stopped, and its nodes are being cleaned (R1)."""
-    state, ended, cleaned_s = slurm.state[0], slurm.ended, slurm.cleaned_s
+    state, ended, cleaned_s, stopped = slurm.state[0], slurm.ended, slurm.cleaned_s, slurm.stopped
     hold(slurm, row, -1)
     past = min(state.cleaned, state.passed)
-    if state.ended == len(ended):  # drop what is past
+    if state.ended == len(ended):  # those that are past go
         for i in range(past, state.ended):
-            ended[i - past], cleaned_s[i - past], slurm.stopped[i - past] = ended[i], cleaned_s[i], slurm.stopped[i]
+            ended[i - past], cleaned_s[i - past], stopped[i - past] = ended[i], cleaned_s[i], stopped[i]
         state.ended -= past
         state.cleaned -= past
         state.passed -= past
         past = 0
     place = state.ended
     while place > past and cleaned_s[place - 1] > clean_s:
-        ended[place], cleaned_s[place], slurm.stopped[place] = (
-            ended[place - 1],
-            cleaned_s[place - 1],
-            slurm.stopped[place - 1],
-        )
+        ended[place], cleaned_s[place] = ended[place - 1], cleaned_s[place - 1]
+        stopped[place] = stopped[place - 1]
         place -= 1
-    ended[place], cleaned_s[place], slurm.stopped[place] = row, clean_s, stopped
+    ended[place], cleaned_s[place], stopped[place] = row, clean_s, was_stopped
     state.ended += 1
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
 
