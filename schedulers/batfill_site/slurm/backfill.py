@@ -311,10 +311,11 @@ def try_job(slurm, place, may_reserve):
         if reached or not tested:
             ask(slurm, job, k, at)
             tested = reached or testable(slurm, job)
-        last, without = first_fit(slurm, job, slot, mask) if reached else NEVER, False
+        last, first = first_fit(slurm, job, slot, mask) if reached else NEVER, NEVER
         if options.preempts and reached and last != NOW:
             first = fit_without(slurm, row, mask, old_even)
-            last, without = (first, True) if first != NEVER else (last, False)
+        without = first != NEVER
+        last = first if without else last
         if last == NEVER:
             # No date up to `later` is found, and it does not matter which one is.
             if later == NEVER or not may_reserve:
@@ -359,8 +360,6 @@ def try_job(slurm, place, may_reserve):
                     return tested, after
                 victims = needed(slurm, row, nodes.open) if options.preempts and not job.preempted else 0
                 if victims > 0:
-                    if would_exceed(slurm, row):
-                        return tested, 0
                     preempt(slurm, row, victims)
         if begin > now and not may_reserve:
             return tested, 0
