@@ -591,9 +591,8 @@ def counted_of(site: Site, jobs: SlurmJobs, association: Ints) -> tuple[Ints, In
 def preemption_arrays(site: Site, jobs: SlurmJobs, table: Records, options: Records) -> Preemption:
     """Who may preempt whom, and how; `table` and `options` receive what they say of it."""
     s, by_qos = site.settings, site.settings.preempt == "qos"
-    kinds: list[Any] = (
-        [*site.qos, *map(Qos, sorted({*jobs.qos} - site.qos_of.keys()))] if by_qos else [*site.partitions]
-    )
+    qos = [*site.qos, *map(Qos, sorted({*jobs.qos} - site.qos_of.keys()))]
+    kinds: list[Any] = qos if by_qos else [*site.partitions]
     place, none = {each.name: i for i, each in enumerate(kinds)}, Qos("")
     lists = [[two.name in one.preempts if by_qos else two.tier < one.tier for two in kinds] for one in kinds]
     above = np.array(lists, bool).reshape(len(kinds), len(kinds)) & (s.preempt != "")
@@ -611,9 +610,9 @@ def preemption_arrays(site: Site, jobs: SlurmJobs, table: Records, options: Reco
     options["preempts"], options["by_qos"] = may.any(), (above & by_qos).any()
     options["suspends"], options["graces"] = may.any() and site.suspends, may.any() and table["grace"].any()
     n = len(jobs) if may.any() or above.any() else 0
-    scratch = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(len(kinds), np.uint8)
-    sets = may.astype(np.uint8), (above & by_qos).astype(np.uint8)
-    return Preemption(*sets, *scratch, new_ends(n + 1), new_records(n + 1, PREEMPTED))
+    sets = [may.astype(np.uint8), (above & by_qos).astype(np.uint8)]
+    scratch = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(len(kinds), np.uint8)]
+    return Preemption._make([*sets, *scratch, new_ends(n + 1), new_records(n + 1, PREEMPTED)])
 
 
 def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
@@ -650,11 +649,11 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     places_of = [np.zeros(int(jobs.nodes.sum()) + most_cpus, np.int64) for _ in range(2)]
     ends, preemption = new_ends(min(n, most_cpus) + 1), preemption_arrays(site, jobs, table, options)
     plan = [new_plan(ROOM, nodes.mask.size), window_arrays(site), preemption]
-    plan += [counts_of, np.zeros(places, np.int64), most]
+    counted = [counts_of, np.zeros(places, np.int64), most]
     dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(9, np.inf), np.empty(0)]
     dates += [np.empty(0, np.uint8), *(np.empty(0) for _ in range(3))]
     last = [options, new_records(1, records.STATE)]
-    return Slurm._make([table, *rows, *places_of, ends, nodes, shapes, limited, shares, *plan, *dates, *last])
+    return Slurm._make([table, *rows, *places_of, ends, nodes, shapes, limited, shares, *plan, *counted, *dates, *last])
 
 
 # What jobs that have run leave of usage, for runs that begin later.

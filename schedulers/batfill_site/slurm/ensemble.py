@@ -139,7 +139,8 @@ def ran(
         what = found.preempted[np.isin(found.preempted["how"], (REQUEUED, KILLED, SUSPENDED))]
         killed, ended = what["how"] == KILLED, what["how"] != SUSPENDED
         lost_h = ended * what["cpus"] * (what["at_s"] - what["start_s"]) / 3600
-        return found.start_s, *(np.bincount(what["job"], each, n) for each in (None, killed, lost_h))
+        times = (np.bincount(what["job"], each, n) for each in (what["how"] >= 0, killed, lost_h))
+        return found.start_s, *(each.astype(np.float64) for each in times)
 
     starts_s, *others = map(np.array, zip(*in_threads(run, dates, advance), strict=True))
     return Ran(starts_s - jobs.eligible_s, *others)

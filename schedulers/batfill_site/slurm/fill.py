@@ -127,12 +127,12 @@ def preempted(found: SlurmWhatIf, k: int) -> str:
     if one.stops is None or one.killed is None or one.lost_h is None:
         return ""
     most: dict[str, tuple[float, str]] = {}
-    work_h = float((found.jobs.run_s * found.jobs.cpus).sum()) / 3600
-    said = f"jobs {one.stops.mean:,.1f} times a run, {one.killed.mean:,.1f} of them for good"
-    said += f"; {one.lost_h.mean:,.1f} processor-hours of work lost, {percent(one.lost_h.mean / work_h)} of all"
-    if one.stops.more is not None:
-        base = found.all[0]
-        said += f" (as configured {base.stops.mean:,.1f} times and {base.lost_h.mean:,.1f} hours)"
+    work_h, base = float((found.jobs.run_s * found.jobs.cpus).sum()) / 3600, found.all[0]
+    said = f"jobs {slowdown(one.stops.mean)} times a run"
+    said += f" ({slowdown(one.killed.mean)} for good)" if one.killed.mean else ""
+    said += f", {slowdown(one.lost_h.mean)} processor-hours of work lost, {percent(one.lost_h.mean / work_h)} of all"
+    if k and base.stops and base.lost_h:
+        said += f"; as configured {slowdown(base.stops.mean)} times, {slowdown(base.lost_h.mean)} hours"
     for group in found.groups[1:]:
         stops = group.outcomes[k].stops
         if group.by in ("partition", "QOS", USER) and group.name != OTHERS and stops and stops.mean > 0:
@@ -192,7 +192,7 @@ def groups_table(found: SlurmWhatIf, k: int) -> Table:
     rows = []
     for one in found.groups:
         _, _, _, stops, _, lost_h = outcome = one.outcomes[k]
-        more = (f"{stops.mean:,.1f}", f"{lost_h.mean:,.1f}") if stops and lost_h else ()
+        more = (slowdown(stops.mean), slowdown(lost_h.mean)) if stops and lost_h else ()
         rows.append((f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), *cells(outcome), *more))
     return Table(head, rows)
 

@@ -88,9 +88,8 @@ class Model:
         at = slurm.at[np.repeat(jobs["first"][began] - np.cumsum(placed) + placed, placed) + np.arange(first[-1])]
         noted = slurm.preemption.noted[: state["noted"]]
         noted["job"], noted["by"] = self.of[noted["job"]], np.where(noted["by"] < 0, -1, self.of[noted["by"]])
-        return Run(
-            start_s, by, first, at, *(int(state[name]) for name in ("cycles", "tried", "longest")), preempted=noted
-        )
+        cycles, tried, longest = (int(state[name]) for name in ("cycles", "tried", "longest"))
+        return Run(start_s, by, first, at, cycles, tried, longest, noted)
 
     def begun(self, clock: Clock) -> Slurm:
         slurm: Slurm = own(self.slurm)

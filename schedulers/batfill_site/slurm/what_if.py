@@ -165,7 +165,8 @@ def grouped(by: str, names: list[str], group: Ints, found: list[Ran], slowdowns:
     means, longest = ([by_group(one, group, function) for one in waits] for function in (np.add, np.maximum))
     figures = [means, longest, [by_group(one, group, np.add) for one in slowdowns]]
     if any(one.stops.any() for one in found):
-        figures += [[by_group(each, group, np.add) * jobs for each in some] for some in zip(*(x[1:] for x in found))]
+        several = zip(*(one[1:] for one in found), strict=True)
+        figures += [[by_group(each, group, np.add) * jobs for each in some] for some in several]
 
     def outcome(k: int, c: int) -> Outcome:
         return Outcome(*(Figure.of(one[c][:, k], one[0][:, k] if c else None) for one in figures))
