@@ -226,8 +226,8 @@ def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: 
     part, rows = PARTS[kind]
     old: list[Any] = list(getattr(site, part))
     names = ["" if kind == "account" and each.user else each[0] for each in old]
+    known = listed(filter(None, names)) or "none, give the files of accounts"
     if not owner or owner not in names:
-        known = listed(filter(None, names)) or "none, give the files of accounts"
         raise WorkloadError(f"{where}: no {kind} {owner!r}; known: {known}")
     if column(option) not in rows:
         raise refusal(where, option, rows)
@@ -235,6 +235,10 @@ def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: 
     old[at], others = with_texts(old[at], rows, where, {column(option): text})
     if others:
         raise WorkloadError(f"{where}: {others[0]} is not modelled; cpu, mem, node and gres/gpu are")
+    if kind == "qos":
+        if unknown := [name for name in old[at].preempts if name not in names]:
+            raise WorkloadError(f"{where}: no qos {unknown[0]!r}; known: {known}")
+        without_loop({each.name: each for each in old}, where)
     new: dict[str, Any] = {part: tuple(old)}
     if kind == "qos":
         if unknown := [name for name in old[at].preempts if name not in names]:
