@@ -19,6 +19,7 @@ from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill.replays.many import in_threads
 from batfill_pages.comparison import FEWEST_JOBS
 from batfill_site.slurm.model import Model
+from batfill_site.slurm.preempt import CHECK_S
 from batfill_site.slurm.site import KILLED, REQUEUED, SUSPENDED, Bools, Clock, Floats, Ints, Site, SlurmJobs
 
 RUNS, FEWEST_RUNS = 20, 5
@@ -99,16 +100,17 @@ def clocks(site: Site, jobs: SlurmJobs, runs: int, seed: int, begin_s: float = -
     """
     first_s, settings = max(float(jobs.submit_s[0]), begin_s), site.settings
     rng = np.random.default_rng(seed)
-    drawn, seeds = rng.random((runs, 3)), rng.integers(LARGEST, size=runs)
+    drawn, seeds, checks = rng.random((runs, 3)), rng.integers(LARGEST, size=runs), rng.random(runs)
     return [
         Clock(
             phase_s=phase,
             first_cycle_s=first_s + cycle * settings.bf_interval_s,
             first_decay_s=first_s - tick * settings.calc_period_s,  # the controller has run for long
+            first_check_s=first_s + check * CHECK_S,
             jitter_s=JITTER_S,
             seed=own,
         )
-        for (phase, cycle, tick), own in zip(drawn.tolist(), seeds.tolist(), strict=True)
+        for (phase, cycle, tick), own, check in zip(drawn.tolist(), seeds.tolist(), checks.tolist(), strict=True)
     ]
 
 

@@ -240,10 +240,6 @@ def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: 
             raise WorkloadError(f"{where}: no qos {unknown[0]!r}; known: {known}")
         without_loop({each.name: each for each in old}, where)
     new: dict[str, Any] = {part: tuple(old)}
-    if kind == "qos":
-        if unknown := [name for name in old[at].preempts if name not in names]:
-            raise WorkloadError(f"{where}: no qos {unknown[0]!r}; known: {listed(names)}")
-        without_loop({each.name: each for each in old}, where)
     return replace(site, **new)
 
 
