@@ -190,7 +190,10 @@ def first_fit(slurm, job, slot, asked):
 
 @outlined
 def fit_without(slurm, row, asked, capped):
-    """As `first_fit`, without what may be preempted on the nodes asked (E7), on `nodes.picked`; NEVER without any."""
+    """What `first_fit` finds without what may be preempted on the nodes asked, and whether there is any (E7).
+
+    The job then fits on `nodes.picked`.
+    """
     job, n, last = slurm.jobs[row], candidates(slurm, row, asked, True, True), NEVER
     if n > 0:
         lift_all(slurm, n, -1)
@@ -200,7 +203,7 @@ def fit_without(slurm, row, asked, capped):
             choose(slurm, job, slot, asked, last, capped and (last != NOW or job.features != 0))
         lift_all(slurm, n, 1)
         slot_of(slurm, job)
-    return last
+    return last, n > 0
 
 
 @kernel
@@ -311,11 +314,10 @@ def try_job(slurm, place, may_reserve):
         if reached or not tested:
             ask(slurm, job, k, at)
             tested = reached or testable(slurm, job)
-        last, first = first_fit(slurm, job, slot, mask) if reached else NEVER, NEVER
+        last, without = first_fit(slurm, job, slot, mask) if reached else NEVER, False
         if options.preempts and reached and last != NOW:
-            first = fit_without(slurm, row, mask, old_even)
-        without = first != NEVER
-        last = first if without else last
+            found, without = fit_without(slurm, row, mask, old_even)
+            last = found if without else last
         if last == NEVER:
             # No date up to `later` is found, and it does not matter which one is.
             if later == NEVER or not may_reserve:
