@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from batfill.base.errors import WorkloadError
 from batfill_site.accounting.record_text import lines_of
-from batfill_site.slurm.options import OFF, Option, by_tres, limit, listed, longest, rows, value, whole
+from batfill_site.slurm.options import (
+    OFF,
+    Option,
+    by_tres,
+    limit,
+    listed,
+    longest,
+    preempt_mode,
+    rows,
+    seconds,
+    value,
+    whole,
+    words,
+)
 from batfill_site.slurm.site import Association, Limits, Qos
 
 Columns = dict[str, str]  # texts by `column`
@@ -48,6 +62,10 @@ ASSOCIATION_ROWS = rows(
 QOS_ROWS = rows(
     Option("Priority", "priority", whole),
     Option("UsageFactor", "usage_factor", amount),
+    Option("Preempt", "preempts", lambda text: tuple(words(text))),
+    Option("PreemptMode", "", preempt_mode),
+    Option("PreemptExemptTime", "preempt_exempt_s", longest),
+    Option("GraceTime", "grace_s", seconds),
     Option("MaxJobsPU", "per_user", limit),
     Option("MaxTRESPU", "per_user", tres),
     Option("MaxJobsPA", "per_account", limit),
@@ -82,6 +100,15 @@ class Accounts(NamedTuple):
     warnings: list[str]
 
 
+def without_loop(qos: Mapping[str, Qos], where: str) -> None:
+    """Refuse QOS that may preempt themselves, or each other in a circle, as sacctmgr does."""
+    try:
+        TopologicalSorter({name: each.preempts for name, each in qos.items()}).prepare()
+    except CycleError as error:
+        line = " preempts ".join(reversed(error.args[1]))
+        raise WorkloadError(f"{where}: QOS {line}: a QOS may not preempt itself; correct the Preempt lists") from None
+
+
 def read_accounts(paths: Iterable[Path]) -> Accounts:
     """The associations and QOS of several files, each adding to those before; sshare's shares count last."""
     read, shareless, missing, flags = Accounts({}, {}, []), list[str](), dict[str, None](), dict[str, None]()
@@ -92,6 +119,7 @@ def read_accounts(paths: Iterable[Path]) -> Accounts:
             name = columns["name"]
             flags |= dict.fromkeys(f"{flag.strip()} ({name})" for flag in columns.get("flags", "").split(",") if flag)
             read.qos[name], others = with_texts(read.qos.get(name, Qos(name)), QOS_ROWS, where, columns)
+            without_loop(read.qos, where)
         else:
             account, user = every["account"], every["user"]
             if account == "root" and user in ("", "root"):  # every site has these

@@ -12,8 +12,19 @@ from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill_site.accounting.cluster_log import NEVER_STARTED, Reading
-from batfill_site.accounting.record_text import LAST_S, PARTITION_LIMIT, UNLIMITED, Names, each
-from batfill_site.accounting.slurm import COLUMNS, PER_CPU, TASKS, Records, Table, having, memory_of, tres_of
+from batfill_site.accounting.record_text import LAST_S, PARTITION_LIMIT, UNLIMITED, Names, each, limit_of
+from batfill_site.accounting.slurm import (
+    AGAIN_S,
+    COLUMNS,
+    PER_CPU,
+    REQUEUED_S,
+    TASKS,
+    Records,
+    Table,
+    having,
+    memory_of,
+    tres_of,
+)
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.site import NONE, Ints, SlurmJobs
 
@@ -53,21 +64,30 @@ HELD = 8  # from here on, what is assumed of a job means that it is held
 REASON = "jobs that waited for what is not modelled, such as licences or nodes that were down, by their Reason"
 WAITED = "jobs cancelled before they started, left out: others hardly wait for them, but plans had places for some"
 TRIES = "records of earlier tries of requeued jobs: each try is a job"
+PREEMPTED = "tries that were preempted: all tries of a job are one, since the model preempts jobs itself"
+FOR_GOOD = "jobs that preemption ended: what they would have run is not known, their limit is taken"
 PARTS = "components of heterogeneous jobs: each is a job, which starts alone"
 
 
 def read_jobs(
-    log: Path | str | Iterable[Path | str], *, timezone: str | None = None, limits: Mapping[str, float] = NONE
+    log: Path | str | Iterable[Path | str],
+    *,
+    timezone: str | None = None,
+    limits: Mapping[str, float] = NONE,
+    cred_expire_s: int = AGAIN_S - 1,
 ) -> SlurmJobs:
     """The jobs of `sacct -P` output, as `COMMAND` writes it, that ran and have ended.
 
-    Each try of a requeued job is a job, since it held nodes; so is each component of a heterogeneous job. Jobs that
-    never started or have not ended are left out. What was left out, changed or assumed is counted in `warnings`.
+    Tries that were preempted are one job with the last one, which the model preempts itself; each other try of a
+    requeued job is a job, since it held nodes; so is each component of a heterogeneous job. Jobs that never started or
+    have not ended are left out. What was left out, changed or assumed is counted in `warnings`.
     `timezone`: of dates without one, by default UTC. `limits`: the longest time of partitions that have one, in s, for
-    jobs without a limit; 365 days in others.
+    jobs without a limit; 365 days in others. `cred_expire_s`: AuthInfo's; the log may lack tries of a requeued job,
+    which was eligible so much later than submitted.
     """
     files = list(map(Path, [log] if isinstance(log, str | Path) else log))
     records = SlurmRecords(Reading(timezone or "UTC"), limits)
+    records.again_s = cred_expire_s + 1
     records.read_files(files)
     return records.slurm_jobs(files)
 
@@ -81,6 +101,7 @@ class Line(NamedTuple):
     cpus_per_task: int = 0
     nice: int = 0
     alone: int = 0
+    requeue: int = -1
     per_cpu: int = 0  # whether its memory is per CPU
     memory: int = 0  # whether it names memory
     whole: int = 0  # whether no script can add to it
@@ -140,6 +161,7 @@ def line_of(text: str) -> Line:
         cpus_per_task=max(counts.get("--cpus-per-task", 0), 0),
         nice=counts.get("--nice", NICE) if "--nice" in options else 0,
         alone=int(options.get("--exclusive") == ""),
+        requeue=1 if "--requeue" in options else -int("--no-requeue" not in options),
         per_cpu=int("--mem-per-cpu" in options),
         memory=int(any(name.startswith("--mem") and name != "--mem-bind" for name in options)),
         whole=int("--wrap" in options or re.match(r"(\S*/)?(srun|salloc)\s", text) is not None),
@@ -235,7 +257,9 @@ class SlurmRecords(Records):
             "jobs with GPUs of several types: GPUs of any type": types[:, 1] > 1,
             "jobs without a time limit: their partition's": unlimited & (longest_s > 0),
             "jobs without a time limit, as their partition: 365 days": unlimited & (longest_s == 0),
-            "jobs that were suspended: their nodes were not": having(table["Suspended"], "[1-9]")
+            "jobs that were suspended: their nodes were not, unless PreemptMode is SUSPEND": having(
+                table["Suspended"], "[1-9]"
+            )
             | table.paused(columns["start_s"], columns["end_s"]),
             "jobs in a reservation: they start as others do": having(table["Reservation"], "[^ ]"),
             REASON: early | having(table["Reason"], UNMODELLED),
@@ -254,6 +278,9 @@ class SlurmRecords(Records):
             "gpus_per_node": gpus,
             "nice": line["nice"],
             "exclusive": line["alone"] > 0,
+            "slept_s": np.maximum(each(table["Suspended"], lambda text: limit_of(text, bare=1)), 0),
+            "preempted": having(table["State"], r"^\s*(?i:PR(E\S*)?)\s*$").astype(np.int64),
+            "requeue": line["requeue"],
             "partitions": line["partitions"],
             "required": line["required"],
             "excluded": line["excluded"],
@@ -305,16 +332,18 @@ class SlurmRecords(Records):
         named |= {name: list(known) for name, known in self.names.items()} | {"ids": self.ids()}
         for name, texts in named.items():
             column[name] = tuple(map(texts.__getitem__, column[name].tolist()))
+        ran_s = column["end_s"] - column["start_s"]
         column |= {
             "eligible_s": np.maximum(column["eligible_s"], column["submit_s"]).astype(float),
             "submit_s": column["submit_s"].astype(float),
             "started_s": column["start_s"].astype(float),
-            "run_s": (column["end_s"] - column["start_s"]).astype(float),
+            "run_s": np.maximum(ran_s, column["limit_s"] * column["for_good"]).astype(float),
             "limit_s": np.maximum(column["limit_s"], 1),
             "cpus": column["asked_cpus"],
             "memory_unsaid": column["memory_unsaid"] > 0,
             "array": np.where((column["key"] >= 0) & (column["key"] % 2**TASKS > 0), column["key"] >> TASKS, -1),
             "exclusive": column["exclusive"] > 0,
+            "slept_s": np.minimum(column["slept_s"], ran_s).astype(float),
             "held": column["assumed"] >> HELD > 0,
             "warnings": tuple(reading.lines()),
         }
@@ -322,15 +351,27 @@ class SlurmRecords(Records):
         return SlurmJobs(**{name: column[name] for name in SlurmJobs.__slots__})
 
     def _part_tries(self) -> None:
-        """Count the earlier tries of requeued jobs; a later one is submitted when the earlier one is over."""
+        """Make one job of tries that were preempted; count the other ones, submitted when the earlier one is over."""
         jobs = self.result.jobs
         same = ("key", "component", "cluster", "user")
         order = np.lexsort([jobs[name] for name in ("end_s", *same)])
         earlier, later = order[:-1], order[1:]
         again = np.all([jobs[name][later] == jobs[name][earlier] for name in same], axis=0)
+        own = jobs.extra["for_good"] = jobs["preempted"].copy()
+        joined = again & (own[earlier] > 0) & (jobs["submit_s"][later] <= jobs["end_s"][earlier] + REQUEUED_S)
+        again &= ~joined
         self.result.note(TRIES, int(np.count_nonzero(again)))
+        self.result.note(PREEMPTED, int(np.count_nonzero(joined)))
+        self.note_missing(int(np.count_nonzero(again | joined)))
         again &= (jobs["submit_s"][later] < jobs["end_s"][earlier]) & (jobs["start_s"][later] >= jobs["end_s"][earlier])
         jobs["submit_s"][later[again]] = jobs["end_s"][earlier[again]]
+        for one, other in zip(earlier[joined].tolist(), later[joined].tolist(), strict=True):  # in their order
+            jobs["submit_s"][other], jobs["eligible_s"][other] = jobs["submit_s"][one], jobs["eligible_s"][one]
+            jobs["preempted"][other] += jobs["preempted"][one]
+        kept = np.ones(len(jobs), bool)
+        kept[earlier[joined]] = False
+        jobs.keep(kept)
+        self.result.note(FOR_GOOD, int(jobs["for_good"].sum()))
 
 
 def _first(*columns: Ints) -> Ints:

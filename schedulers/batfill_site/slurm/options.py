@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from batfill.base.errors import WorkloadError, nearest
 from batfill_site.accounting.record_text import clock_seconds
-from batfill_site.slurm.site import FAIR_TREE_DEFAULT, Settings
+from batfill_site.slurm.site import FAIR_TREE_DEFAULT, MODES, Settings
 
 Given = tuple[str, str, str]  # where an option stands, its name, its text
 UNLIMITED = frozenset(("unlimited", "infinite", "-1"))
@@ -45,6 +45,14 @@ def duration(text: str, least_s: float = 0.0) -> float:
     if seconds is None or seconds < least_s:
         raise ValueError(f"is not a duration from {least_s:g} s on, such as 30 (minutes), 12:00:00 or 7-0 (days-hours)")
     return seconds
+
+
+def seconds(text: str) -> int:
+    """Seconds of a number of them, or of hours:minutes:seconds."""
+    found = clock_seconds(text, bare=1.0)
+    if found is None:
+        raise ValueError("is not a number of seconds, such as 30 or 00:00:30")
+    return int(found)
 
 
 def limit(text: str, read: Callable[[str], Any] = whole) -> Any:
@@ -87,9 +95,24 @@ def resources(text: str) -> dict[str, bool]:
     return {"memory": any(flag.endswith("_memory") for flag in flags), "least_loaded": "cr_lln" in flags}
 
 
+def preempt_mode(text: str, usual: str = "") -> dict[str, Any]:
+    """The mode and WITHIN; `usual` is the mode that the site has without one, which also must have GANG to suspend."""
+    flags = {*words(text)}
+    modes = flags - {"gang", "within", "cluster"}
+    if len(modes) > 1 or not modes <= {*MODES} or (usual and flags & {"gang", "suspend"} == {"suspend"}):
+        raise ValueError("is not OFF, CANCEL, REQUEUE or SUSPEND,GANG, with WITHIN or without")
+    return {"preempt_mode": next(iter(modes), usual), "preempt_within": "within" in flags}
+
+
+def cred_expire(text: str) -> dict[str, int]:
+    found = re.search("cred_expire=([^,;]*)", text, re.IGNORECASE)
+    return {"cred_expire_s": whole(found[1].strip())} if found else {}
+
+
 PERIODS = {word.lower(): word for word in ("NONE", "NOW", "DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY")}
 ALONE = {"exclusive": True, "no": False, "yes:1": False, "force:1": False}  # otherwise jobs share CPUs
 PRIORITY = {"priority/basic": False, "priority/multifactor": True}
+PREEMPT = {"preempt/none": "", "preempt/partition_prio": "partition_prio", "preempt/qos": "qos"}
 SELECT = {"select/linear": True, "select/cons_res": False, "select/cons_tres": False}
 WEIGHTS = ("Age", "Assoc", "Fairshare", "Partition", "QOS")
 DEPTHS = ("default_queue_depth", "partition_job_depth", "sched_max_job_start")
@@ -113,7 +136,14 @@ ROWS = rows(
     Option("PriorityFavorSmall", "favor_small", flag),
     Option("PriorityFlags", "", priority_flags),
     Option("FairShareDampeningFactor", "damping", some),
+    Option("PreemptType", "preempt", partial(one_of, values=PREEMPT)),
+    Option("PreemptMode", "", partial(preempt_mode, usual="off")),
+    Option("PreemptExemptTime", "preempt_exempt_s", lambda text: limit(text, duration) or 0.0),
+    Option("AuthInfo", "", cred_expire),
+    Option("JobRequeue", "job_requeue", flag),
     # Keys of SchedulerParameters
+    Option("preempt_youngest_first", "preempt_youngest_first", flag),
+    Option("preempt_reorder_count", "preempt_reorder_count", whole),
     Option("defer", "defer", flag),
     Option("pack_serial_at_end", "serial_at_end", flag),
     Option("bf_window", "bf_window_s", some_time),  # in minutes
@@ -131,11 +161,11 @@ PARTITION_ROWS = rows(
     Option("OverSubscribe Shared", "exclusive", partial(one_of, values=ALONE)),
     Option("QOS", "qos", str.lower),
     Option("TRESBillingWeights", "billing", weights),
+    Option("PreemptMode", "preempt_mode", lambda text: preempt_mode(text)["preempt_mode"]),
+    Option("GraceTime", "grace_s", seconds),
     *(Option(f"DefMemPer{each}", f"memory_per_{each.lower()}_mb", whole) for each in ("CPU", "Node")),
 )
 REFUSED = {
-    "preempttype": "preemption is not modelled, only preempt/none is",
-    "preemptmode": "preemption and gang scheduling are not modelled, only OFF is",
     "federationparameters": "federations are not modelled",
     "burstbuffertype": "burst buffers are not modelled",
     "licenses": "licences are not modelled",
@@ -149,7 +179,7 @@ ELSEWHERE = ("topologyplugin", "accountingstorageenforce", "accountingstoragetre
 HARMLESS = {
     "nodename": "nodename bcastaddr cpubind nodeaddr nodehostname port reason state tmpdisk",
     "partitionname": "partitionname nodes allocnodes allowaccounts allowgroups allowqos alternate cpubind default "
-    "defaulttime defmempercpu defmempernode denyaccounts denyqos disablerootjobs gracetime hidden minnodes=1 reqresv "
+    "defaulttime defmempercpu defmempernode denyaccounts denyqos disablerootjobs hidden minnodes=1 reqresv "
     "resumetimeout rootonly state=up suspendtimeout",
 }
 SHARED = re.compile("(oversubscribe|shared)=(yes|force)(:(?!0*1$)[0-9]+)?", re.IGNORECASE)  # of several jobs on a CPU

@@ -38,16 +38,25 @@ def whole(date_s):
 
 
 @kernel
-def hold(slurm, row, sign):
-    """A job begins to hold its nodes, and to count toward its limits, or ends to if `sign` is -1."""
-    job, state, limited = slurm.jobs[row], slurm.state[0], slurm.limited
+def on_any(slurm, row, asked):
+    """Whether a job runs on one of the nodes asked."""
+    for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].placed):
+        if has(asked, slurm.at[place]):
+            return True
+    return False
+
+
+@outlined
+def seat(slurm, row, sign):
+    """A job is one of those that run on its nodes, or no longer if `sign` is -1."""
+    job, state = slurm.jobs[row], slurm.state[0]
     key, shapes = key_of(job, row), slurm.shapes
     for place in range(job.first, job.first + job.placed):
         i = slurm.at[place]
         node = slurm.nodes.nodes[i]
         seat = insert(shapes.on_nodes, node.first, node.first + node.jobs, key, sign)
         if sign > 0:
-            cpus, memory = node.taken, memory_on(job, node, node.taken)
+            cpus, memory = slurm.cpus_at[place], memory_on(job, node, slurm.cpus_at[place])
             insert_at(shapes.on_cpus, seat, node.first + node.jobs, cpus)
             insert_at(shapes.on_memory, seat, node.first + node.jobs, memory)
         else:
@@ -59,6 +68,16 @@ def hold(slurm, row, sign):
         node.jobs += sign
         shapes.log[state.logged % len(shapes.log)] = i
         state.logged += 1
+    insert(slurm.running, 0, state.running, key, sign)
+    insert(slurm.held, 0, state.running, row, sign)
+    state.running += sign
+
+
+@kernel
+def hold(slurm, row, sign):
+    """A job begins to hold its nodes, and to count toward its limits, or ends to if `sign` is -1."""
+    job, limited = slurm.jobs[row], slurm.limited
+    seat(slurm, row, sign)
     for place in range(limited.first[job.limits], limited.first[job.limits + 1]):
         counter = limited.counters[place]
         for kind in range(KINDS):
@@ -70,9 +89,6 @@ def hold(slurm, row, sign):
                 i = slurm.at[at]
                 jobs_on[i] += sign
                 limited.used[counter, NODES] += sign * (jobs_on[i] == (sign > 0))
-    insert(slurm.running, 0, state.running, key, sign)
-    insert(slurm.held, 0, state.running, row, sign)
-    state.running += sign
 
 
 @kernel
@@ -141,8 +157,12 @@ def run(slurm, row):
         part = limited.weights[place] * limited.held[limited.kinds[place]]
         billing = max(billing, part) if options.max_tres and place > first else billing + part
     job.billing = billing * job.usage_factor
+    for place in range(job.first, job.first + job.placed):
+        slurm.cpus_at[place] = slurm.nodes.nodes[slurm.at[place]].taken
     hold(slurm, row, 1)
-    enter(slurm.ends, job.start_s + job.run_s + slurm.options[0].overhead_s, 0, row)
+    job.exempt_until = job.started + job.exempt
+    job.over_s = job.start_s + job.run_s + slurm.options[0].overhead_s
+    enter(slurm.ends, job.over_s, 0, row)
 
 
 @entry(Slurm, Array(I8, read=True), Array(F8, read=True))
@@ -192,6 +212,10 @@ def start(slurm, place, by):
     state.begun += 1
     run(slurm, row)
     state.wanted -= np.int64(job.asked)
+    job.asked = 0
+    while jobs[row].preempted:
+        jobs[row].preempted = 0
+        row = jobs[row].mate
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
     return before
 
@@ -221,11 +245,24 @@ def leave_queue(slurm, place):
 
 
 @outlined
-def end(slurm, row):
-    """A job ends, and its nodes are being cleaned (R1)."""
-    state = slurm.state[0]
+def end(slurm, row, clean_s, was_stopped):
+    """A job ends, or is stopped, and its nodes are being cleaned (R1)."""
+    state, ended, cleaned_s, stopped = slurm.state[0], slurm.ended, slurm.cleaned_s, slurm.stopped
     hold(slurm, row, -1)
-    slurm.ended[state.ended] = row
+    past = min(state.cleaned, state.passed)
+    if state.ended == len(ended):  # those that are past go
+        for i in range(past, state.ended):
+            ended[i - past], cleaned_s[i - past], stopped[i - past] = ended[i], cleaned_s[i], stopped[i]
+        state.ended -= past
+        state.cleaned -= past
+        state.passed -= past
+        past = 0
+    place = state.ended
+    while place > past and cleaned_s[place - 1] > clean_s:
+        ended[place], cleaned_s[place] = ended[place - 1], cleaned_s[place - 1]
+        stopped[place] = stopped[place - 1]
+        place -= 1
+    ended[place], cleaned_s[place], stopped[place] = row, clean_s, was_stopped
     state.ended += 1
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
 

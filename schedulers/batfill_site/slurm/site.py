@@ -26,6 +26,7 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 # 17.11 and 22.05 are known to the second; 20.02 agrees with 17.11 as far as that can be told.
 NEW_RULES = (20, 11)
 FAIR_TREE_DEFAULT = (19, 5)  # Fair Tree is the default from this version on
+MODES = ("off", "cancel", "requeue", "suspend")  # what becomes of a preempted job
 
 
 class Node(NamedTuple):
@@ -66,6 +67,8 @@ class Partition(NamedTuple):
     memory_per_node_mb: int = 0  # DefMemPerNode; if both are 0 they take all of their nodes
     default: bool = False  # of jobs that name no partition
     billing: Mapping[str, float] = NONE  # TRESBillingWeights, such as {"cpu": 1.0, "gres/gpu": 2.0}; {}: CPUs
+    preempt_mode: str = ""  # of its jobs, one of MODES; "": the site's
+    grace_s: int = 0  # GraceTime: how long a preempted job goes on
 
 
 class Association(NamedTuple):
@@ -95,6 +98,11 @@ class Qos(NamedTuple):
     per_user: Limits = Limits()
     per_account: Limits = Limits()
     max_wall_s: float | None = None  # MaxWall: the longest limit of a job
+    preempts: tuple[str, ...] = ()  # Preempt: the QOS whose jobs its jobs may preempt
+    preempt_mode: str = ""  # as a partition's
+    preempt_within: bool = False  # its jobs may preempt each other
+    preempt_exempt_s: float | None = None  # PreemptExemptTime; None: the site's
+    grace_s: int = 0
 
 
 class Window(NamedTuple):
@@ -160,6 +168,15 @@ class Settings:
     bf_min_age_reserve_s: float = 0.0
     bf_min_prio_reserve: int = 0
     bf_job_part_count_reserve: int = 0
+    # Preemption
+    preempt: str = ""  # what decides who may preempt: partition_prio (tiers) or qos; "" for none
+    preempt_mode: str = "off"  # of jobs whose partition, or QOS, has none; one of MODES
+    preempt_within: bool = False  # jobs of any QOS may preempt others of theirs
+    preempt_exempt_s: float = 0.0
+    preempt_youngest_first: bool = False
+    preempt_reorder_count: int = 1
+    cred_expire_s: int = 120  # of AuthInfo: a requeued job is not eligible before
+    job_requeue: bool = True  # jobs that do not say it may be requeued
     # Placement
     memory: bool = True  # memory is a resource: CR_*_Memory
     whole_nodes: bool = False  # select/linear
@@ -197,6 +214,11 @@ class Site:
     @cached_property
     def qos_of(self) -> dict[str, Qos]:
         return {each.name: each for each in self.qos}
+
+    @property
+    def suspends(self) -> bool:
+        modes = {self.settings.preempt_mode, *(each.preempt_mode for each in self.partitions)}
+        return self.settings.preempt == "partition_prio" and "suspend" in modes
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -242,9 +264,12 @@ class SlurmJobs:
     array: Ints  # the job's array, -1 for none
     nice: Ints
     exclusive: Bools
+    slept_s: Floats  # of run_s; not counted where the site suspends jobs
+    requeue: Ints  # 1 if it may be requeued, 0 if not, -1 if it does not say: as the site has it
     # What the log says; never read by the model.
     started_s: Floats  # nan if it is not known
     ran_on: tuple[str, ...]  # node lists as cb[01-06]; "" if not known
+    preempted: Ints  # how often it was
     held: Bools  # it waited for something that is not modelled, or ran in a reservation
     warnings: tuple[str, ...] = field(default=())
 
@@ -256,6 +281,7 @@ class SlurmJobs:
         usual |= dict.fromkeys(("cpus", "nodes", "cpus_per_node", "cpus_per_task", "min_nodes"), np.ones(n, np.int64))
         usual["max_nodes"] = columns.get("nodes", usual["nodes"])
         usual |= {"limit_s": np.full(n, 60), "run_s": np.full(n, 60.0), "array": np.full(n, -1)}
+        usual["requeue"] = np.full(n, -1)
         usual |= dict.fromkeys(("exclusive", "held", "memory_unsaid"), np.zeros(n, bool))
         usual["started_s"] = np.full(n, np.nan)
         for each in fields(cls):
@@ -293,22 +319,36 @@ class Clock(NamedTuple):
     main_s: tuple[float, ...] = ()  # the main passes' dates if they are known; then there are no others
     full_s: tuple[float, ...] = ()  # those of `main_s` that look at the whole queue
     cycles_s: tuple[float, ...] = ()  # the backfill cycles' dates if they are known
+    checks_s: tuple[float, ...] = ()  # likewise the checks of time limits
     phase_s: float = 0.6  # of the controller's loop, which turns each second
     first_cycle_s: float = math.nan  # nan: 20 s after the first submission
     first_decay_s: float = math.nan  # when usage and priorities are first computed; nan: at the first submission
+    first_check_s: float = math.nan  # of time limits, then each 30 s; nan: 30 s after the first submission
     arrival_s: float = 0.0  # a submission is seen so much later than submit_s
     overhead_s: float = 0.14  # a job runs so much longer than run_s
     cleaning_s: float = 0.02  # after a job's end, nodes are free for plans, not for starts
+    killing_s: float = 0.03  # the same after a preempted job's end
     test_s: float = 0.0016  # a job tried in a backfill cycle lengthens it
     jitter_s: float = 0.0  # each cycle is late by up to so much, drawn with `seed`
     seed: int = 0
 
 
 MAIN, BACKFILL = 1, 2
+REQUEUED, KILLED, GRACED, SUSPENDED, RESUMED = range(5)  # what happens to a job
+PREEMPTED = np.dtype(
+    [
+        ("at_s", "f8"),
+        ("job", "i8"),
+        ("by", "i8"),  # the job that preempts it; -1 for none: a check of time limits, or a change of who sleeps
+        ("how", "i8"),
+        ("start_s", "f8"),  # of this try
+        ("cpus", "i8"),  # that it holds
+    ]
+)
 
 
 class Run(NamedTuple):
-    """One run of the model. Nodes are indices into `Site.nodes`."""
+    """One run of the model. Nodes are indices into `Site.nodes`; of a requeued job all is of its last try."""
 
     start_s: Floats  # (n_jobs,), nan for jobs that never start
     by: NDArray[np.int8]  # (n_jobs,): MAIN or BACKFILL; 0 for none
@@ -317,3 +357,4 @@ class Run(NamedTuple):
     cycles: int  # backfill cycles
     tried: int  # jobs tried in them
     longest_queue: int
+    preempted: Records = np.zeros(0, PREEMPTED)  # by date; of one date in the order of the rules

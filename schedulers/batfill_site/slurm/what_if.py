@@ -21,7 +21,7 @@ from batfill.model.metrics import TAU_S, bounded_slowdown
 from batfill.model.values import number_from, seed_of, tau_of
 from batfill_site.advice.payers import Changed
 from batfill_site.score import Whose, score
-from batfill_site.slurm.accounts import ASSOCIATION_ROWS, QOS_ROWS, column, with_texts
+from batfill_site.slurm.accounts import ASSOCIATION_ROWS, QOS_ROWS, column, with_texts, without_loop
 from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import (
@@ -31,11 +31,12 @@ from batfill_site.slurm.ensemble import (
     USER,
     Difference,
     Figure,
+    Ran,
     by_group,
     clocks,
     kinds,
+    ran,
     users,
-    waits,
 )
 from batfill_site.slurm.fill import answer_of
 from batfill_site.slurm.found import Group, Logged, Outcome, Payers, SlurmWhatIf
@@ -103,7 +104,7 @@ def slurm(
         if change in sites:
             raise BatfillError(f"--set {change!r}: it is given twice; give it once")
         sites[change] = changed(site, change)
-    jobs = read_jobs(logs, timezone=timezone, limits=site.max_times_s)
+    jobs = read_jobs(logs, timezone=timezone, limits=site.max_times_s, cred_expire_s=site.settings.cred_expire_s)
     files = [*logs, *(Path(file) for file in (slurm_conf, *accounts, sshare, windows) if file is not None)]
     version = slurm_version or "{}.{:02}".format(*site.settings.version)
     settings = {"runs": runs, "slurm_version": version, "timezone": timezone, "tau_s": tau_s, "seed": seed}
@@ -129,15 +130,15 @@ def compared(
     if not len(jobs):
         raise WorkloadError(f"{name}: none of its jobs can start: {'; '.join(left_out)}; is this its slurm.conf?")
     with patient_progress("runs", runs * len(sites)) as advance:
-        found = [waits(site, jobs, clocks(site, jobs, runs, settings["seed"]), advance) for site in sites.values()]
-    stuck = [np.isnan(wait).any(axis=0) for wait in found]
+        found = [ran(site, jobs, clocks(site, jobs, runs, settings["seed"]), advance) for site in sites.values()]
+    stuck = [np.isnan(one.wait_s).any(axis=0) for one in found]
     never = np.any(stuck, axis=0)
     if never.all():
         worst = list(sites)[int(np.argmax([one.sum() for one in stuck]))]
         raise WorkloadError(f"{name}: no job starts under every configuration, least under {worst}; leave that out")
     if never.any():
-        jobs, found = jobs.select(np.flatnonzero(~never)), [wait[:, ~never] for wait in found]
-    slowdowns = [bounded_slowdown(wait, jobs.run_s, tau_s) for wait in found]
+        jobs, found = jobs.select(np.flatnonzero(~never)), [one.of(~never) for one in found]
+    slowdowns = [bounded_slowdown(one.wait_s, jobs.run_s, tau_s) for one in found]
     by = [*kinds(jobs, first.cpus), *users(jobs)]
     groups = [group for kind in by for group in grouped(*kind, found, slowdowns)]
     return SlurmWhatIf(
@@ -146,10 +147,10 @@ def compared(
         first,
         jobs,
         groups=groups,
-        payers=[payers_of(groups, k, found[0], found[k]) for k in range(1, len(found))],
+        payers=[payers_of(groups, k, found[0].wait_s, found[k].wait_s) for k in range(1, len(found))],
         never=[int(one.sum()) for one in stuck],
-        mean_wait_s=np.array([[mean_of(row) for row in wait] for wait in found]),
-        logged=logged_of(jobs, found[0], tau_s),
+        mean_wait_s=np.array([[mean_of(row) for row in one.wait_s] for one in found]),
+        logged=logged_of(jobs, found[0].wait_s, tau_s),
         assumed="; ".join(filter(None, (NO_SHARES * (fair and not first.associations), first.assumed))),
         settings=settings,
         inputs=inputs,
@@ -158,16 +159,20 @@ def compared(
     )
 
 
-def grouped(by: str, names: list[str], group: Ints, waits: list[Floats], slowdowns: list[Floats]) -> list[Group]:
-    """The groups of a kind; `waits` and `slowdowns` are (runs, jobs) of each configuration."""
+def grouped(by: str, names: list[str], group: Ints, found: list[Ran], slowdowns: list[Floats]) -> list[Group]:
+    """The groups of a kind; `found` and `slowdowns` are of each configuration."""
+    jobs, waits = np.bincount(group), [one.wait_s for one in found]
     means, longest = ([by_group(one, group, function) for one in waits] for function in (np.add, np.maximum))
-    bsld = [by_group(one, group, np.add) for one in slowdowns]
+    figures = [means, longest, [by_group(one, group, np.add) for one in slowdowns]]
+    if any(one.stops.any() for one in found):
+        several = zip(*(one[1:] for one in found), strict=True)
+        figures += [[by_group(each, group, np.add) * jobs for each in some] for some in several]
 
     def outcome(k: int, c: int) -> Outcome:
-        return Outcome(*(Figure.of(one[c][:, k], one[0][:, k] if c else None) for one in (means, longest, bsld)))
+        return Outcome(*(Figure.of(one[c][:, k], one[0][:, k] if c else None) for one in figures))
 
-    jobs = np.bincount(group).tolist()
-    return [Group(by, name, jobs[k], [outcome(k, c) for c in range(len(waits))]) for k, name in enumerate(names)]
+    rows = enumerate(zip(names, jobs.tolist(), strict=True))
+    return [Group(by, name, n, [outcome(k, c) for c in range(len(found))]) for k, (name, n) in rows]
 
 
 def payers_of(groups: list[Group], k: int, base: Floats, other: Floats) -> Payers:
@@ -221,8 +226,8 @@ def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: 
     part, rows = PARTS[kind]
     old: list[Any] = list(getattr(site, part))
     names = ["" if kind == "account" and each.user else each[0] for each in old]
+    known = listed(filter(None, names)) or "none, give the files of accounts"
     if not owner or owner not in names:
-        known = listed(filter(None, names)) or "none, give the files of accounts"
         raise WorkloadError(f"{where}: no {kind} {owner!r}; known: {known}")
     if column(option) not in rows:
         raise refusal(where, option, rows)
@@ -230,6 +235,10 @@ def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: 
     old[at], others = with_texts(old[at], rows, where, {column(option): text})
     if others:
         raise WorkloadError(f"{where}: {others[0]} is not modelled; cpu, mem, node and gres/gpu are")
+    if kind == "qos":
+        if unknown := [name for name in old[at].preempts if name not in names]:
+            raise WorkloadError(f"{where}: no qos {unknown[0]!r}; known: {known}")
+        without_loop({each.name: each for each in old}, where)
     new: dict[str, Any] = {part: tuple(old)}
     return replace(site, **new)
 
