@@ -124,6 +124,12 @@ def featured(site: Site, constraint: str) -> set[int]:
     return any_of(text) if constraint else set(range(len(site.nodes)))
 
 
+@cache
+def licences_of(text: str) -> dict[str, int]:
+    """The licences of ansys=2,fluent=1."""
+    return {name: int(number) for name, _, number in (item.partition("=") for item in text.split(",") if item)}
+
+
 def memory_of(jobs: SlurmJobs) -> Ints:
     """The memory that each job takes on each of its nodes at least, in MB."""
     return np.where(jobs.memory_per_node_mb > 0, jobs.memory_per_node_mb, jobs.memory_per_cpu_mb * jobs.cpus_per_node)

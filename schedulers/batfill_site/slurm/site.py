@@ -87,6 +87,27 @@ class Association(NamedTuple):
     max_wall_s: float | None = None  # MaxWall: the longest limit of a job, unless an association below sets one
 
 
+class Part(NamedTuple):
+    """A part of the configuration that is not modelled; `named.py` says what is done about it."""
+
+    kind: str  # partition, node or qos; "" for the whole site
+    name: str
+    text: str  # yes for a word without a value
+    of: tuple[str, ...] = ()  # the QOS, or the partitions, whose jobs it could touch; () for all
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}.{self.name}={self.text}".lower().removeprefix(".")
+
+    @property
+    def number(self) -> int:
+        return int(self.text) if self.text.isdecimal() else 0
+
+    def __str__(self) -> str:
+        what = self.name if self.text == "yes" else f"{self.name}={self.text}"
+        return f"{what} ({'QOS' if self.kind == 'qos' else 'partition'} {', '.join(self.of)})" if self.of else what
+
+
 class Qos(NamedTuple):
     """A quality of service."""
 
@@ -97,6 +118,10 @@ class Qos(NamedTuple):
     per_user: Limits = Limits()
     per_account: Limits = Limits()
     max_wall_s: float | None = None  # MaxWall: the longest limit of a job
+    no_reserve: bool = False  # NoReserve: no plan has a place for its jobs
+    over_partition_qos: bool = False  # OverPartQOS: its limits go before those of the partition's QOS,
+    over_time: bool = False  # PartitionTimeLimit: its jobs may be longer
+    over_nodes: bool = False  # PartitionMaxNodes: or wider than their partition allows
     preempts: tuple[str, ...] = ()  # Preempt: the QOS whose jobs its jobs may preempt
     preempt_mode: str = ""  # as a partition's
     preempt_within: bool = False  # its jobs may preempt each other
@@ -167,6 +192,8 @@ class Settings:
     bf_min_age_reserve_s: float = 0.0
     bf_min_prio_reserve: int = 0
     bf_job_part_count_reserve: int = 0
+    licenses: Mapping[str, int] = field(default_factory=lambda: NONE)  # how many there are of each
+    bf_licenses: bool = False
     # Preemption
     preempt: str = ""  # what decides who may preempt: partition_prio (tiers) or qos; "" for none
     preempt_mode: str = "off"  # of jobs whose partition, or QOS, has none; one of MODES
@@ -194,7 +221,8 @@ class Site:
     qos: tuple[Qos, ...] = ()
     settings: Settings = Settings()
     windows: tuple[Window, ...] = ()
-    warnings: tuple[str, ...] = ()  # what was assumed, or is not modelled; a sentence each
+    warnings: tuple[str, ...] = ()  # what was assumed; a sentence each
+    named: tuple[Part, ...] = ()  # what is not modelled
     assumed: str = ""  # the version, if it was not given
     mixed: frozenset[str] = frozenset()  # types of GPUs that share nodes with others: jobs of these take any
 
@@ -222,6 +250,9 @@ class Site:
     def max_times_s(self) -> dict[str, float]:
         """The longest limit of each partition that has one, by its name: that of jobs without a limit."""
         return {each.name: each.max_time_s for each in self.partitions if each.max_time_s is not None}
+
+
+BURST, SWITCHES, TIME_MIN, LIMITED = 1, 2, 4, 8  # a burst buffer, --switches, --time-min, a limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +283,7 @@ class SlurmJobs:
     partitions: tuple[str, ...]  # all that it names, as a,b; "" for that one
     required: tuple[str, ...]  # nodes that it must have, as cb[01-06]; "" for none
     excluded: tuple[str, ...]  # nodes that it must not have
+    licenses: tuple[str, ...]  # as ansys=2,fluent=1; "" for none
     qos: tuple[str, ...]
     account: tuple[str, ...]
     user: tuple[str, ...]
@@ -263,6 +295,7 @@ class SlurmJobs:
     started_s: Floats  # nan if it is not known
     ran_on: tuple[str, ...]  # node lists as cb[01-06]; "" if not known
     held: Bools  # it waited for something that is not modelled, or ran in a reservation
+    marks: Ints  # what else it asked or waited for: BURST and so on
     warnings: tuple[str, ...] = field(default=())
 
     @classmethod

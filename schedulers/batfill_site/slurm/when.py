@@ -20,6 +20,7 @@ from batfill_site.slurm.arrays import with_usage_at
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
+from batfill_site.slurm.named import touched
 from batfill_site.slurm.now import read_now
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
 from batfill_site.starts.estimates import Estimates
@@ -90,6 +91,8 @@ def when_under_slurm(
     said = [now.reasons[row] for row in rows]
     why_not = [WHY.get(each, f"Slurm's reason is {each}" if each else NO_REASON) for each in said]
     dates_s = [column[asked] for column in found[1:]]
+    lines, caution = touched(site, jobs)
+    notes = (*lines, *site.warnings, *jobs.warnings)
     return Estimates.of(
         *(known, rows, dates_s, ids[asked], jobs.limit_s[rows].astype(np.float64), np.array(why_not, object)),
         origin_s=first_s,
@@ -101,8 +104,8 @@ def when_under_slurm(
         clock=Clock(first_s, zone_of(timezone or "UTC")),
         model="the site's Slurm as configured",
         lacks="failing nodes and what users do next",
-        more={"warnings": [*site.notes, *jobs.warnings]},
+        more={"warnings": [*site.notes[: bool(site.assumed)], *notes]},
         left_out=now.left_out,
-        assumed=site.assumed,
-        warnings=(*site.warnings, *jobs.warnings),
+        assumed="; ".join(filter(None, (site.assumed, caution))),
+        warnings=notes,
     )
