@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 import os
 import re
+from collections import defaultdict
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +18,7 @@ import numpy as np
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
-from batfill_site.slurm.site import Association, Clock, Site, SlurmJobs
+from batfill_site.slurm.site import REQUEUED, RESUMED, SUSPENDED, Association, Clock, Site, SlurmJobs
 
 OWN = Path(__file__).parent / "data" / "slurm"
 PUBLIC = os.environ.get("BATFILL_SLURM")  # a folder with the public run's tables
@@ -23,6 +26,10 @@ PUBLIC = os.environ.get("BATFILL_SLURM")  # a folder with the public run's table
 PUBLIC_BEGAN_S = 1_613_082_979
 # This job of own-b ended 0.23 s before a main pass, which did not yet give its nodes to others; no log says why.
 LATE_JOB, LATE_S = "66", 0.28
+# What the log says of preempted jobs, in the order of site.REQUEUED and those after it.
+HOW = ("requeued", "killed", "grace", "suspended", "resumed")
+KILLING_S = 0.03  # the nodes of preempted jobs were clean after 0.03 to 0.4 s, and then a pass was made
+OVERHEAD_S = 0.07  # a job that sleeps runs so much longer
 OWN_B_DECAY_S = 1795720931.804  # its passes' dates do not have the ticks
 
 
@@ -36,6 +43,8 @@ class Truth(NamedTuple):
     by: tuple[str, ...]  # which pass started each job; () if not known
     close_s: float  # differences up to this are of the dates, not of the decisions
     whole_s: bool  # dates are known in whole seconds
+    earlier: tuple[tuple[int, float], ...] = ()  # the job and the start of each try that was preempted
+    preempted: tuple[tuple[float, int, int, int], ...] = ()  # the first four fields of PREEMPTED
 
     def own_clock(self, number):
         """A clock without real dates: the phases and the delays of cycles are drawn, with `number` as the seed."""
@@ -50,16 +59,17 @@ class Truth(NamedTuple):
 class Distance(NamedTuple):
     """How far a run is from the truth."""
 
-    off_s: np.ndarray  # of each start
+    off_s: np.ndarray  # of each start, first those of the last tries; nan for one that only one of them has
     same_nodes: np.ndarray
     same_pass: np.ndarray
+    wrong: int  # of those that only one of them has preempted, suspended or resumed, for the same job within a second
     backfilled: int
     waits_s: np.ndarray
     true_waits_s: np.ndarray
 
     @property
     def mean_error_s(self):
-        return float(np.abs(self.off_s).mean())
+        return float(np.nanmean(np.abs(self.off_s)))
 
     @property
     def correlation(self):
@@ -81,28 +91,44 @@ def recorded(folder, *, late=False):
 
     said = [each for each in (file("accounts.txt"), file("qos.txt")) if each]
     site = read_site(folder / "slurm.conf", accounts=said, windows=file("windows.csv"))
-    jobs, by_id = read_jobs(file("sacct.txt")), {row["id"]: row for row in rows_of(file("jobs.csv"))}
-    jobs = jobs.select([i for i, name in enumerate(jobs.ids) if by_id[name]["endms"]])  # others never ran
-    rows = [by_id[name] for name in jobs.ids]
+    jobs, tries = read_jobs(file("sacct.txt")), {}
+    for row in rows_of(file("jobs.csv")):
+        tries.setdefault(row["id"], []).append(row)
+    jobs = jobs.select([i for i, name in enumerate(jobs.ids) if tries[name][-1]["endms"]])  # others never ran
+    rows, place = [tries[name][-1] for name in jobs.ids], {name: i for i, name in enumerate(jobs.ids)}
+    earlier = tuple((i, float(row["startms"])) for i, name in enumerate(jobs.ids) for row in tries[name][:-1])
+    exact = "freedms" in rows[0]
     # Tasks of an array that waited for their turn, and jobs that were held, are eligible later than submitted.
-    seen_s, start_s, freed_s = (
-        np.array([float(row.get(key) or row["endms"]) for row in rows]) for key in ("subms", "startms", "freedms")
-    )
-    seen_s = seen_s - (0.0 if "freedms" in rows[0] else 0.02)  # the log's line may come later than what it reports
+    seen_s = np.array([float(tries[name][0]["subms"] or row["endms"]) for name, row in zip(jobs.ids, rows, strict=True)])
+    start_s, freed_s = (np.array([float(row.get(key) or row["endms"]) for row in rows]) for key in ("startms", "freedms"))
+    seen_s = seen_s - (0.0 if exact else 0.02)  # the log's line may come later than what it reports
     eligible_s = np.where(jobs.eligible_s > seen_s + 1, jobs.eligible_s, seen_s)
-    freed_s = freed_s - (0.002 if "freedms" in rows[0] else 0.0)  # the log's line comes after the pass that it allows
+    freed_s = freed_s - (0.002 if exact else 0.0)  # the log's line comes after the pass that it allows
     run_s = freed_s - start_s + LATE_S * (late & (np.array(jobs.ids) == LATE_JOB))
-    jobs = replace(jobs, submit_s=seen_s, eligible_s=eligible_s, run_s=run_s, started_s=start_s)
-    dates = {kind: [] for kind in ("sched", "full", "bf", "tick")}
+    run_s = np.array([asked_s(row) if row["state"] == "PREEMPTED" else s for row, s in zip(rows, run_s, strict=True)])
+    given = rows_of(file("preempted.csv")) if file("preempted.csv") else ()
+    preempted = tuple(
+        (float(row["at"]), place[row["victim"]], place.get(row["preemptor"], -1), HOW.index(row["how"])) for row in given
+    )
+    slept_s = np.zeros(len(jobs))
+    for at_s, row, _, how in preempted:
+        slept_s[row] += {SUSPENDED: -at_s, RESUMED: at_s}.get(how, 0.0)
+    jobs = replace(jobs, submit_s=seen_s, eligible_s=eligible_s, run_s=run_s, started_s=start_s, slept_s=slept_s)
+    dates = {kind: [] for kind in ("sched", "full", "bf", "tick", "limits")}
     for row in rows_of(file("cycles.csv")):
         dates[row["kind"]].append(float(row["at"]))
     clock = Clock(
         main_s=tuple(sorted(dates["sched"] + dates["full"])), full_s=tuple(dates["full"]), cycles_s=tuple(dates["bf"]),
-        overhead_s=0.0, cleaning_s=0.0 if "freedms" in rows[0] else 0.02,
+        checks_s=tuple(dates["limits"]), overhead_s=0.0, cleaning_s=0.0 if exact else 0.02, killing_s=KILLING_S,
         first_decay_s=dates["tick"][0] - site.settings.calc_period_s if dates["tick"] else OWN_B_DECAY_S,
     )  # fmt: skip
     title = folder.name + late * f", job {LATE_JOB}'s nodes freed {LATE_S} s late"
-    return Truth(title, site, jobs, clock, tuple(row["by"] for row in rows), 1.0, False)
+    return Truth(title, site, jobs, clock, tuple(row["by"] for row in rows), 1.0, False, earlier, preempted)
+
+
+def asked_s(row):
+    """How long a job that was killed would have run."""
+    return float(row["run"]) + OVERHEAD_S
 
 
 def own(name, *, late=False):
@@ -151,14 +177,27 @@ def distance(truth, run):
     names = [
         sorted(site.nodes[i].name for i in run.at[run.first[k] : run.first[k + 1]].tolist()) for k in range(len(jobs))
     ]
+    requeued = run.preempted[run.preempted["how"] == REQUEUED][["job", "start_s"]].tolist()
+    events = [((row, by, how), at_s) for at_s, row, by, how, *_ in run.preempted.tolist()]
+    known = [((row, by, how), at_s) for at_s, row, by, how in truth.preempted]
     return Distance(
-        off_s=start_s - jobs.started_s,
+        off_s=np.array([*(start_s - jobs.started_s), *differences(truth.earlier, requeued)]),
         same_nodes=np.array([a == sorted(expand(b)) for a, b in zip(names, jobs.ran_on, strict=True)]),
         same_pass=np.array([("", "main", "bf")[a] == b for a, b in zip(run.by, truth.by, strict=False)]),
+        wrong=sum(not abs(off_s) <= 1 for off_s in differences(known, events)),
         backfilled=int((run.by == 2).sum()),
         waits_s=start_s - jobs.submit_s,
         true_waits_s=jobs.started_s - jobs.submit_s,
     )
+
+
+def differences(real, found):
+    """Of (key, date) pairs: the differences of the dates of equal keys, in turn; nan where only one has a date."""
+    dates = defaultdict(lambda: ([], []))
+    for side, pairs in enumerate((real, found)):
+        for key, date in pairs:
+            dates[key][side].append(date)
+    return [b - a for both in dates.values() for a, b in zip_longest(*both, fillvalue=math.nan)]
 
 
 def correlation(a, b):

@@ -15,10 +15,24 @@ from itertools import groupby
 import numpy as np
 
 from batfill_site.slurm.hosts import expand
-from batfill_site.slurm.site import BACKFILL, MAIN, NEW_RULES, Association, Qos, Run
+from batfill_site.slurm.site import (
+    BACKFILL,
+    GRACED,
+    KILLED,
+    MAIN,
+    NEW_RULES,
+    PREEMPTED,
+    REQUEUED,
+    RESUMED,
+    SUSPENDED,
+    Association,
+    Qos,
+    Run,
+)
 
-END, CLEAN, QUEUE, TICK, AFTER_END, DUE, FULL, CYCLE = range(8)  # the order of simultaneous events
+END, CLEAN, QUEUE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(9)  # the order of simultaneous events
 GIVE_UP_S = 3600.0
+CHECK_S = 30.0
 
 
 class Job:
@@ -46,7 +60,10 @@ class Job:
         memory = self.memory_per_cpu * self.cpus or self.memory_per_node * self.min_nodes
         self.wants = self.amounts(self.cpus, memory, self.min_nodes, self.gpus * self.min_nodes)
         self.tried_cpus = self.nodes * self.k if self.even else self.cpus
+        self.may_requeue = site.settings.job_requeue if (said := jobs.requeue[row].item()) < 0 else said > 0
+        self.run_s -= jobs.slept_s[row].item() if site.suspends else 0.0
         self.start, self.by, self.held = math.nan, 0, {}
+        self.grace, self.asleep, self.requeued = math.inf, False, False
 
     def amounts(self, cpus, memory, nodes, gpus):
         amounts = {"jobs": 1, "cpu": cpus, "node": nodes, "mem": memory, "gres/gpu": gpus}
@@ -442,7 +459,7 @@ class Twin:
 
     def m1_main_pass(self, full):
         s, closed, closed_nodes, count, started = self.s, set(), set(), Counter(), 0
-        for job in sorted(self.waiting, key=self.q2_order):
+        for job in self.e2_queue():
             name = job.partition.name
             if job not in self.waiting or self.q6_forbidden(job) or 0 < s.partition_job_depth <= count[name]:
                 continue
@@ -451,9 +468,12 @@ class Twin:
             count[name] += 1
             if name in closed or self.q5_limited(job):
                 continue
-            taken = self.place(job, self.free, self.startable(job, job.asked - closed_nodes))
+            nodes = self.startable(job, job.asked - closed_nodes)
+            taken = self.e11_place(job, nodes)
             if taken is not None:
                 started += self.r1_start(job, taken, MAIN)
+            elif self.e5_limited(job, nodes):
+                continue
             elif job.required:
                 closed_nodes |= job.required if self.b6_ripe(job) else set()
             elif self.m1_closes(job, closed_nodes):
@@ -486,7 +506,7 @@ class Twin:
         self.b2_plan()
         most = (s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_user_part, s.bf_max_job_assoc)
         count, self.reserved, started, self.tested = Counter(), Counter(), 0, 0
-        for job in sorted(self.waiting, key=self.q2_order):
+        for job in self.e2_queue():
             name = job.partition.name
             keys = ("user", job.user), ("part", name), ("both", job.user, name), ("assoc", job.account, job.user)
             if any(limit and count[key] >= limit for key, limit in zip(keys, most, strict=True)):
@@ -523,9 +543,12 @@ class Twin:
             if start <= now and chosen & set(self.cleaning):
                 start, later = now + 1, None
             elif start <= now:
-                really = self.place(job, self.free, self.startable(job, nodes))
+                usable = self.startable(job, nodes)
+                really = self.e11_place(job, usable)
                 if really is not None:
                     self.r1_start(job, really, BACKFILL)
+                    return tested
+                if self.e5_limited(job, usable):
                     return tested
                 later = None
             if start > now and not may_reserve:  # 5
@@ -562,11 +585,16 @@ class Twin:
 
     def b5_first_date(self, job, nodes, capped):
         """When the job could start if only running jobs held resources, and where; None for never."""
-        now, free = math.floor(self.now), list(self.free)
+        now, free, gone = math.floor(self.now), list(self.free), []
         chosen = self.place(job, free, nodes, capped)
+        if chosen is None:
+            gone = self.e3_candidates(job, nodes)  # E7
+            for x in gone:
+                self.e11_take(free, x) if self.e1_mode(x) == "suspend" else self.hold(free, x, -1)
+            chosen = self.place(job, free, nodes, capped) if gone else None
         if chosen is not None:
             return now, chosen
-        for group in self.b5_groups(nodes):
+        for group in self.b5_groups(nodes, gone):
             for _, ended in group:
                 self.hold(free, ended, -1)
             chosen = self.place(job, free, nodes, capped)
@@ -575,9 +603,10 @@ class Twin:
                 return date if date > now else now + 1 if self.new else max(date + 30, now + 1), chosen
         return None
 
-    def b5_groups(self, nodes):
-        """The running jobs on the nodes, with their ends, in groups."""
-        ends = sorted((math.floor(x.start) + x.limit_s, x.row, x) for x in self.running)
+    def b5_groups(self, nodes, gone):
+        """The running jobs on the nodes, with their ends, in groups, but for those that are gone."""
+        left = [x for x in self.running if x not in gone]
+        ends = sorted((min(math.floor(x.start) + x.limit_s, x.grace), x.row, x) for x in left)
         w, base = 30, None
         while ends:
             group, base = [], base if self.new else None
@@ -643,24 +672,37 @@ class Twin:
         self.jobs[job.row] = job
         self.hold(self.free, job, 1)
         self.waiting = [x for x in self.waiting if x.row != job.row]
-        self.running.append(job)
-        self.post(self.now + job.run_s + self.clock.overhead_s, END, job.row)
+        self.r1_run(job, self.now + job.run_s + self.clock.overhead_s)
+        self.have_preempted.discard(job.row)
+        self.e11_look()
         return True
 
+    def r1_run(self, job, end_s):
+        self.running.append(job)
+        job.end_s = end_s
+        self.post(end_s, END, job.row)
+
     def r1_end(self, job):
-        self.hold(self.free, job, -1)
-        self.running.remove(job)
-        self.u1_add(job)
-        self.cleaning += job.at
-        self.post(self.now + self.clock.cleaning_s, CLEAN, job.row)
+        self.r1_leave(job, self.clock.cleaning_s)
         if self.new:
             self.m3_due()
 
+    def r1_leave(self, job, cleaning_s):
+        self.hold(self.free, job, -1)
+        self.running.remove(job)
+        self.u1_add(job)
+        self.forget(job.row)
+        self.cleaned[job.row] = job.at
+        self.cleaning += job.at
+        self.post(self.now + cleaning_s, CLEAN, job.row)
+        self.e11_look()
+
     def r1_clean(self, job):
-        for i in job.at:
+        for i in self.cleaned.pop(job.row):
             self.cleaning.remove(i)
-        if not self.new and not self.clock.main_s:
-            self.post(self.now, AFTER_END)
+        if (not self.new or job.row in self.stopped) and not self.clock.main_s:
+            self.post(self.now, AFTER_END)  # E8, too
+        self.stopped.discard(job.row)
 
     def w2_down(self):
         down = (w for w in self.site.windows if w.begin_s <= self.now < w.end_s and w.announced_s >= w.begin_s)
@@ -669,7 +711,161 @@ class Twin:
     def w2_known(self):
         return [w for w in self.site.windows if min(w.announced_s, w.begin_s) <= self.now < w.end_s]
 
+    # Preemption
+
+    def e1_owner(self, job):
+        """What may set the job's mode and grace."""
+        return self.qos.get(job.qos, Qos("")) if self.s.preempt == "qos" else job.partition
+
+    def e1_mode(self, job):
+        mode = self.e1_owner(job).preempt_mode or self.s.preempt_mode
+        return "cancel" if mode == "requeue" and not job.may_requeue else mode
+
+    def e1_may_preempt(self, job, x):
+        """Whether x may be preempted for the job, the exempt time aside."""
+        if not self.s.preempt or self.e1_mode(x) == "off":
+            return False
+        if self.s.preempt == "partition_prio":
+            return x.partition.tier < job.partition.tier
+        own = self.qos.get(job.qos, Qos(""))
+        lower = x.priority < job.priority if self.s.multifactor else x.row > job.row
+        within = own.preempt_within or (self.s.preempt_within and job.qos in self.qos)
+        return x.qos in own.preempts or (x.qos == job.qos and within and lower)
+
+    def e1_exempt(self, x):
+        of_qos = self.qos.get(x.qos, Qos("")).preempt_exempt_s
+        exempt_s = self.s.preempt_exempt_s if of_qos is None else of_qos
+        return self.e1_mode(x) != "suspend" and math.floor(self.now) < math.floor(x.start) + exempt_s
+
+    def e2_queue(self):
+        left, order = sorted(self.waiting, key=self.q2_order), []
+        while left and self.s.preempt == "qos":
+            above = {name for x in left for name in self.qos.get(x.qos, Qos("")).preempts}
+            order.append(next(job for job in left if job.qos not in above))
+            left.remove(order[-1])
+        return order + left
+
+    def e3_candidates(self, job, nodes):
+        found = [x for x in self.running if self.e1_may_preempt(job, x) and not self.e1_exempt(x)]
+        found = [x for x in found if not nodes.isdisjoint(x.at)]
+        if self.s.preempt_youngest_first:
+            return sorted(found, key=lambda x: (-math.floor(x.start), x.row))
+        by_qos = self.s.preempt == "qos"
+        return sorted(
+            found, key=lambda x: (self.qos[x.qos].priority if by_qos else x.partition.tier, len(x.at), x.row)
+        )
+
+    def e4_victims(self, job, nodes):
+        """Those without which the job fits on these nodes, and what it then takes; None if it does not."""
+        listed = [x for x in self.e3_candidates(job, nodes) if self.e1_mode(x) != "suspend"]
+        for _ in range(1 + self.s.preempt_reorder_count):
+            free, gone, taken = list(self.free), [], None
+            for x in listed:
+                self.hold(free, x, -1)
+                gone.append(x)
+                taken = self.place(job, free, nodes)
+                if taken is not None:
+                    break
+            if taken is None:
+                return None
+            *before, last = gone
+            before.sort(key=lambda x: -len({*x.at} & {*taken}))
+            listed = [last, *before, *listed[len(gone) :]]
+        return [x for x in gone if not {*x.at}.isdisjoint(taken)], taken
+
+    def e5_limited(self, job, nodes):
+        """Preempt for the job if it then fits on these nodes; or return whether a limit forbids it what it would hold."""
+        found = None if job.row in self.have_preempted else self.e4_victims(job, nodes)  # E6
+        if found is None:
+            return False
+        victims, taken = found
+        if self.q5_limited(job, self.p7_held(job, taken)):
+            return True
+        self.have_preempted.add(job.row)
+        for x in victims:
+            self.e10_end(x, job.row)
+        return False
+
+    def e10_end(self, x, by):
+        grace_s = self.e1_owner(x).grace_s
+        if not grace_s or x.grace <= self.now:
+            self.e8_stop(x, by)
+        elif x.grace == math.inf:
+            x.grace = math.floor(self.now) + grace_s
+            self.note(GRACED, x, by)
+            self.e10_check(x)
+
+    def e10_check(self, x):
+        """At the first check of time limits after its grace it is ended."""
+        first = self.first_s + CHECK_S if math.isnan(self.clock.first_check_s) else self.clock.first_check_s
+        own = first + CHECK_S * max(math.ceil((x.grace - first) / CHECK_S), 0)
+        for date in [date for date in self.clock.checks_s or [own] if date >= x.grace][:1]:
+            self.post(date, CHECK, x.row)
+
+    def e8_stop(self, x, by):
+        requeued = self.e1_mode(x) == "requeue"
+        self.note(REQUEUED if requeued else KILLED, x, by)
+        self.stopped.add(x.row)
+        self.r1_leave(x, self.clock.killing_s)
+        if requeued:
+            self.e9_requeue(x, self.now + self.clock.killing_s)
+
+    def e9_requeue(self, x, back_s):
+        x.start, x.by, x.held, x.grace = math.nan, 0, {}, math.inf
+        for record in self.records[x.row]:
+            record.requeued = True
+            record.eligible_s = math.floor(back_s) + self.s.cred_expire_s + 1.0
+            if self.s.multifactor:
+                record.submit_s = float(math.floor(back_s))
+        self.left += 1
+        self.post(x.eligible_s, QUEUE, x.row)
+
+    def e11_take(self, free, x):
+        """Free the CPUs of a job that would sleep."""
+        for i, (cpus, _, _) in x.held.items():
+            free[i] = [free[i][0] + cpus, *free[i][1:3], free[i][3] - 1]
+
+    def e11_place(self, job, nodes):
+        """What the job takes of what nobody holds, or else of that and of those that it may suspend."""
+        taken = self.place(job, self.free, nodes)
+        if taken is None and self.site.suspends:
+            free = list(self.free)
+            for x in self.running:
+                if self.e1_may_preempt(job, x) and self.e1_mode(x) == "suspend":
+                    self.e11_take(free, x)
+            taken = self.place(job, free, nodes)
+        return taken
+
+    def e11_look(self):
+        """Who sleeps."""
+        left = [node.cpus for node in self.nodes]
+
+        def order(x):
+            return self.e1_mode(x) == "suspend", -x.partition.tier, x.asleep, x.start, x.row
+
+        for x in sorted(self.running, key=order) if self.site.suspends else ():
+            fits = all(left[i] >= cpus for i, (cpus, _, _) in x.held.items())
+            for i, (cpus, _, _) in x.held.items() if fits else ():
+                left[i] -= cpus
+            if fits and x.asleep:
+                x.end_s = self.now + x.rest_s
+                self.post(x.end_s, END, x.row)
+            elif not fits and not x.asleep:
+                x.rest_s = x.end_s - self.now
+                self.forget(x.row)
+            if fits == x.asleep:
+                self.note(RESUMED if fits else SUSPENDED, x, -1)
+            x.asleep = not fits
+
+    def note(self, how, x, by):
+        self.preempted.append((self.now, x.row, by, how, x.start, x.holds["cpu"]))
+
     # The clock
+
+    def forget(self, row):
+        """Drop the ends of a job that ends otherwise, or sleeps."""
+        self.events = [each for each in self.events if not (each[1] in (END, CHECK) and each[2] == row)]
+        heapq.heapify(self.events)
 
     def post(self, date, kind, row=-1):
         heapq.heappush(self.events, (date, kind, row))
@@ -683,7 +879,7 @@ class Twin:
 
     def steps(self, step, kept, idle):
         """A step, or if nothing goes on so many at once that these are left before a job is queued or ends."""
-        next_s = min((date for date, kind, _ in self.events if kind in (END, QUEUE)), default=math.inf)
+        next_s = min((date for date, kind, _ in self.events if kind in (END, QUEUE, CHECK)), default=math.inf)
         if not idle or next_s == math.inf:
             return step
         return step * max(math.ceil((next_s - self.now) / step) - kept, 1)
@@ -715,23 +911,25 @@ class Twin:
 
     def queue(self, job):
         for record in self.records[job.row]:
-            record.priority = self.q3_priority(record, 0) if self.s.multifactor else 1
+            if not job.requeued:
+                record.priority = self.q3_priority(record, 0) if self.s.multifactor else 1
             self.waiting.append(record)
         self.left -= 1
         self.longest = max(self.longest, len({x.row for x in self.waiting}))
         self.changed, self.active_s = True, self.now
-        if not self.s.defer:
+        if not (self.s.defer or job.requeued):
             self.m3_due()
 
     def begin(self, clock):
         self.clock, self.draws = clock, np.random.default_rng(clock.seed).random(997).tolist()
         self.free = [[node.cpus, node.memory_mb, node.gpus, 0] for node in self.nodes]
         self.waiting, self.running, self.cleaning, self.events = [], [], [], []
+        self.cleaned, self.stopped, self.have_preempted, self.preempted = {}, set(), set(), []
         self.due, self.turned, self.ticked = None, -math.inf, None
         self.cycles = self.tried = self.longest = 0
         self.left = len(self.to_queue)
         self.factors()
-        first = self.now = self.active_s = max(self.begin_s, min((x.submit_s for x in self.to_queue), default=0.0))
+        first = self.first_s = self.now = self.active_s = max(self.begin_s, min((x.submit_s for x in self.to_queue), default=0.0))
         for job in self.to_queue:
             self.post(max(job.submit_s, job.eligible_s, self.begin_s) + clock.arrival_s, QUEUE, job.row)  # Q1
         for job, end_s in sorted(self.at_first, key=lambda each: (len(each[0].seats), each[0].row)):  # R0
@@ -741,8 +939,7 @@ class Twin:
                 self.p5_take(job, counts, i, need)
             job.held = self.p7_held(job, need[2])
             self.hold(self.free, job, 1)
-            self.running.append(job)
-            self.post(end_s + clock.overhead_s, END, job.row)
+            self.r1_run(job, end_s + clock.overhead_s)
         self.changed = False
         if self.s.multifactor:
             self.post(first if math.isnan(clock.first_decay_s) else clock.first_decay_s, TICK)
@@ -769,6 +966,8 @@ class Twin:
                 of_job[kind](self.jobs[row])
             elif kind == TICK:
                 self.u1_tick()
+            elif kind == CHECK:
+                self.e8_stop(self.jobs[row], -1)
             elif kind == CYCLE:
                 self.b1_cycle()
             else:
@@ -776,4 +975,5 @@ class Twin:
         starts, by = np.array([job.start for job in self.jobs]), np.array([job.by for job in self.jobs], np.int8)
         first = np.cumsum([0, *(len(job.at) for job in self.jobs)])
         at = np.array([i for job in self.jobs for i in job.at], np.int64)
-        return Run(starts, by, first, at, self.cycles, self.tried, self.longest)
+        preempted = np.array(self.preempted, PREEMPTED)
+        return Run(starts, by, first, at, self.cycles, self.tried, self.longest, preempted)

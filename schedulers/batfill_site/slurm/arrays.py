@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,7 @@ from batfill.engine.ends import new_ends
 from batfill.engine.records import new_records
 from batfill_site.slurm import records
 from batfill_site.slurm.hosts import expand
+from batfill_site.slurm.preempt import ALWAYS, WITHIN
 from batfill_site.slurm.records import (
     CPUS,
     GPUS,
@@ -28,12 +30,26 @@ from batfill_site.slurm.records import (
     Limited,
     Nodes,
     Plan,
+    Preemption,
     Shapes,
     Shares,
     Slurm,
     Windows,
 )
-from batfill_site.slurm.site import NEW_RULES, Association, Floats, Ints, Limits, Node, Records, Site, SlurmJobs
+from batfill_site.slurm.site import (
+    MODES,
+    NEW_RULES,
+    PREEMPTED,
+    Association,
+    Floats,
+    Ints,
+    Limits,
+    Node,
+    Qos,
+    Records,
+    Site,
+    SlurmJobs,
+)
 
 NO_LIMIT = 2**62
 NO_LIMIT_IF_0 = ("partition_job_depth", "sched_max_job_start", "bf_max_job_test", "bf_max_job_start")
@@ -249,13 +265,18 @@ def lacking(site: Site, asked: Asked, job: Needs) -> str:
 # The arrays of each part.
 
 
+def layers(site: Site) -> int:
+    """How many times the CPUs of a node may be held: jobs of each tier beside those that sleep (E11)."""
+    return len({each.tier for each in site.partitions}) if site.suspends else 1
+
+
 def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Iterable[str]) -> Nodes:
     """The nodes; `types` are those of GPUs, `asks` and `required` what `job_arrays` gives."""
     n, asked = len(site.nodes), Asked(site)
     nodes = new_records(n, records.NODE)
     nodes["free"] = nodes["cpus"] = [node.cpus for node in site.nodes]
     nodes["threads"] = [node.threads for node in site.nodes]
-    nodes["first"] = np.cumsum(nodes["cpus"]) - nodes["cpus"]
+    nodes["first"] = (np.cumsum(nodes["cpus"]) - nodes["cpus"]) * layers(site)
     memory = [node.memory_mb if site.settings.memory else NO_LIMIT // 2 for node in site.nodes]
     nodes["memory"] = nodes["whole"] = memory
     nodes["gpus"] = nodes["all_gpus"] = [node.gpus for node in site.nodes]
@@ -368,7 +389,12 @@ def limit_arrays(
     bills = [[(kind_of(name, kind), x) for name, x in site.partition_of[of].billing.items()] for of, kind in billed]
     return Limited(
         *(*side_by_side(of_class), most.reshape(-1, KINDS), np.zeros((len(counters), KINDS), np.int64), amounts),
-        *(np.zeros(KINDS, np.int64), np.array(rows_of, np.int64), np.zeros((len(on_nodes), len(site.nodes)), np.int64)),
+        *(
+            amounts,
+            np.zeros(KINDS, np.int64),
+            np.array(rows_of, np.int64),
+            np.zeros((len(on_nodes), len(site.nodes)), np.int64),
+        ),
         *side_by_side([[kind for kind, _ in each] for each in bills]),
         np.array([weight * (kind >= 0) for each in bills for kind, weight in each], np.float64),
     )
@@ -509,7 +535,8 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
     if unknown := set(jobs.partition) - set(place):
         raise WorkloadError(f"there is no partition {min(unknown)!r}; leave such jobs out, see arrays.possible")
     table["queued_s"] = np.maximum(jobs.submit_s, jobs.eligible_s)
-    table["run_s"], table["limit"], table["nodes"] = jobs.run_s, jobs.limit_s, jobs.nodes
+    table["run_s"] = jobs.run_s - jobs.slept_s * site.suspends
+    table["limit"], table["nodes"] = jobs.limit_s, jobs.nodes
     table["submit"], table["eligible"] = np.floor(jobs.submit_s), np.floor(jobs.eligible_s)
     table["aged_from"] = table["submit"] if settings.accrue_always else table["eligible"]
     table["partition"] = in_ = np.array([place[name] for name in jobs.partition], np.int64)
@@ -532,6 +559,8 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
     table["required"] = [classes.required[names] if names else -1 for names in jobs.required]
     table["bills"] = classes.bills.all(zip(jobs.partition, jobs.gpu_type, strict=True))
     table["usage_factor"], table["start_s"] = usage_factors(site, jobs), np.nan
+    for name, values in preempted_as(site, jobs).items():
+        table[name] = values
     table["mate"] = np.where(np.append(of[1:] == of[:-1], False), np.arange(1, len(of) + 1), np.searchsorted(of, of))
     return table
 
@@ -546,7 +575,7 @@ def option_record(site: Site) -> Records:
         "new_rules": s.version >= NEW_RULES,
         "later_frees": s.version >= LATER_FREES,
         "leaves": len(site.switches),
-        "cpus": site.cpus,
+        "cpus": site.cpus * layers(site),
         "last_edge": max((max(each.begin_s, each.end_s) for each in site.windows), default=-np.inf),
         "two": 2.0,
     }
@@ -567,12 +596,52 @@ def counted_of(site: Site, jobs: SlurmJobs, association: Ints) -> tuple[Ints, In
     return np.stack(columns, axis=1), np.array([each or NO_LIMIT for each in most], np.int64), len(places)
 
 
-def shape_arrays(table: Records, nodes: Nodes) -> Shapes:
+def kinds_of(site: Site, jobs: SlurmJobs) -> list[Any]:
+    """What decides who may preempt whom: partitions or QOS."""
+    if site.settings.preempt != "qos":
+        return list(site.partitions)
+    return [*site.qos, *map(Qos, sorted({*jobs.qos} - site.qos_of.keys()))]
+
+
+def mode_of(site: Site, kind: Any) -> str:
+    return (kind.preempt_mode or site.settings.preempt_mode) if site.settings.preempt else "off"
+
+
+def preempted_as(site: Site, jobs: SlurmJobs) -> dict[str, Any]:
+    """The columns of `records.JOB` that say how each job is preempted (E1, E3, E10)."""
+    s, kinds, by_qos = site.settings, kinds_of(site, jobs), site.settings.preempt == "qos"
+    place = {each.name: i for i, each in enumerate(kinds)}
+    kind = np.array([place[name] for name in (jobs.qos if by_qos else jobs.partition)], np.int64)
+    mode = np.array([MODES.index(mode_of(site, each)) for each in kinds], np.int64)[kind]
+    exempt_s = (site.qos_of[name].preempt_exempt_s if name in site.qos_of else None for name in jobs.qos)
+    stays = (mode == MODES.index("requeue")) & (np.where(jobs.requeue < 0, s.job_requeue, jobs.requeue) == 0)
+    return {
+        "kind": kind,
+        "rank": np.array([each.priority if by_qos else each.tier for each in kinds], np.int64)[kind],
+        "mode": np.where(stays, MODES.index("cancel"), mode),
+        "exempt": [math.ceil(s.preempt_exempt_s if each is None else each) for each in exempt_s],
+        "grace": np.array([each.grace_s for each in kinds], np.int64)[kind],
+    }
+
+
+def preemption_arrays(site: Site, jobs: SlurmJobs) -> Preemption:
+    kinds, s, by_qos = kinds_of(site, jobs), site.settings, site.settings.preempt == "qos"
+    lists = [[two.name in one.preempts if by_qos else two.tier < one.tier for two in kinds] for one in kinds]
+    above = np.array(lists, bool).reshape(len(kinds), len(kinds))
+    within = np.diag([by_qos and (one.preempt_within or (s.preempt_within and one in site.qos)) for one in kinds])
+    may = np.where(above, ALWAYS, WITHIN * within) * np.array([mode_of(site, each) != "off" for each in kinds])
+    n = len(jobs) if may.any() or by_qos else 0
+    scratch = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((2, len(kinds)), np.int64)]
+    noted = new_records(n + 1, PREEMPTED)
+    return Preemption(may.astype(np.uint8), (above & by_qos).astype(np.uint8), *scratch, new_ends(n + 1), noted)
+
+
+def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
     """The shapes of jobs, which `table` receives, and slots for some of them."""
     shapes, n = Numbers(), len(nodes.nodes)
     table["form"] = shapes.all(zip(*(table[name].tolist() for name in SHAPE), strict=True))
     slots = min(len(shapes), SLOT_KEYS // n + 1)
-    on_nodes = [np.zeros(int(nodes.nodes["cpus"].sum()), np.int64) for _ in range(3)]
+    on_nodes = [np.zeros(int(nodes.nodes["cpus"].sum()) * most, np.int64) for _ in range(3)]
     of_slots = [np.full(len(shapes), -1), np.full(slots, -1), np.zeros(slots, np.int64)]
     keys = [np.zeros((slots, n), np.int64), np.zeros((slots, n), np.int64), np.zeros(n, np.int64)]
     return Shapes._make([*on_nodes, *of_slots, *keys])
@@ -594,13 +663,24 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     limited = limit_arrays(site, jobs, table, classes.bills, shares, association, given)
     counts_of, most, places = counted_of(site, jobs, association)
     nodes = node_arrays(site, classes.gpu_type, classes.asks, classes.required)
-    shapes = shape_arrays(table, nodes)
+    shapes = shape_arrays(table, nodes, layers(site))
     rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(4)), np.zeros(n)]
-    places_of = [np.zeros(int(jobs.nodes.sum()) + site.cpus, np.int64), new_ends(min(n, site.cpus) + 1)]
-    plan = [new_plan(ROOM, nodes.mask.size), window_arrays(site), counts_of, np.zeros(places, np.int64), most]
-    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(8, np.inf), np.empty(0)]
-    dates += [np.empty(0, np.uint8), np.empty(0), np.empty(0)]
+    places_of = [np.zeros(int(jobs.nodes.sum()) + site.cpus * layers(site), np.int64) for _ in range(2)]
+    places_of = [np.zeros(n, np.uint8), *places_of, new_ends(min(n, site.cpus * layers(site)) + 1)]
+    preemption = preemption_arrays(site, jobs)
+    plan = [new_plan(ROOM, nodes.mask.size), window_arrays(site), preemption]
+    plan += [counts_of, np.zeros(places, np.int64), most]
+    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(9, np.inf), np.empty(0)]
+    dates += [np.empty(0, np.uint8), np.empty(0), np.empty(0), np.empty(0)]
     last = [option_record(site), new_records(1, records.STATE)]
+    preempts = preemption.may.any()
+    for name, value in {
+        "preempts": preempts,
+        "by_qos": preemption.first.any(),
+        "suspends": preempts and site.suspends,
+        "graces": preempts and table["grace"].any(),
+    }.items():
+        last[0][name] = value
     return Slurm._make([table, *rows, *places_of, nodes, shapes, limited, shares, *plan, *dates, *last])
 
 

@@ -23,8 +23,9 @@ from batfill_site.slurm.placement import (
     row_of,
     slot_of,
 )
+from batfill_site.slurm.preempt import arrange, candidates, choose_over, lift_all, needed, preempt, rearrange, settle
 from batfill_site.slurm.records import COUNTED, TRIED
-from batfill_site.slurm.running import keep_startable, passed_over, start, would_exceed
+from batfill_site.slurm.running import keep_startable, on_any, passed_over, start, would_exceed
 from batfill_site.slurm.site import BACKFILL
 
 FIRST_GROUP_S, OVERDUE_S = 30, 30
@@ -121,15 +122,6 @@ def begin_plan(slurm):
 
 
 @kernel
-def on_any(slurm, row, asked):
-    """Whether a job runs on one of the nodes asked."""
-    for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].placed):
-        if has(asked, slurm.at[place]):
-            return True
-    return False
-
-
-@kernel
 def key_when(slurm, job, slot, asked):
     """The first key after which enough of the nodes asked count; there must be one."""
     order, n, place = slurm.shapes.order[slot], 0, -1
@@ -194,6 +186,21 @@ def first_fit(slurm, job, slot, asked):
         if choose(slurm, job, slot, asked, last, False):
             return last
         key = last + 1
+
+
+@outlined
+def fit_without(slurm, row, asked, capped):
+    """As `first_fit`, without what may be preempted on the nodes asked (E7), on `nodes.picked`; NEVER without any."""
+    job, n, last = slurm.jobs[row], candidates(slurm, row, asked, True, True), NEVER
+    if n > 0:
+        lift_all(slurm, n, -1)
+        slot = slot_of(slurm, job)
+        last = first_fit(slurm, job, slot, asked)
+        if last != NEVER:
+            choose(slurm, job, slot, asked, last, capped and (last != NOW or job.features != 0))
+        lift_all(slurm, n, 1)
+        slot_of(slurm, job)
+    return last
 
 
 @kernel
@@ -296,7 +303,7 @@ def try_job(slurm, place, may_reserve):
         while k < state.intervals and plan.end[k] <= at:
             k += 1
         later = later_than(slurm, k)
-        bound = NEVER if later == NEVER or job.looked_at else (later + 1) << ROW_BITS
+        bound = NEVER if later == NEVER or job.looked_at or options.preempts else (later + 1) << ROW_BITS
         while seen < len(order) and keys[order[seen]] < bound:
             put(nodes.reached, order[seen])
             seen += 1
@@ -304,7 +311,10 @@ def try_job(slurm, place, may_reserve):
         if reached or not tested:
             ask(slurm, job, k, at)
             tested = reached or testable(slurm, job)
-        last = first_fit(slurm, job, slot, mask) if reached else NEVER
+        last, without = first_fit(slurm, job, slot, mask) if reached else NEVER, False
+        if options.preempts and reached and last != NOW:
+            first = fit_without(slurm, row, mask, old_even)
+            last, without = (first, True) if first != NEVER else (last, False)
         if last == NEVER:
             # No date up to `later` is found, and it does not matter which one is.
             if later == NEVER or not may_reserve:
@@ -312,7 +322,7 @@ def try_job(slurm, place, may_reserve):
             at = later
             continue
         capped = old_even and (last != NOW or job.features != 0)
-        if job.looked_at and choose(slurm, job, slot, mask, last, capped) and would_exceed(slurm, row):
+        if job.looked_at and (without or choose(slurm, job, slot, mask, last, capped)) and would_exceed(slurm, row):
             return tested, 0
         begin = max(date_of(slurm, last), at)
         same_until(slurm, end_of(last) if last != NOW and end_of(last) > now else begin)
@@ -325,7 +335,8 @@ def try_job(slurm, place, may_reserve):
             if begin > now + options.window:
                 same_until(slurm, begin - options.window)
                 return tested, 0
-        choose(slurm, job, slot, mask, last, capped)
+        if not without:
+            choose(slurm, job, slot, mask, last, capped)
         for x in range(words):
             nodes.found[x] = nodes.picked[x]
         if begin <= now:
@@ -337,8 +348,20 @@ def try_job(slurm, place, may_reserve):
                 begin = now + 1
             else:
                 keep_startable(slurm, slurm.queue[place], nodes.open)
-                if choose(slurm, job, slot, nodes.open, NOW, old_even):
-                    return tested, 0 if would_exceed(slurm, row) else place + 1 - start(slurm, place, BACKFILL)
+                if choose(slurm, job, slot, nodes.open, NOW, old_even) or (
+                    options.suspends and choose_over(slurm, row, nodes.open)
+                ):
+                    if would_exceed(slurm, row):
+                        return tested, 0
+                    after = place + 1 - start(slurm, place, BACKFILL)
+                    if options.suspends:
+                        settle(slurm)
+                    return tested, after
+                victims = needed(slurm, row, nodes.open) if options.preempts and not job.preempted else 0
+                if victims > 0:
+                    if would_exceed(slurm, row):
+                        return tested, 0
+                    preempt(slurm, row, victims)
         if begin > now and not may_reserve:
             return tested, 0
         b, e = cut(options, begin), cut(options, begin + job.limit)
@@ -382,6 +405,7 @@ def cycle(slurm):
     state, options = slurm.state[0], slurm.options[0]
     state.until = state.windows_until
     begin_plan(slurm)
+    queued = arrange(slurm) if options.by_qos else 0
     for i in range(state.waiting):
         for kind in range(COUNTED):
             if slurm.counts_of[slurm.queue[i], kind] >= 0:
@@ -400,4 +424,6 @@ def cycle(slurm):
         tested += was_tested
         started += after > 0
         place = after - 1 if after > 0 else place + 1
+    if options.by_qos:
+        rearrange(slurm, queued)
     return tested

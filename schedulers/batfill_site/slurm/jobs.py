@@ -13,8 +13,18 @@ from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill_site.accounting.cluster_log import NEVER_STARTED, Reading
-from batfill_site.accounting.record_text import LAST_S, PARTITION_LIMIT, UNLIMITED, Names, each
-from batfill_site.accounting.slurm import COLUMNS, PER_CPU, TASKS, Records, Table, having, memory_of, tres_of
+from batfill_site.accounting.record_text import LAST_S, PARTITION_LIMIT, UNLIMITED, Names, each, limit_of
+from batfill_site.accounting.slurm import (
+    COLUMNS,
+    PER_CPU,
+    REQUEUED_S,
+    TASKS,
+    Records,
+    Table,
+    having,
+    memory_of,
+    tres_of,
+)
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.site import BURST, LIMITED, NONE, SWITCHES, TIME_MIN, Ints, SlurmJobs
 
@@ -55,6 +65,8 @@ HELD = 8  # from here on, what is assumed of a job means that it is held
 REASON = "jobs that waited for what is not modelled, such as licences or nodes that were down, by their Reason"
 WAITED = "jobs cancelled before they started, left out: others hardly wait for them, but plans had places for some"
 TRIES = "records of earlier tries of requeued jobs: each try is a job"
+PREEMPTED = "tries that were preempted: all tries of a job are one, since the model preempts jobs itself"
+FOR_GOOD = "jobs that preemption ended: what they would have run is not known, their limit is taken"
 PARTS = "components of heterogeneous jobs: each is a job, which starts alone"
 
 
@@ -253,7 +265,7 @@ class SlurmRecords(Records):
             "jobs with GPUs of several types: GPUs of any type": types[:, 1] > 1,
             "jobs without a time limit: their partition's": unlimited & (longest_s > 0),
             "jobs without a time limit, as their partition: 365 days": unlimited & (longest_s == 0),
-            "jobs that were suspended: their nodes were not": having(table["Suspended"], "[1-9]")
+            "jobs that were suspended: their nodes were not, unless PreemptMode is SUSPEND": having(table["Suspended"], "[1-9]")
             | table.paused(columns["start_s"], columns["end_s"]),
             "jobs in a reservation: they start as others do": having(table["Reservation"], "[^ ]"),
             REASON: early
@@ -274,6 +286,8 @@ class SlurmRecords(Records):
             "gpus_per_node": gpus,
             "nice": line["nice"],
             "exclusive": line["alone"] > 0,
+            "slept_s": np.maximum(each(table["Suspended"], lambda text: limit_of(text, bare=1)), 0),
+            "preempted": having(table["State"], r"^\s*(?i:PR(E\S*)?)\s*$").astype(np.int64),
             "requeue": line["requeue"],
             "partitions": line["partitions"],
             "required": line["required"],
@@ -328,16 +342,18 @@ class SlurmRecords(Records):
         named |= {name: list(known) for name, known in self.names.items()} | {"ids": self.ids()}
         for name, texts in named.items():
             column[name] = tuple(map(texts.__getitem__, column[name].tolist()))
+        ran_s = column["end_s"] - column["start_s"]
         column |= {
             "eligible_s": np.maximum(column["eligible_s"], column["submit_s"]).astype(float),
             "submit_s": column["submit_s"].astype(float),
             "started_s": column["start_s"].astype(float),
-            "run_s": (column["end_s"] - column["start_s"]).astype(float),
+            "run_s": np.maximum(ran_s, column["limit_s"] * column["for_good"]).astype(float),
             "limit_s": np.maximum(column["limit_s"], 1),
             "cpus": column["asked_cpus"],
             "memory_unsaid": column["memory_unsaid"] > 0,
             "array": np.where((column["key"] >= 0) & (column["key"] % 2**TASKS > 0), column["key"] >> TASKS, -1),
             "exclusive": column["exclusive"] > 0,
+            "slept_s": np.minimum(column["slept_s"], ran_s).astype(float),
             "held": column["assumed"] >> HELD > 0,
             "warnings": tuple(reading.lines()),
         }
@@ -345,15 +361,26 @@ class SlurmRecords(Records):
         return SlurmJobs(**{name: column[name] for name in SlurmJobs.__slots__})
 
     def _part_tries(self) -> None:
-        """Count the earlier tries of requeued jobs; a later one is submitted when the earlier one is over."""
+        """Make one job of tries that were preempted; count the other ones, submitted when the earlier one is over."""
         jobs = self.result.jobs
         same = ("key", "component", "cluster", "user")
         order = np.lexsort([jobs[name] for name in ("end_s", *same)])
         earlier, later = order[:-1], order[1:]
         again = np.all([jobs[name][later] == jobs[name][earlier] for name in same], axis=0)
+        own = jobs.extra["for_good"] = jobs["preempted"].copy()
+        joined = again & (own[earlier] > 0) & (jobs["submit_s"][later] <= jobs["end_s"][earlier] + REQUEUED_S)
+        again &= ~joined
         self.result.note(TRIES, int(np.count_nonzero(again)))
+        self.result.note(PREEMPTED, int(np.count_nonzero(joined)))
         again &= (jobs["submit_s"][later] < jobs["end_s"][earlier]) & (jobs["start_s"][later] >= jobs["end_s"][earlier])
         jobs["submit_s"][later[again]] = jobs["end_s"][earlier[again]]
+        for one, other in zip(earlier[joined].tolist(), later[joined].tolist(), strict=True):  # in their order
+            jobs["submit_s"][other], jobs["eligible_s"][other] = jobs["submit_s"][one], jobs["eligible_s"][one]
+            jobs["preempted"][other] += jobs["preempted"][one]
+        kept = np.ones(len(jobs), bool)
+        kept[earlier[joined]] = False
+        jobs.keep(kept)
+        self.result.note(FOR_GOOD, int(jobs["for_good"].sum()))
 
 
 def _first(*columns: Ints) -> Ints:

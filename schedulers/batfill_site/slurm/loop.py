@@ -11,12 +11,15 @@ from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle, may_wait
 from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_many, slot_of
+from batfill_site.slurm.preempt import arrange, choose_over, needed, next_check, next_queued, preempt, rearrange, settle, stop
 from batfill_site.slurm.priority import add_usage, enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
 from batfill_site.slurm.running import end, keep_startable, look, passed_over, start, whole, would_exceed
 from batfill_site.slurm.site import MAIN
 
-END, CLEAN, QUEUE, TICK, AFTER_END, DUE, FULL, CYCLE = range(8)  # kinds of events, in the order of simultaneous ones
+END, CLEAN, QUEUE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(
+    9
+)  # kinds of events, in the order of simultaneous ones
 OVER, NO_ROOM = 0, 1  # why `advance` returns
 GIVE_UP_S = 3600.0
 
@@ -26,6 +29,7 @@ def main_pass(slurm, full):
     """The main pass, of the whole queue if it is a full one (M1, M2)."""
     nodes, state, options, queue, jobs = slurm.nodes, slurm.state[0], slurm.options[0], slurm.queue, slurm.jobs
     look(slurm)
+    queued = arrange(slurm) if options.by_qos else 0
     for x in range(len(nodes.open)):
         nodes.open[x] = ~ZERO
     slurm.partition_counts[:] = 0
@@ -49,7 +53,14 @@ def main_pass(slurm, full):
         for x in range(len(nodes.open)):
             nodes.mask[x] = nodes.asked[job.asks, x] & nodes.open[x] & ~nodes.cleaned[x]
         keep_startable(slurm, row, nodes.mask)
-        if not choose(slurm, job, slot, nodes.mask, NOW, job.even != 0 and not options.new_rules):
+        found = choose(slurm, job, slot, nodes.mask, NOW, job.even != 0 and not options.new_rules)
+        if not found and options.suspends:
+            found = choose_over(slurm, row, nodes.mask)
+        victims = needed(slurm, row, nodes.mask) if options.preempts and not (found or job.preempted) else 0
+        limited = (found or victims > 0) and would_exceed(slurm, row)
+        if victims > 0 and not limited:
+            preempt(slurm, row, victims)
+        if not (found or limited):
             if job.required >= 0 and may_wait(slurm, job):
                 for x in range(len(nodes.open)):
                     nodes.open[x] &= ~nodes.required[job.required, x]
@@ -57,11 +68,15 @@ def main_pass(slurm, full):
                 closed[partition] = 1
                 for x in range(len(nodes.open)):
                     nodes.open[x] &= ~nodes.partitions[partition, x]
-        elif not would_exceed(slurm, row):
+        elif not limited:
             place -= start(slurm, place, MAIN)
+            if options.suspends:
+                settle(slurm)
             started += 1
             continue
         place += 1
+    if options.by_qos:
+        rearrange(slurm, queued)
 
 
 @outlined
@@ -104,6 +119,10 @@ def next_event(slurm):
     dates_s[QUEUE] = np.inf
     if state.queued < len(slurm.arrivals):
         dates_s[QUEUE] = slurm.jobs[slurm.arrivals[state.queued]].queued_s + slurm.options[0].arrival_s
+    if slurm.options[0].preempts:
+        dates_s[QUEUE] = min(dates_s[QUEUE], next_end_s(slurm.preemption.again))
+    if slurm.options[0].graces:
+        dates_s[CHECK], _ = next_check(slurm)
     kind = END
     for other in range(END + 1, CYCLE + 1):
         if dates_s[other] < dates_s[kind]:
@@ -114,7 +133,7 @@ def next_event(slurm):
 @kernel
 def steps(slurm, step_s, kept, idle):
     """A step, or as many at once, if nothing goes on, that only `kept` are left before a job is queued or ends."""
-    left_s = min(slurm.dates_s[END], slurm.dates_s[QUEUE]) - slurm.state[0].now_s
+    left_s = min(slurm.dates_s[END], slurm.dates_s[QUEUE], slurm.dates_s[CHECK]) - slurm.state[0].now_s
     return step_s * max(np.ceil(left_s / step_s) - kept, 1.0) if idle and left_s < np.inf else step_s
 
 
@@ -122,7 +141,7 @@ def steps(slurm, step_s, kept, idle):
 def given_up(slurm, next_s):
     """Whether no job is left to start before the next event, or nothing has moved for an hour."""
     state = slurm.state[0]
-    if state.queued < len(slurm.arrivals) or (state.waiting > 0 and state.running > 0):
+    if slurm.dates_s[QUEUE] < np.inf or (state.waiting > 0 and state.running > 0):
         return False
     edge_s = slurm.options[0].last_edge
     return state.waiting == 0 or (next_s >= edge_s and next_s > max(state.moved_s, edge_s) + GIVE_UP_S)
@@ -147,26 +166,30 @@ def advance(slurm):
         if kind == END:
             row = np.int64(slurm.ends.slots[next_end(slurm.ends)].row)
             leave_next(slurm.ends)
-            slurm.cleaned_s[state.ended] = now_s + options.cleaning_s
-            end(slurm, row)
+            end(slurm, row, now_s + options.cleaning_s, 0)
             add_usage(slurm, row)
+            if options.suspends:
+                settle(slurm)
             if options.new_rules:
                 set_due(slurm)
         elif kind == CLEAN:
             state.cleaned += 1
         elif kind == QUEUE:
-            enqueue(slurm, slurm.arrivals[state.queued])
-            if not options.defer:
+            row = next_queued(slurm)
+            enqueue(slurm, row)
+            if not (options.defer or slurm.jobs[row].stopped):
                 set_due(slurm)
         elif kind == TICK:
             tick(slurm)
             idle = state.waiting == 0 and state.running == 0
             slurm.dates_s[TICK] = now_s + steps(slurm, options.calc_period_s, 2, idle)
+        elif kind == CHECK:
+            stop(slurm, next_check(slurm)[1], -1)
         elif kind == CYCLE:
             make_cycle(slurm)
         elif kind == AFTER_END:
             state.passed += 1
-            if not (options.new_rules or options.main_known):
+            if not options.main_known and (slurm.stopped[state.passed - 1] or not options.new_rules):
                 main_pass(slurm, False)
         else:
             slurm.dates_s[DUE], state.turned = np.inf, state.now

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from batfill.engine.records import new_records
 from batfill_site.slurm.arrays import NO_LIMIT, new_plan, records_of, side_by_side, slurm_arrays
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.loop import CYCLE, FULL, OVER, TICK, advance, turn_s
+from batfill_site.slurm.preempt import CHECK_S
 from batfill_site.slurm.priority import set_factors
 from batfill_site.slurm.records import DRAWS, Slurm, numbers_of
 from batfill_site.slurm.running import resume
-from batfill_site.slurm.site import Bools, Clock, Floats, Ints, Run, Site, SlurmJobs
+from batfill_site.slurm.site import PREEMPTED, Bools, Clock, Floats, Ints, Run, Site, SlurmJobs
 
 
 class Model:
@@ -56,7 +58,8 @@ class Model:
         rows = np.array([row for _, row, _ in found], np.int64)
         self.slurm.jobs["first"][rows], self.slurm.jobs["placed"][rows] = first[:-1], np.diff(first)
         self.slurm.state["placed"] = len(places)
-        self.slurm = self.slurm._replace(at=np.concatenate([places, self.slurm.at]))
+        at = {name: np.concatenate([places, getattr(self.slurm, name)]) for name in ("at", "cpus_at")}
+        self.slurm = self.slurm._replace(**at)
         return rows
 
     def run(self, clock: Clock, *, run_s: Floats | None = None, asked: Bools | None = None) -> Run:
@@ -71,14 +74,21 @@ class Model:
         resume(slurm, self.rows, self.started_s)
         while advance(slurm) != OVER:
             plan = new_plan(2 * len(slurm.plan.begin), slurm.plan.free.shape[1])
-            slurm = slurm._replace(plan=plan, at=np.concatenate([slurm.at, np.zeros_like(slurm.at)]))
+            at, cpus_at = (np.concatenate([each, np.zeros_like(each)]) for each in (slurm.at, slurm.cpus_at))
+            slurm = slurm._replace(plan=plan, at=at, cpus_at=cpus_at)
+        if slurm.state[0]["noted"] > len(slurm.preemption.noted):
+            room = new_records(int(slurm.state[0]["noted"]), PREEMPTED)
+            self.slurm = self.slurm._replace(preemption=self.slurm.preemption._replace(noted=room))
+            return self.run(clock, run_s=run_s, asked=asked)
         jobs, state, n = slurm.jobs, slurm.state[0], len(self.running)
-        began = np.flatnonzero(jobs["placed"] > 0)
+        began = np.flatnonzero(np.isfinite(jobs["start_s"]))
         of, placed, start_s, by = self.of[began], jobs["placed"][began], np.full(n, np.nan), np.zeros(n, np.int8)
         start_s[of], by[of] = jobs["start_s"][began], jobs["by"][began]
         first = np.concatenate([[0], np.cumsum(np.bincount(of, placed, n).astype(np.int64))])
         at = slurm.at[np.repeat(jobs["first"][began] - np.cumsum(placed) + placed, placed) + np.arange(first[-1])]
-        return Run(start_s, by, first, at, *(int(state[name]) for name in ("cycles", "tried", "longest")))
+        noted = slurm.preemption.noted[: state["noted"]]
+        noted["job"], noted["by"] = self.of[noted["job"]], np.where(noted["by"] < 0, -1, self.of[noted["by"]])
+        return Run(start_s, by, first, at, *(int(state[name]) for name in ("cycles", "tried", "longest")), noted)
 
     def begun(self, clock: Clock) -> Slurm:
         slurm: Slurm = own(self.slurm)
@@ -86,7 +96,8 @@ class Model:
         options, state, dates_s = slurm.options, slurm.state, slurm.dates_s
         for name, value in numbers_of(clock).items():
             options[name] = value
-        options["main_known"], options["cycles_known"] = bool(clock.main_s), bool(clock.cycles_s)
+        for name in ("main", "cycles", "checks"):
+            options[f"{name}_known"] = bool(getattr(clock, f"{name}_s"))
         dates_s[FULL] = clock.main_s[0] if clock.main_s else turn_s(clock, first_s)
         state["turned"], state["moved_s"] = -NO_LIMIT, first_s
         if settings.multifactor:
@@ -94,11 +105,14 @@ class Model:
         if settings.backfill:
             own_s = first_s + 20 if math.isnan(clock.first_cycle_s) else clock.first_cycle_s
             dates_s[CYCLE] = clock.cycles_s[0] if clock.cycles_s else own_s
+        if math.isnan(clock.first_check_s):
+            options["first_check_s"] = first_s + CHECK_S
         slurm.jobs["priority"] = 1
         return slurm._replace(
             main_s=np.array(clock.main_s, np.float64),
             full=np.isin(clock.main_s, clock.full_s).astype(np.uint8),
             cycles_s=np.array(clock.cycles_s, np.float64),
+            checks_s=np.array(clock.checks_s, np.float64),
             draws=np.random.default_rng(clock.seed).random(DRAWS),
         )
 

@@ -50,15 +50,15 @@ def enqueue(slurm, row):
     """A job, whose first record this is, is queued."""
     state, first = slurm.state[0], row
     while True:
-        set_priority(slurm, row, 0.0)
+        if not slurm.jobs[row].stopped:
+            set_priority(slurm, row, 0.0)
         slurm.queue[state.waiting] = row
         sift(slurm.jobs, slurm.queue, state.waiting)
         state.waiting += 1
         row = slurm.jobs[row].mate
         if row == first:
             break
-    state.queued += 1
-    state.longest = max(state.longest, state.queued - state.begun)
+    state.longest = max(state.longest, state.queued + state.back - state.begun)
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
 
 
@@ -99,7 +99,7 @@ def tick(slurm):
         row = slurm.queue[place]
         slurm.jobs[row].fixed = slurm.jobs[row].fixed_later
         set_priority(slurm, row, np.float64(max(state.now - slurm.jobs[row].aged_from, 0)))
-        if sift(slurm.jobs, slurm.queue, place) or options.bf_min_prio_reserve > 0:
+        if sift(slurm.jobs, slurm.queue, place) or options.bf_min_prio_reserve > 0 or options.preempts:
             state.steady = 0
 
 

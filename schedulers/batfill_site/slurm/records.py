@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from batfill.base.kernels import F8, I8, U1, Array, record
 from batfill.engine.records import Ends
-from batfill_site.slurm.site import Clock, Floats, Ints, Limits, Records, Settings
+from batfill_site.slurm.site import PREEMPTED, Clock, Floats, Ints, Limits, Records, Settings
 
 U8 = np.dtype("u8")
 WORDS, SETS = Array(U8), Array(U8, 2)
@@ -75,6 +75,20 @@ JOB = np.dtype(
         ("started", "i8"),  # in whole seconds,
         ("ends", "i8"),  # and so much later its limit is over
         ("by", "i8"),
+        ("kind", "i8"),  # its QOS, or its partition: what decides who may preempt it; so do
+        ("rank", "i8"),
+        ("mode", "u1"),
+        ("exempt", "i8"),
+        ("grace", "i8"),
+        ("over_s", "f8"),  # when it ends
+        ("exempt_until", "i8"),
+        ("grace_until", "i8"),  # 0 if it has not begun
+        ("check_s", "f8"),  # when it has, and is ended
+        ("rest_s", "f8"),  # how long it still runs, if it is
+        ("asleep", "u1"),
+        ("preempted", "u1"),  # it has, since it was queued
+        ("stopped", "u1"),  # it was, before
+        ("kept", "u1"),  # scratch space
     ]
 )
 # A node; `free` are its free CPUs, `memory` (of the `whole`) and `gpus` are free, too, and `jobs` run on it. A job that
@@ -106,7 +120,12 @@ OPTIONS = np.dtype(
         ("later_frees", "u1"),  # the new rule of B4, 1
         ("leaves", "i8"),
         ("cpus", "i8"),  # of all nodes
+        ("preempts", "u1"),  # whether any job may preempt another,
+        ("by_qos", "u1"),  # the order of passes depends on it,
+        ("suspends", "u1"),  # some would sleep,
+        ("graces", "u1"),  # and some would go on for a while
         ("main_known", "u1"),
+        ("checks_known", "u1"),
         ("cycles_known", "u1"),
         ("last_edge", "f8"),  # the last begin or end of a window
         ("two", "f8"),  # 2: LLVM would call another function for a constant
@@ -120,7 +139,7 @@ STATE = np.dtype(
         *((name, "i8") for name in ("queued", "begun", "waiting", "running", "ended", "cleaned", "passed")),
         *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
         *((name, "i8") for name in ("logged", "placed", "next_slot", "until", "windows_until", "last_tried")),
-        *((name, "i8") for name in ("cycles", "tried", "longest", "wanted")),
+        *((name, "i8") for name in ("cycles", "tried", "longest", "wanted", "back", "noted")),
         *((name, "u1") for name in ("ticked", "changed", "steady")),
     ]
 )
@@ -163,7 +182,7 @@ class Shapes(NamedTuple):
     log: Ints  # (N,)  the last nodes where a job has started or ended, in turn
 
 
-@record(I8, I8, Array(I8, 2), Array(I8, 2), Array(I8, 2), I8, I8, Array(I8, 2), I8, I8, F8)
+@record(I8, I8, Array(I8, 2), Array(I8, 2), Array(I8, 2), Array(I8, 2), I8, I8, Array(I8, 2), I8, I8, F8)
 class Limited(NamedTuple):
     """The limits of what runs, and what it adds to usage.
 
@@ -175,6 +194,7 @@ class Limited(NamedTuple):
     most: Ints  # (counters of classes, KINDS)
     used: Ints  # (counters, KINDS)
     amounts: Ints  # (n_jobs, KINDS)  what each requests, or holds once it has started
+    requested: Ints  # (n_jobs, KINDS)
     held: Ints  # (KINDS,)  what a job would hold on `nodes.picked`
     rows: Ints  # (counters,)  of `jobs_on`, -1 where nodes are not limited
     jobs_on: Ints  # (rows, N)  how many jobs that count run on each node: a node counts once
@@ -212,9 +232,22 @@ class Windows(NamedTuple):
     live: Ints  # (n,)  those that are known and not over
 
 
+@record(Array(U1, 2), Array(U1, 2), I8, I8, Array(I8, 2), Ends, PREEMPTED)
+class Preemption(NamedTuple):
+    """Who may preempt whom, and what was preempted."""
+
+    may: NDArray[np.uint8]  # (kinds, kinds)  whether a job may preempt another, ALWAYS or WITHIN
+    first: NDArray[np.uint8]  # (kinds, kinds)  whether it goes before it in passes
+    listed: Ints  # (n_jobs,)  candidates
+    line: Ints  # (n_jobs,)  the queue in the order of Q2 during a pass
+    heads: Ints  # (2, kinds)  scratch space
+    again: Ends  # requeued jobs by the dates at which they are queued
+    noted: Records  # PREEMPTED
+
+
 @record(
-    *(JOB, I8, I8, I8, I8, I8, F8, I8, Ends, Nodes, Shapes, Limited, Shares, Plan, Windows),
-    *(Array(I8, 2), I8, I8, Array(I8, 2), F8, F8, U1, F8, F8, OPTIONS, STATE),
+    *(JOB, I8, I8, I8, I8, I8, F8, U1, I8, I8, Ends, Nodes, Shapes, Limited, Shares, Plan, Windows, Preemption),
+    *(Array(I8, 2), I8, I8, Array(I8, 2), F8, F8, U1, F8, F8, F8, OPTIONS, STATE),
 )
 class Slurm(NamedTuple):
     """All that a run reads and changes."""
@@ -226,7 +259,9 @@ class Slurm(NamedTuple):
     held: Ints  # (n_jobs,)  and their rows
     ended: Ints  # (n_jobs,)  rows in the order of their ends
     cleaned_s: Floats  # (n_jobs,)  when the nodes of these are clean
-    at: Ints  # the nodes of jobs, side by side in the order of their starts
+    stopped: NDArray[np.uint8]  # (n_jobs,)  whether they were preempted
+    at: Ints  # the nodes of jobs, side by side in the order of their starts,
+    cpus_at: Ints  # and the CPUs that they hold there
     ends: Ends  # of running jobs
     nodes: Nodes
     shapes: Shapes
@@ -234,14 +269,16 @@ class Slurm(NamedTuple):
     shares: Shares
     plan: Plan
     windows: Windows
+    preemption: Preemption
     counts_of: Ints  # (n_jobs, COUNTED)  the places of `counts` where a job counts
     counts: Ints
     most: Ints  # (COUNTED,)
     partition_counts: Ints  # (2, partitions)  jobs looked at in a pass, and whether it is closed
-    dates_s: Floats  # (8,)  of the next event of each kind, see `loop.py`
+    dates_s: Floats  # (9,)  of the next event of each kind, see `loop.py`
     main_s: Floats
     full: NDArray[np.uint8]  # of each of `main_s`
     cycles_s: Floats
+    checks_s: Floats
     draws: Floats  # (DRAWS,)
     options: Records  # OPTIONS (1,)
     state: Records  # STATE (1,)

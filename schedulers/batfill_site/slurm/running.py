@@ -38,6 +38,15 @@ def whole(date_s):
 
 
 @kernel
+def on_any(slurm, row, asked):
+    """Whether a job runs on one of the nodes asked."""
+    for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].placed):
+        if has(asked, slurm.at[place]):
+            return True
+    return False
+
+
+@kernel
 def seat(slurm, row, sign):
     """A job is one of those that run on its nodes, or no longer if `sign` is -1."""
     job, state = slurm.jobs[row], slurm.state[0]
@@ -151,6 +160,7 @@ def run(slurm, row):
     for place in range(job.first, job.first + job.placed):
         slurm.cpus_at[place] = slurm.nodes.nodes[slurm.at[place]].taken
     hold(slurm, row, 1)
+    job.exempt_until = job.started + job.exempt
     job.over_s = job.start_s + job.run_s + slurm.options[0].overhead_s
     enter(slurm.ends, job.over_s, 0, row)
 
@@ -202,6 +212,10 @@ def start(slurm, place, by):
     state.begun += 1
     run(slurm, row)
     state.wanted -= np.int64(job.asked)
+    job.asked = 0
+    while jobs[row].preempted:
+        jobs[row].preempted = 0
+        row = jobs[row].mate
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
     return before
 
@@ -231,11 +245,24 @@ def leave_queue(slurm, place):
 
 
 @outlined
-def end(slurm, row):
-    """A job ends, and its nodes are being cleaned (R1)."""
-    state = slurm.state[0]
+def end(slurm, row, clean_s, was_stopped):
+    """A job ends, or is stopped, and its nodes are being cleaned (R1)."""
+    state, ended, cleaned_s, stopped = slurm.state[0], slurm.ended, slurm.cleaned_s, slurm.stopped
     hold(slurm, row, -1)
-    slurm.ended[state.ended] = row
+    past = min(state.cleaned, state.passed)
+    if state.ended == len(ended):  # those that are past go
+        for i in range(past, state.ended):
+            ended[i - past], cleaned_s[i - past], stopped[i - past] = ended[i], cleaned_s[i], stopped[i]
+        state.ended -= past
+        state.cleaned -= past
+        state.passed -= past
+        past = 0
+    place = state.ended
+    while place > past and cleaned_s[place - 1] > clean_s:
+        ended[place], cleaned_s[place] = ended[place - 1], cleaned_s[place - 1]
+        stopped[place] = stopped[place - 1]
+        place -= 1
+    ended[place], cleaned_s[place], stopped[place] = row, clean_s, was_stopped
     state.ended += 1
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
 

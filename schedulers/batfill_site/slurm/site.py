@@ -243,6 +243,11 @@ class Site:
         return {each.name: each for each in self.qos}
 
     @property
+    def suspends(self) -> bool:
+        modes = {self.settings.preempt_mode, *(each.preempt_mode for each in self.partitions)}
+        return self.settings.preempt == "partition_prio" and "suspend" in modes
+
+    @property
     def notes(self) -> tuple[str, ...]:
         return (*([f"assumed: {self.assumed}"] if self.assumed else ()), *self.warnings)
 
@@ -290,10 +295,12 @@ class SlurmJobs:
     array: Ints  # the job's array, -1 for none
     nice: Ints
     exclusive: Bools
+    slept_s: Floats  # of run_s; not counted where the site suspends jobs
     requeue: Ints  # 1 if it may be requeued, 0 if not, -1 if it does not say: as the site has it
     # What the log says; never read by the model.
     started_s: Floats  # nan if it is not known
     ran_on: tuple[str, ...]  # node lists as cb[01-06]; "" if not known
+    preempted: Ints  # how often it was
     held: Bools  # it waited for something that is not modelled, or ran in a reservation
     marks: Ints  # what else it asked or waited for: BURST and so on
     warnings: tuple[str, ...] = field(default=())

@@ -1,0 +1,315 @@
+"""Jobs that are preempted: rules E1 to E11 of docs/background/slurm.md. Kernels change `slurm`, arrays.Slurm.
+
+To see where a job fits without others, these leave their nodes (`lift`), the job is placed, and they return (`drop`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.base.kernels import kernel, outlined
+from batfill.engine.ends import enter, leave, leave_next, next_end, next_end_s
+from batfill_site.slurm.placement import NOW, choose, gpus_on, has, memory_on, put, slot_of
+from batfill_site.slurm.priority import add_usage
+from batfill_site.slurm.records import CPUS
+from batfill_site.slurm.running import FAR_S, end, on_any, seat, whole
+from batfill_site.slurm.site import GRACED, KILLED, MODES, REQUEUED, RESUMED, SUSPENDED
+
+REQUEUE, SUSPEND = MODES.index("requeue"), MODES.index("suspend")
+ALWAYS, WITHIN = 1, 2  # when a kind of jobs may preempt another: always, or those that come later
+CHECK_S = 30.0
+
+
+@kernel
+def may_preempt(slurm, row, x):
+    """Whether a running job may be preempted for a waiting one, but for its exempt time (E1)."""
+    one, other = slurm.jobs[row], slurm.jobs[x]
+    may = slurm.preemption.may[one.kind, other.kind]
+    if may != WITHIN:
+        return may == ALWAYS
+    return one.priority > other.priority if slurm.options[0].multifactor else row < x
+
+
+@outlined
+def candidates(slurm, row, asked, sleep, end_too):
+    """List the running jobs on nodes asked that a job may preempt, in the order of E3; returns their number.
+
+    `sleep`: those that would sleep; `end_too`: those that would end.
+    """
+    jobs, listed, n = slurm.jobs, slurm.preemption.listed, 0
+    for i in range(slurm.state[0].running):
+        x = slurm.held[i]
+        sleeps = jobs[x].mode == SUSPEND
+        if not (sleep if sleeps else end_too) or not may_preempt(slurm, row, x) or not on_any(slurm, x, asked):
+            continue
+        if slurm.state[0].now < jobs[x].exempt_until and not sleeps:
+            slurm.state[0].until = min(slurm.state[0].until, jobs[x].exempt_until)
+            continue
+        place = n
+        while place > 0 and goes_earlier(jobs[x], jobs[listed[place - 1]], slurm.options[0].preempt_youngest_first):
+            listed[place] = listed[place - 1]
+            place -= 1
+        listed[place] = x
+        n += 1
+    return n
+
+
+@kernel
+def goes_earlier(one, other, youngest):
+    """Whether a candidate comes before another one, of a lower id (E3)."""
+    if youngest:
+        return one.started > other.started
+    return one.rank < other.rank if one.rank != other.rank else one.placed < other.placed
+
+
+@outlined
+def lift(slurm, i, sign):
+    """A listed job leaves its nodes for a moment, or returns if `sign` is 1; one that would sleep keeps its memory."""
+    x = slurm.preemption.listed[i]
+    job = slurm.jobs[x]
+    seat(slurm, x, sign)
+    if job.mode == SUSPEND:
+        for place in range(job.first, job.first + job.placed):
+            node = slurm.nodes.nodes[slurm.at[place]]
+            node.memory += sign * memory_on(job, node, slurm.cpus_at[place])
+            node.gpus += sign * gpus_on(job, node)
+
+
+@kernel
+def lift_all(slurm, n, sign):
+    """The first n of those listed leave their nodes, or return."""
+    for i in range(n):
+        lift(slurm, i, sign)
+
+
+@outlined
+def choose_over(slurm, row, asked):
+    """Whether a job fits on nodes asked beside what it cannot suspend, on `nodes.picked` (E11)."""
+    job, n, options = slurm.jobs[row], candidates(slurm, row, asked, True, False), slurm.options[0]
+    lift_all(slurm, n, -1)
+    fits = n > 0 and choose(slurm, job, slot_of(slurm, job), asked, NOW, job.even != 0 and not options.new_rules)
+    lift_all(slurm, n, 1)
+    slot_of(slurm, job)
+    return fits
+
+
+@outlined
+def needed(slurm, row, asked):
+    """How many of those listed must go, one by one, until a job fits on nodes asked (E4); 0 if it never does.
+
+    `nodes.picked` are its nodes.
+    """
+    job, listed, options = slurm.jobs[row], slurm.preemption.listed, slurm.options[0]
+    n, gone = candidates(slurm, row, asked, False, True), 0
+    for again in range(options.preempt_reorder_count + 1):
+        last, done = 0 if gone == 0 else listed[gone - 1], gone
+        for i in range(done - 1, 0, -1):  # the last one that was needed goes first, the others by their nodes
+            x, place = listed[i - 1], i
+            while place < done - 1 and on_picked(slurm, x) < on_picked(slurm, listed[place + 1]):
+                listed[place] = listed[place + 1]
+                place += 1
+            listed[place] = x
+        if done > 0:
+            listed[0] = last
+        gone, fits = 0, False
+        while gone < n and not fits:
+            lift(slurm, gone, -1)
+            gone += 1
+            fits = choose(slurm, job, slot_of(slurm, job), asked, NOW, job.even != 0 and not options.new_rules)
+        lift_all(slurm, gone, 1)
+        if not fits:
+            gone = 0
+            break
+    slot_of(slurm, job)
+    return gone
+
+
+@kernel
+def on_picked(slurm, x):
+    """How many of `nodes.picked` a running job holds."""
+    n = 0
+    for place in range(slurm.jobs[x].first, slurm.jobs[x].first + slurm.jobs[x].placed):
+        n += has(slurm.nodes.picked, slurm.at[place])
+    return n
+
+
+@outlined
+def preempt(slurm, row, n):
+    """Preempt, for a job, those of the first n listed that hold one of `nodes.picked` (E5, E6, E10)."""
+    jobs, now = slurm.jobs, slurm.state[0].now
+    while not jobs[row].preempted:
+        jobs[row].preempted = 1
+        row = jobs[row].mate
+    for i in range(n):
+        x = slurm.preemption.listed[i]
+        job = jobs[x]
+        if on_picked(slurm, x) == 0:
+            continue
+        if job.grace == 0 or 0 < job.grace_until <= now:
+            stop(slurm, x, row)
+        elif job.grace_until == 0:
+            seat(slurm, x, -1)
+            job.grace_until = now + job.grace
+            job.ends = min(job.ends, job.grace_until)
+            seat(slurm, x, 1)
+            job.check_s = check_date(slurm, job.grace_until)
+            note(slurm, x, row, GRACED)
+            slurm.state[0].steady = 0
+
+
+@kernel
+def note(slurm, x, by, how):
+    """Note what happens to a running job, if there is room."""
+    state, noted, job = slurm.state[0], slurm.preemption.noted, slurm.jobs[x]
+    if state.noted < len(noted):
+        one = noted[state.noted]
+        one.at_s, one.job, one.by, one.how, one.start_s = state.now_s, x, by, how, job.start_s
+        one.cpus = slurm.limited.amounts[x, CPUS]
+    state.noted += 1
+
+
+@outlined
+def stop(slurm, x, by):
+    """A running job is ended, and is to be queued again if it may be (E8, E9)."""
+    jobs, state, options, limited = slurm.jobs, slurm.state[0], slurm.options[0], slurm.limited
+    job, again, clean_s = jobs[x], jobs[x].mode == REQUEUE, state.now_s + options.killing_s
+    note(slurm, x, by, REQUEUED if again else KILLED)
+    leave(slurm.ends, job.over_s, x)
+    end(slurm, x, clean_s, 1)
+    add_usage(slurm, x)
+    for place in range(job.first, job.first + job.placed):
+        put(slurm.nodes.cleaned, slurm.at[place])
+    if options.suspends:
+        settle(slurm)
+    if not again:
+        return
+    job.start_s, job.by, job.grace_until = np.nan, 0, 0
+    for kind in range(limited.amounts.shape[1]):
+        limited.amounts[x, kind] = limited.requested[x, kind]
+    back, mate = whole(clean_s), x
+    while True:
+        one = jobs[mate]
+        one.stopped, one.eligible = 1, back + options.cred_expire_s + 1
+        if options.multifactor:  # otherwise it keeps its place
+            one.submit = back
+        one.aged_from = back if options.accrue_always else one.eligible
+        mate = one.mate
+        if mate == x:
+            break
+    enter(slurm.preemption.again, np.float64(job.eligible), 0, x)
+
+
+@kernel
+def check_date(slurm, until):
+    """When the first check of time limits from a date on is (E10)."""
+    first_s = slurm.options[0].first_check_s
+    if slurm.options[0].checks_known:
+        place = np.searchsorted(slurm.checks_s, np.float64(until))
+        return slurm.checks_s[place] if place < len(slurm.checks_s) else np.inf
+    return first_s + CHECK_S * max(np.ceil((until - first_s) / CHECK_S), 0.0)
+
+
+@kernel
+def next_check(slurm):
+    """When the next running job's grace ends at a check, and whose it is: of several the lowest id's."""
+    date_s, row = np.inf, -1
+    for i in range(slurm.state[0].running):
+        job = slurm.jobs[slurm.held[i]]
+        if job.grace_until > 0 and job.check_s < date_s:
+            date_s, row = job.check_s, slurm.held[i]
+    return date_s, row
+
+
+@outlined
+def settle(slurm):
+    """Who sleeps and who runs (E11)."""
+    jobs, state, listed, nodes = slurm.jobs, slurm.state[0], slurm.preemption.listed, slurm.nodes.nodes
+    for i in range(state.running):
+        x, place = slurm.held[i], i
+        while place > 0 and runs_before(jobs[x], jobs[listed[place - 1]]):
+            listed[place] = listed[place - 1]
+            place -= 1
+        listed[place] = x
+    for i in range(len(nodes)):
+        nodes[i].count = nodes[i].cpus
+    for i in range(state.running):
+        x = listed[i]
+        job, fits = jobs[x], True
+        for place in range(job.first, job.first + job.placed):
+            fits = fits and nodes[slurm.at[place]].count >= slurm.cpus_at[place]
+        for place in range(job.first, job.first + job.placed):
+            nodes[slurm.at[place]].count -= fits * slurm.cpus_at[place]
+        if fits and job.asleep:
+            job.over_s = state.now_s + job.rest_s
+            enter(slurm.ends, job.over_s, 0, x)
+            note(slurm, x, -1, RESUMED)
+        elif not (fits or job.asleep):
+            job.rest_s = job.over_s - state.now_s
+            leave(slurm.ends, job.over_s, x)
+            note(slurm, x, -1, SUSPENDED)
+        job.asleep = not fits
+
+
+@kernel
+def runs_before(one, other):
+    """Whether a running job comes before another one, of a lower id (E11)."""
+    if (one.mode == SUSPEND) != (other.mode == SUSPEND):
+        return other.mode == SUSPEND
+    if one.tier != other.tier:
+        return one.tier > other.tier
+    return one.start_s < other.start_s if one.asleep == other.asleep else one.asleep < other.asleep
+
+
+@kernel
+def next_queued(slurm):
+    """The row of the job that is queued now, which is no longer to come: of several that of the lowest id."""
+    state, again, row = slurm.state[0], slurm.preemption.again, -1
+    if state.queued < len(slurm.arrivals):
+        row = slurm.arrivals[state.queued]
+        if slurm.jobs[row].queued_s + slurm.options[0].arrival_s > state.now_s:
+            row = -1
+    if next_end_s(again) <= state.now_s:
+        back = np.int64(again.slots[next_end(again)].row)
+        if row < 0 or back < row:
+            leave_next(again)
+            state.back += 1
+            return back
+    state.queued += 1
+    return row
+
+
+@outlined
+def arrange(slurm):
+    """Put the queue into the order of a pass (E2); returns the number of records in it."""
+    jobs, queue, line, first = slurm.jobs, slurm.queue, slurm.preemption.line, slurm.preemption.first
+    n, heads, above = slurm.state[0].waiting, slurm.preemption.heads[0], slurm.preemption.heads[1]
+    slurm.preemption.heads[:] = 0
+    for i in range(n):
+        line[i] = queue[i]
+        for kind in range(len(heads)):
+            above[kind] += first[jobs[line[i]].kind, kind]
+    for i in range(n):
+        best = -1
+        for kind in range(len(heads)):  # the first job of each kind that is left
+            while heads[kind] < n and jobs[line[heads[kind]]].kind != kind:
+                heads[kind] += 1
+            if heads[kind] < n and above[kind] == 0 and (best < 0 or heads[kind] < heads[best]):
+                best = kind
+        queue[i] = line[heads[best]]
+        heads[best] += 1
+        for kind in range(len(heads)):
+            above[kind] -= first[best, kind]
+    return n
+
+
+@outlined
+def rearrange(slurm, n):
+    """Put the queue back into the order of Q2 after a pass of n records."""
+    jobs, queue, line, kept = slurm.jobs, slurm.queue, slurm.preemption.line, 0
+    for i in range(slurm.state[0].waiting):
+        jobs[queue[i]].kept = 1
+    for i in range(n):
+        if jobs[line[i]].kept:
+            jobs[line[i]].kept = 0
+            queue[kept] = line[i]
+            kept += 1
