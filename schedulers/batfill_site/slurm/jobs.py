@@ -265,7 +265,9 @@ class SlurmRecords(Records):
             "jobs with GPUs of several types: GPUs of any type": types[:, 1] > 1,
             "jobs without a time limit: their partition's": unlimited & (longest_s > 0),
             "jobs without a time limit, as their partition: 365 days": unlimited & (longest_s == 0),
-            "jobs that were suspended: their nodes were not, unless PreemptMode is SUSPEND": having(table["Suspended"], "[1-9]")
+            "jobs that were suspended: their nodes were not, unless PreemptMode is SUSPEND": having(
+                table["Suspended"], "[1-9]"
+            )
             | table.paused(columns["start_s"], columns["end_s"]),
             "jobs in a reservation: they start as others do": having(table["Reservation"], "[^ ]"),
             REASON: early

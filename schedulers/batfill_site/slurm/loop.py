@@ -11,7 +11,17 @@ from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle, may_wait
 from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_many, slot_of
-from batfill_site.slurm.preempt import arrange, choose_over, needed, next_check, next_queued, preempt, rearrange, settle, stop
+from batfill_site.slurm.preempt import (
+    arrange,
+    choose_over,
+    needed,
+    next_check,
+    next_queued,
+    preempt,
+    rearrange,
+    settle,
+    stop,
+)
 from batfill_site.slurm.priority import add_usage, enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
 from batfill_site.slurm.running import end, keep_startable, look, passed_over, start, whole, would_exceed

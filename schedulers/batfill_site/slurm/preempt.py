@@ -12,7 +12,7 @@ from batfill.engine.ends import enter, leave, leave_next, next_end, next_end_s
 from batfill_site.slurm.placement import NOW, choose, gpus_on, has, memory_on, put, slot_of
 from batfill_site.slurm.priority import add_usage
 from batfill_site.slurm.records import CPUS
-from batfill_site.slurm.running import FAR_S, end, on_any, seat, whole
+from batfill_site.slurm.running import end, on_any, seat, whole
 from batfill_site.slurm.site import GRACED, KILLED, MODES, REQUEUED, RESUMED, SUSPENDED
 
 REQUEUE, SUSPEND = MODES.index("requeue"), MODES.index("suspend")
