@@ -140,17 +140,6 @@ def featured(site: Site, constraint: str) -> set[int]:
     return any_of(text) if constraint else set(range(len(site.nodes)))
 
 
-@cache
-def licences_of(text: str) -> dict[str, int]:
-    """The licences of ansys=2,fluent=1."""
-    return {name: int(number) for name, _, number in (item.partition("=") for item in text.split(",") if item)}
-
-
-def memory_of(jobs: SlurmJobs) -> Ints:
-    """The memory that each job takes on each of its nodes at least, in MB."""
-    return np.where(jobs.memory_per_node_mb > 0, jobs.memory_per_node_mb, jobs.memory_per_cpu_mb * jobs.cpus_per_node)
-
-
 def requested(jobs: SlurmJobs) -> Ints:
     """What each job requests of each kind that is limited (Q3), (n_jobs, KINDS)."""
     memory = np.where(
@@ -490,16 +479,6 @@ def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association], cpu
         largest = np.array([has[partition] for partition in jobs.partition], float)
         tres = tres + weight * np.divide(amount, largest, out=np.zeros(len(jobs)), where=largest > 0)
     return total + tres - jobs.nice
-
-
-def held_cpus(site: Site, jobs: SlurmJobs) -> Ints:
-    """The CPUs that each job held where the log says that it ran, but for whole cores."""
-    cpus = np.where(jobs.max_nodes == jobs.nodes, np.maximum(jobs.cpus, jobs.nodes * jobs.cpus_per_node), jobs.cpus)
-    alone = np.isin(jobs.partition, [each.name for each in site.partitions if each.exclusive])
-    for row in np.flatnonzero(jobs.exclusive | alone | site.settings.whole_nodes).tolist():
-        names = expand(jobs.ran_on[row]) if jobs.ran_on[row] else ()
-        cpus[row] = sum(site.nodes[site.place[name]].cpus for name in names if name in site.place) or cpus[row]
-    return cpus
 
 
 def billing_of(site: Site, jobs: SlurmJobs) -> Floats:

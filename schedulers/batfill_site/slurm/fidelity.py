@@ -29,13 +29,13 @@ from batfill_pages.words import count
 from batfill_site.accounting.outages import GRID_S, held, idle_spans
 from batfill_site.answer import NB, Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
-from batfill_site.slurm.arrays import held_cpus, possible, with_usage
+from batfill_site.slurm.arrays import possible, with_usage
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, waits
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.named import touched
-from batfill_site.slurm.site import Bools, File, Floats, Site, SlurmJobs, Window
+from batfill_site.slurm.site import Bools, File, Floats, Site, SlurmJobs, Window, held_cpus
 
 # The measures: their heads and how they are written.
 SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {

@@ -10,8 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from batfill.base.words import percent, things
-from batfill_site.slurm.arrays import held_cpus, licences_of, memory_of
-from batfill_site.slurm.site import BURST, LIMITED, SWITCHES, TIME_MIN, Part, Site, SlurmJobs
+from batfill_site.slurm.site import (
+    BURST,
+    LIMITED,
+    SWITCHES,
+    TIME_MIN,
+    Part,
+    Site,
+    SlurmJobs,
+    held_cpus,
+    licences_of,
+    memory_of,
+)
 
 MOST_TOUCHED = 0.05  # of the jobs, or of their processor-hours: beyond it the answer begins with a caution
 

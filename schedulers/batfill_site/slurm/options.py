@@ -180,7 +180,8 @@ ROWS = rows(
     Option("bf_interval", "", interval),
     Option("sched_interval", "sched_interval_s", lambda text: NEVER_S if text == "-1" else some(text)),
     Option("bf_resolution", "bf_resolution_s", some),
-    Option("bf_licenses", "bf_licenses", flag),
+    Option("bf_licenses", "", lambda text: dict.fromkeys(("bf_licenses", "bf_running_job_reserve"), flag(text))),
+    Option("bf_running_job_reserve", "bf_running_job_reserve", flag),
     *(Option(name, f"{name}_s", whole) for name in ("batch_sched_delay", "bf_min_age_reserve", "bf_window_linear")),
     *(Option(name, name, whole) for name in (*COUNTS, *(f"bf_max_job_{name}" for name in MOST_JOBS))),
 )

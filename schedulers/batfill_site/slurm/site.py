@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from batfill_site.slurm.hosts import expand
 
 File = Path | str
 Floats = NDArray[np.float64]
@@ -194,6 +196,7 @@ class Settings:
     bf_job_part_count_reserve: int = 0
     licenses: Mapping[str, int] = field(default_factory=lambda: NONE)  # how many there are of each
     bf_licenses: bool = False
+    bf_running_job_reserve: bool = False  # bf_licenses implies it
     # Preemption
     preempt: str = ""  # what decides who may preempt: partition_prio (tiers) or qos; "" for none
     preempt_mode: str = "off"  # of jobs whose partition, or QOS, has none; one of MODES
@@ -382,3 +385,27 @@ class Run(NamedTuple):
     tried: int  # jobs tried in them
     longest_queue: int
     preempted: Records = np.zeros(0, PREEMPTED)  # by date; of one date in the order of the rules
+
+
+# What jobs ask for and hold.
+
+
+@cache
+def licences_of(text: str) -> dict[str, int]:
+    """The licences of ansys=2,fluent=1."""
+    return {name: int(number) for name, _, number in (item.partition("=") for item in text.split(",") if item)}
+
+
+def memory_of(jobs: SlurmJobs) -> Ints:
+    """The memory that each job takes on each of its nodes at least, in MB."""
+    return np.where(jobs.memory_per_node_mb > 0, jobs.memory_per_node_mb, jobs.memory_per_cpu_mb * jobs.cpus_per_node)
+
+
+def held_cpus(site: Site, jobs: SlurmJobs) -> Ints:
+    """The CPUs that each job held where the log says that it ran, but for whole cores."""
+    cpus = np.where(jobs.max_nodes == jobs.nodes, np.maximum(jobs.cpus, jobs.nodes * jobs.cpus_per_node), jobs.cpus)
+    alone = np.isin(jobs.partition, [each.name for each in site.partitions if each.exclusive])
+    for row in np.flatnonzero(jobs.exclusive | alone | site.settings.whole_nodes).tolist():
+        names = expand(jobs.ran_on[row]) if jobs.ran_on[row] else ()
+        cpus[row] = sum(site.nodes[site.place[name]].cpus for name in names if name in site.place) or cpus[row]
+    return cpus
