@@ -127,10 +127,8 @@ def begin_plan(slurm):
         plan.licences[0, x] = slurm.licences.all[x]
     state.intervals = 1
     for i in range(state.windows):
-        window = slurm.windows.live[i]
-        reserve(
-            slurm, slurm.windows.windows[window].b, slurm.windows.windows[window].e, slurm.windows.nodes[window], -1
-        )
+        window, nodes = slurm.windows.windows[slurm.windows.live[i]], slurm.windows.nodes[slurm.windows.live[i]]
+        reserve(slurm, window.b, window.e, nodes, -1)
     for i in range(state.running):
         keep(slurm, slurm.held[i])
 
