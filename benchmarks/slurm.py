@@ -76,11 +76,12 @@ def exact(args):
         found = run_of(ENGINES[args.engine], truth)
         seconds = time.process_time() - began
         off = ~(np.abs(found.off_s) <= truth.close_s)
-        print(f"{truth.name}: {len(off)} jobs; {off.sum()} starts off by more than {truth.close_s:.0f} s", end="")
+        print(f"{truth.name}: {len(truth.jobs)} jobs; {off.sum()} of {len(off)} starts off by more than {truth.close_s:.0f} s", end="")
         if off.any():
             print(f", job {first_off(truth, found)[1]} first", end="")
         print(f"; {found.same_nodes.sum()} node lists equal; {found.backfilled} backfilled", end="")
         print(f"; {found.same_pass.sum()} by the same pass" if truth.by else "", end="")
+        print(f"; {found.wrong} of {len(truth.preempted)} preempted otherwise" if truth.preempted else "", end="")
         print(f"; mean error {found.mean_error_s:.3f} s; {seconds:.1f} s of processor time", flush=True)
         if truth.whole_s:
             print("    starts, model - real, s:", dict(sorted(Counter(found.off_s.astype(int).tolist()).items())))
@@ -134,7 +135,7 @@ def noise(args):
 def first_off(truth, found):
     """How many jobs started before the first difference, and the job that differs first."""
     start_s = truth.jobs.started_s
-    off = np.flatnonzero(~(np.abs(found.off_s) <= truth.close_s))
+    off = np.flatnonzero(~(np.abs(found.off_s[: len(start_s)]) <= truth.close_s))
     if not off.size:
         return len(start_s), "-"
     at_s = np.fmin(start_s[off], start_s[off] + found.off_s[off])

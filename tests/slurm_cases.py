@@ -5,12 +5,26 @@ from itertools import pairwise
 
 import numpy as np
 
-from batfill_site.slurm.site import Association, Clock, Limits, Node, Partition, Qos, Settings, Site, SlurmJobs, Window
+from batfill_site.slurm.site import (
+    MODES,
+    Association,
+    Clock,
+    Limits,
+    Node,
+    Partition,
+    Qos,
+    Settings,
+    Site,
+    SlurmJobs,
+    Window,
+)
 
 BEGAN = 1_700_000_000
 WALLS = (None, None, None, None, 900.0, 1500.0)
 WEIGHTS = {"age": 1000, "fairshare": 5000, "job_size": 700, "partition": 300, "qos": 500, "assoc": 500}
 MOST_JOBS = {"user": 3, "part": 5, "user_part": 2, "assoc": 2, "start": 1}
+QOS = ("low", "mid", "high")  # each may preempt some of those before it
+GRACES = (0, 0, 0, 10, 70)
 RESETS = ("NONE", "NOW", "DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY")
 
 
@@ -61,10 +75,8 @@ def random_site(draw):
     ]
     first = Association("root", "root") if draw.yes() else Association("", "x", shares=2)
     associations = (each._replace(max_wall_s=draw.one(*WALLS)) for each in (first, *accounts, *users))
-    qos = tuple(
-        Qos(name, draw.upto(9), draw.one(0.0, 1.0, 2.0), *(draw.limits(0.1) for _ in range(3)), draw.one(*WALLS))
-        for name in draw.some(("high", "low"))
-    )
+    qos = draw.some(QOS)
+    qos = tuple(random_qos(draw, name, qos[:k]) for k, name in enumerate(qos))
     return Site(
         nodes=nodes,
         partitions=tuple(random_partition(draw, name, names) for name in draw.one("a", "ab", "abc")),
@@ -76,18 +88,31 @@ def random_site(draw):
     )
 
 
+def random_qos(draw, name, before):
+    return Qos(
+        *(name, draw.upto(9), draw.one(0.0, 1.0, 2.0), *(draw.limits(0.1) for _ in range(3)), draw.one(*WALLS)),
+        preempts=tuple(draw.some(before)),
+        preempt_mode=draw.one("", "", *MODES[:3]),
+        preempt_within=draw.yes(0.2),
+        preempt_exempt_s=draw.one(None, None, 0.0, 45.0),
+        grace_s=draw.one(*GRACES),
+    )
+
+
 def random_partition(draw, name, names):
     whole = draw.yes(0.4)
     return Partition(
         name,
         tuple(names if whole else draw.some(names, 1)),
-        tier=draw.one(1, 1, 2),
+        tier=draw.one(1, 1, 2, 3),
         job_factor=draw.upto(3),
         max_time_s=draw.one(None, None, 1800.0),
         max_nodes=draw.one(None, None, None, 2, 3),
         exclusive=draw.yes(0.1),
         qos=draw.one("", "", "low"),
         billing=draw.one({}, {"cpu": 1.0, "mem": 0.001, "gres/gpu": 2.0, "gres/gpu:a": 1.5, "node": 1.0, "disk": 9.0}),
+        preempt_mode=draw.one("", "", "", *MODES),
+        grace_s=draw.one(*GRACES),
     )
 
 
@@ -106,7 +131,7 @@ def random_window(draw, names):
 
 
 def random_settings(draw):
-    resolution_s = draw.one(1, 60, 60, 300)
+    resolution_s, preempt = draw.one(1, 60, 60, 300), draw.one("", "", "partition_prio", "partition_prio", "qos", "qos")
     return Settings(
         version=draw.one((17, 11), (20, 2), (20, 11), (22, 5)),
         multifactor=draw.yes(0.8),
@@ -139,6 +164,14 @@ def random_settings(draw):
         bf_min_age_reserve_s=draw.one(0.0, 0.0, 200.0),
         bf_min_prio_reserve=draw.one(0, 0, 1500),
         bf_job_part_count_reserve=draw.one(0, 0, 2),
+        preempt=preempt,
+        preempt_mode=draw.one(*MODES[1:]) if preempt == "partition_prio" else draw.one(*MODES[1:3]),
+        preempt_within=draw.yes(0.2),
+        preempt_exempt_s=draw.one(0.0, 0.0, 30.0, 200.0),
+        preempt_youngest_first=draw.yes(0.3),
+        preempt_reorder_count=draw.one(1, 1, 0, 3),
+        cred_expire_s=draw.one(120, 15, 0),
+        job_requeue=draw.yes(0.8),
         memory=draw.yes(0.7),
         whole_nodes=draw.yes(0.1),
         least_loaded=draw.yes(0.15),
@@ -159,6 +192,7 @@ def random_jobs(draw, site, n):
     cpus = np.where(layout > 0, nodes * task + task * rng.integers(0, 8, n), nodes * cpus_per_node)
     cpus -= (layout == 0) & (cpus > 1) & (rng.random(n) < 0.1)
     limit_s = rng.choice([60, 120, 300, 600, 601, 1500, 3600], n)
+    run_s = np.where(rng.random(n) < 0.1, 0.0, limit_s * rng.choice([0.1, 0.5, 1.0, 1.2], n))
     memory = rng.choice([0, 100, 100, 300, 500], n)
     per_node = rng.random(n) < 0.3
     gpus = (
@@ -171,7 +205,8 @@ def random_jobs(draw, site, n):
         submit_s,
         eligible_s=eligible_s.astype(float),
         limit_s=limit_s,
-        run_s=np.where(rng.random(n) < 0.1, 0.0, limit_s * rng.choice([0.1, 0.5, 1.0, 1.2], n)),
+        run_s=run_s,
+        slept_s=run_s * rng.choice([0.0, 0.0, 0.5], n),
         cpus=cpus,
         nodes=nodes,
         max_nodes=np.choose(layout, [nodes, 0 * nodes, nodes, nodes + 1]),
@@ -188,12 +223,13 @@ def random_jobs(draw, site, n):
         partitions=tuple(",".join(each) if len(each) > 1 else "" for each in partitions),
         required=tuple(some_nodes(draw, site) for _ in range(n)),
         excluded=tuple(some_nodes(draw, site) for _ in range(n)),
-        qos=tuple(draw.one("", "high", "low") for _ in range(n)),
+        qos=tuple(draw.one("", *QOS) for _ in range(n)),
         account=tuple(draw.one("p", "q", "r", "s", "") for _ in range(n)),
         user=tuple(draw.one("u", "v", "w") for _ in range(n)),
         array=rng.choice([-1, -1, 7, 8], n),
         nice=rng.choice([0, 0, 500, -50], n),
         exclusive=rng.random(n) < draw.one(0.0, 0.0, 0.2),
+        requeue=rng.choice([-1, -1, 0, 1], n),
     )
 
 
@@ -210,11 +246,14 @@ def random_clock(draw, site):
         full_s=main_s[:: draw.one(1, 2, 7)],
         cycles_s=tuple((BEGAN + dates[::3]).tolist()) if draw.yes(0.1) else (),
         phase_s=draw.one(0.6, 0.0, 0.25),
+        checks_s=tuple((BEGAN + dates[::5] + 0.5).tolist()) if draw.yes(0.1) else (),
+        first_check_s=draw.one(np.nan, BEGAN - 9.5, BEGAN + 40.25),
         first_cycle_s=draw.one(np.nan, BEGAN + 3.0, BEGAN + 50.75),
         first_decay_s=draw.one(np.nan, BEGAN - 8.0, BEGAN + 31.5),
         arrival_s=draw.one(0.0, 0.7),
         overhead_s=draw.one(0.14, 0.0),
         cleaning_s=draw.one(0.02, 0.0, 2.0),
+        killing_s=draw.one(0.05, 0.0, 2.0),
         test_s=draw.one(0.0016, 0.0, 0.25),
         jitter_s=draw.one(0.0, 0.5),
         seed=draw.upto(5),
@@ -241,3 +280,25 @@ def random_case(seed, most_jobs=40):
     site = random_site(draw)
     jobs, clock = random_jobs(draw, site, draw.upto(most_jobs, 1)), random_clock(draw, site)
     return *licensed(Chance(seed + 1), site, jobs), clock
+
+
+def preempting_case(seed, most_jobs=40):
+    """A small, full site that preempts, with less of all else; its jobs and a clock."""
+    draw = Chance(seed)
+    site = random_site(draw)
+    nodes = tuple(Node(f"n{i:02}", draw.one(1, 2, 4), 1000, gpus=1) for i in range(draw.upto(6, 1)))
+    names = tuple(node.name for node in nodes)
+    partitions = [random_partition(draw, name, names) for name in "abc"]
+    partitions = [
+        each._replace(tier=draw.upto(3, 1), nodes=names if draw.yes(0.8) else each.nodes, exclusive=False)
+        for each in partitions
+    ]
+    qos = [random_qos(draw, name, QOS[:k])._replace(max_wall_s=None) for k, name in enumerate(QOS)]
+    settings = replace(site.settings, preempt=draw.one("partition_prio", "qos"), whole_nodes=False)
+    if settings.preempt == "qos" and settings.preempt_mode == "suspend":
+        settings = replace(settings, preempt_mode="requeue")
+    site = Site(nodes=nodes, partitions=tuple(partitions), qos=tuple(qos), settings=settings)
+    jobs = random_jobs(draw, site, draw.upto(most_jobs, 1))
+    soon_s = BEGAN + (jobs.submit_s - BEGAN) // draw.one(2, 8)
+    jobs = replace(jobs, submit_s=soon_s, eligible_s=jobs.eligible_s - jobs.submit_s + soon_s)
+    return site, jobs, random_clock(draw, site)

@@ -28,7 +28,6 @@ PUBLIC_BEGAN_S = 1_613_082_979
 LATE_JOB, LATE_S = "66", 0.28
 # What the log says of preempted jobs, in the order of site.REQUEUED and those after it.
 HOW = ("requeued", "killed", "grace", "suspended", "resumed")
-KILLING_S = 0.03  # the nodes of preempted jobs were clean after 0.03 to 0.4 s, and then a pass was made
 OVERHEAD_S = 0.07  # a job that sleeps runs so much longer
 OWN_B_DECAY_S = 1795720931.804  # its passes' dates do not have the ticks
 
@@ -51,7 +50,7 @@ class Truth(NamedTuple):
         phase_s, cycle, tick = np.random.default_rng(number).random(3).tolist()
         first_s, s = float(self.jobs.submit_s[0]), self.site.settings
         return self.clock._replace(
-            main_s=(), cycles_s=(), phase_s=phase_s, first_cycle_s=first_s + cycle * s.bf_interval_s,
+            main_s=(), cycles_s=(), checks_s=(), phase_s=phase_s, first_cycle_s=first_s + cycle * s.bf_interval_s,
             first_decay_s=first_s - tick * s.calc_period_s, jitter_s=0.1, seed=number,
         )  # fmt: skip
 
@@ -99,8 +98,12 @@ def recorded(folder, *, late=False):
     earlier = tuple((i, float(row["startms"])) for i, name in enumerate(jobs.ids) for row in tries[name][:-1])
     exact = "freedms" in rows[0]
     # Tasks of an array that waited for their turn, and jobs that were held, are eligible later than submitted.
-    seen_s = np.array([float(tries[name][0]["subms"] or row["endms"]) for name, row in zip(jobs.ids, rows, strict=True)])
-    start_s, freed_s = (np.array([float(row.get(key) or row["endms"]) for row in rows]) for key in ("startms", "freedms"))
+    seen_s = np.array(
+        [float(tries[name][0]["subms"] or row["endms"]) for name, row in zip(jobs.ids, rows, strict=True)]
+    )
+    start_s, freed_s = (
+        np.array([float(row.get(key) or row["endms"]) for row in rows]) for key in ("startms", "freedms")
+    )
     seen_s = seen_s - (0.0 if exact else 0.02)  # the log's line may come later than what it reports
     eligible_s = np.where(jobs.eligible_s > seen_s + 1, jobs.eligible_s, seen_s)
     freed_s = freed_s - (0.002 if exact else 0.0)  # the log's line comes after the pass that it allows
@@ -108,7 +111,8 @@ def recorded(folder, *, late=False):
     run_s = np.array([asked_s(row) if row["state"] == "PREEMPTED" else s for row, s in zip(rows, run_s, strict=True)])
     given = rows_of(file("preempted.csv")) if file("preempted.csv") else ()
     preempted = tuple(
-        (float(row["at"]), place[row["victim"]], place.get(row["preemptor"], -1), HOW.index(row["how"])) for row in given
+        (float(row["at"]), place[row["victim"]], place.get(row["preemptor"], -1), HOW.index(row["how"]))
+        for row in given
     )
     slept_s = np.zeros(len(jobs))
     for at_s, row, _, how in preempted:
@@ -119,7 +123,7 @@ def recorded(folder, *, late=False):
         dates[row["kind"]].append(float(row["at"]))
     clock = Clock(
         main_s=tuple(sorted(dates["sched"] + dates["full"])), full_s=tuple(dates["full"]), cycles_s=tuple(dates["bf"]),
-        checks_s=tuple(dates["limits"]), overhead_s=0.0, cleaning_s=0.0 if exact else 0.02, killing_s=KILLING_S,
+        checks_s=tuple(dates["limits"]), overhead_s=0.0, cleaning_s=0.0 if exact else 0.014,
         first_decay_s=dates["tick"][0] - site.settings.calc_period_s if dates["tick"] else OWN_B_DECAY_S,
     )  # fmt: skip
     title = folder.name + late * f", job {LATE_JOB}'s nodes freed {LATE_S} s late"

@@ -494,9 +494,9 @@ class Twin:
             taken = self.e11_place(job, nodes)
             if taken is not None:
                 started += self.r1_start(job, taken, MAIN)
-            elif self.e5_limited(job, nodes):
                 continue
-            elif job.required:
+            self.e5_preempt(job, nodes)
+            if job.required:
                 closed_nodes |= job.required if self.b6_ripe(job) else set()
             elif self.m1_closes(job, closed_nodes):
                 closed.add(name)
@@ -583,8 +583,7 @@ class Twin:
                 if really is not None:
                     self.r1_start(job, really, BACKFILL)
                     return tested
-                if self.e5_limited(job, usable):
-                    return tested
+                self.e5_preempt(job, usable)
                 later = None
             if start > now and not may_reserve:  # 5
                 return tested
@@ -756,6 +755,8 @@ class Twin:
 
     def e1_mode(self, job):
         mode = self.e1_owner(job).preempt_mode or self.s.preempt_mode
+        if mode == "suspend" and self.s.preempt == "qos":
+            return "off"  # E11
         return "cancel" if mode == "requeue" and not job.may_requeue else mode
 
     def e1_may_preempt(self, job, x):
@@ -775,12 +776,11 @@ class Twin:
         return self.e1_mode(x) != "suspend" and math.floor(self.now) < math.floor(x.start) + exempt_s
 
     def e2_queue(self):
-        left, order = sorted(self.waiting, key=self.q2_order), []
-        while left and self.s.preempt == "qos":
-            above = {name for x in left for name in self.qos.get(x.qos, Qos("")).preempts}
-            order.append(next(job for job in left if job.qos not in above))
-            left.remove(order[-1])
-        return order + left
+        line = []
+        for job in sorted(self.waiting, key=self.q2_order):
+            below = self.qos.get(job.qos, Qos("")).preempts if self.s.preempt == "qos" else ()
+            line.insert(next((k for k, x in enumerate(line) if x.qos in below), len(line)), job)
+        return line
 
     def e3_candidates(self, job, nodes):
         found = [x for x in self.running if self.e1_may_preempt(job, x) and not self.e1_exempt(x)]
@@ -788,10 +788,13 @@ class Twin:
         if self.s.preempt_youngest_first:
             return sorted(found, key=lambda x: (-math.floor(x.start), x.row))
         by_qos = self.s.preempt == "qos"
-        return sorted(found, key=lambda x: (self.qos[x.qos].priority if by_qos else x.partition.tier, len(x.at), x.row))
+        return sorted(
+            found,
+            key=lambda x: (self.qos.get(x.qos, Qos("")).priority if by_qos else x.partition.tier, len(x.at), x.row),
+        )
 
     def e4_victims(self, job, nodes):
-        """Those without which the job fits on these nodes, and what it then takes; None if it does not."""
+        """Those without which the job fits on these nodes; None if it does not."""
         listed = [x for x in self.e3_candidates(job, nodes) if self.e1_mode(x) != "suspend"]
         for _ in range(1 + self.s.preempt_reorder_count):
             free, gone, taken = list(self.free), [], None
@@ -806,20 +809,15 @@ class Twin:
             *before, last = gone
             before.sort(key=lambda x: -len({*x.at} & {*taken}))
             listed = [last, *before, *listed[len(gone) :]]
-        return [x for x in gone if not {*x.at}.isdisjoint(taken)], taken
+        return [x for x in gone if not {*x.at}.isdisjoint(taken)]
 
-    def e5_limited(self, job, nodes):
-        """Preempt for the job if it then fits on these nodes; or return whether a limit forbids it what it would hold."""
+    def e5_preempt(self, job, nodes):
+        """Preempt for the job if it then fits on these nodes."""
         found = None if job.row in self.have_preempted else self.e4_victims(job, nodes)  # E6
-        if found is None:
-            return False
-        victims, taken = found
-        if self.q5_limited(job, self.p7_held(job, taken)):
-            return True
-        self.have_preempted.add(job.row)
-        for x in victims:
-            self.e10_end(x, job.row)
-        return False
+        if found is not None:
+            self.have_preempted.add(job.row)
+            for x in found:
+                self.e10_end(x, job.row)
 
     def e10_end(self, x, by):
         grace_s = self.e1_owner(x).grace_s

@@ -117,6 +117,11 @@ BYTES = ("mem", "bb/")  # TRES in MB if they have no unit
 NOT_HELD = ("cpu", "node", "billing", "energy", "vmem", "pages", "fs", "ic")  # TRES that are no pool's
 PER_NODE, PER_CPU = 1, 2
 REQUEUED_S = 3600  # a try is submitted again when the earlier one is over and its nodes are clean
+AGAIN_S = (
+    121  # a requeued job is eligible so much later than submitted: AuthInfo's cred_expire, 120 s by default, and 1
+)
+LEFT_OUT = "earlier tries of requeued jobs, left out"
+MISSING = "requeued jobs without their earlier tries, by their Eligible: waits are too short; print them with sacct -D"
 DIVIDERS = {"|": "bar (|)", ",": "comma (,)", ";": "semicolon (;)", "\t": "tab (\\t)"}  # of columns
 OTHERS = {"SWF": r"\s*;|(\s*-?[0-9][0-9.]*\s){17}", "JSON": r"\s*[\[{]"}  # how files of other kinds begin
 MOST_BEFORE = 100  # lines, such as a login's banner, before the one that names the columns
@@ -463,6 +468,7 @@ class Records:
 
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
     command = ""
+    again_s = AGAIN_S
 
     def __init__(self, result: Reading, clusters: frozenset[str] | None) -> None:
         self.clock = zone_of(result.zone)
@@ -573,10 +579,17 @@ class Records:
             if len(parts):
                 self._join(self._keep_last(parts, ("component",)))
             self._keep_last(_repeated(jobs["key"]))
+            self.note_missing(self.result.notes.get(LEFT_OUT, 0))
             for k, what in enumerate((*BESIDE, PAUSED)):
                 self.result.unmodelled[what] += int(np.count_nonzero(jobs["beside"] & (1 << k)))
         jobs.extra = {name: column for name, column in jobs.extra.items() if name in TAKEN}
         return self.result
+
+    def note_missing(self, tries: int) -> None:
+        """Note the requeued jobs of a log that has only their last tries."""
+        jobs = self.result.jobs
+        again = (jobs["start_s"] > 0) & (jobs["eligible_s"].astype(np.int64) - jobs["submit_s"] == self.again_s)
+        self.result.note(MISSING, int(np.count_nonzero(again)) * (tries == 0))
 
     def drop_copies(self) -> None:
         jobs = self.result.jobs
@@ -616,7 +629,7 @@ class Records:
             kept[rows], among[first] = False, True
             kept[first] = True
             if len(order) > len(starts):
-                self.result.notes["earlier tries of requeued jobs, left out"] += len(order) - len(starts)
+                self.result.notes[LEFT_OUT] += len(order) - len(starts)
                 jobs.keep(kept)
         return among[kept]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,6 +110,15 @@ class Accounts(NamedTuple):
     named: list[Part]
 
 
+def without_loop(qos: Mapping[str, Qos], where: str) -> None:
+    """Refuse QOS that may preempt themselves, or each other in a circle, as sacctmgr does."""
+    try:
+        TopologicalSorter({name: each.preempts for name, each in qos.items()}).prepare()
+    except CycleError as error:
+        line = " preempts ".join(reversed(error.args[1]))
+        raise WorkloadError(f"{where}: QOS {line}: a QOS may not preempt itself; correct the Preempt lists") from None
+
+
 def read_accounts(paths: Iterable[Path]) -> Accounts:
     """The associations and QOS of several files, each adding to those before; sshare's shares count last."""
     read, shareless, missing = Accounts({}, {}, [], []), list[str](), dict[str, None]()
@@ -120,6 +130,7 @@ def read_accounts(paths: Iterable[Path]) -> Accounts:
             own = (flag.strip() for flag in columns.get("flags", "").split(",") if flag)
             read.named.extend(Part("qos", flag, "yes", (name,)) for flag in own if flag.lower() not in FLAGS)
             read.qos[name], others = with_texts(read.qos.get(name, Qos(name)), QOS_ROWS, where, columns)
+            without_loop(read.qos, where)
         else:
             account, user = every["account"], every["user"]
             if account == "root" and user in ("", "root"):  # every site has these

@@ -256,6 +256,14 @@ def read_site(
         "nodes that are down, left out": sorted(down & {*described}, key=by_name),
         "nodes that no partition has": [node.name for node in nodes if node.name not in used],
         "nodes below no switch": [node.name for node in nodes if switches and node.name not in below],
+        "PreemptType=preempt/qos preempts no job, as no QOS with a Preempt list is given": [
+            "give what `sacctmgr -P show qos` prints"
+        ][: settings.preempt == "qos" and not any(each.preempts or each.preempt_within for each in qos)],
+        "SUSPEND is not modelled with preempt/qos: their jobs are not preempted": [
+            each.name
+            for each in qos
+            if settings.preempt == "qos" and "suspend" in (each.preempt_mode or settings.preempt_mode)
+        ],
         "limits that AccountingStorageEnforce does not enforce, left out": limited,
     }
     warnings += tuple(f"{path}: {what}: {listed(names)}" for what, names in said.items() if names)

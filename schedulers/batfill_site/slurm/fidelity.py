@@ -90,7 +90,7 @@ def slurm_fidelity(
     """How near the model of a site's Slurm is to its log, beside the replay of one pool; see `what_if.slurm`."""
     runs, seed = number_from("runs", runs, FEWEST_RUNS), seed_of("seed", seed)
     site = read_site(slurm_conf, **files)
-    jobs = read_jobs(log, timezone=timezone, limits=site.max_times_s)
+    jobs = read_jobs(log, timezone=timezone, limits=site.max_times_s, cred_expire_s=site.settings.cred_expire_s)
     return compared_with_log(Path(log), site, jobs, runs, seed)
 
 

@@ -15,6 +15,7 @@ from batfill.base.errors import WorkloadError
 from batfill_site.accounting.cluster_log import NEVER_STARTED, Reading
 from batfill_site.accounting.record_text import LAST_S, PARTITION_LIMIT, UNLIMITED, Names, each, limit_of
 from batfill_site.accounting.slurm import (
+    AGAIN_S,
     COLUMNS,
     PER_CPU,
     REQUEUED_S,
@@ -71,17 +72,24 @@ PARTS = "components of heterogeneous jobs: each is a job, which starts alone"
 
 
 def read_jobs(
-    log: Path | str | Iterable[Path | str], *, timezone: str | None = None, limits: Mapping[str, float] = NONE
+    log: Path | str | Iterable[Path | str],
+    *,
+    timezone: str | None = None,
+    limits: Mapping[str, float] = NONE,
+    cred_expire_s: int = AGAIN_S - 1,
 ) -> SlurmJobs:
     """The jobs of `sacct -P` output, as `COMMAND` writes it, that ran and have ended.
 
-    Each try of a requeued job is a job, since it held nodes; so is each component of a heterogeneous job. Jobs that
-    never started or have not ended are left out. What was left out, changed or assumed is counted in `warnings`.
+    Tries that were preempted are one job with the last one, which the model preempts itself; each other try of a
+    requeued job is a job, since it held nodes; so is each component of a heterogeneous job. Jobs that never started or
+    have not ended are left out. What was left out, changed or assumed is counted in `warnings`.
     `timezone`: of dates without one, by default UTC. `limits`: the longest time of partitions that have one, in s, for
-    jobs without a limit; 365 days in others.
+    jobs without a limit; 365 days in others. `cred_expire_s`: AuthInfo's; the log may lack tries of a requeued job,
+    which was eligible so much later than submitted.
     """
     files = list(map(Path, [log] if isinstance(log, str | Path) else log))
     records = SlurmRecords(Reading(timezone or "UTC"), limits)
+    records.again_s = cred_expire_s + 1
     records.read_files(files)
     return records.slurm_jobs(files)
 
@@ -374,6 +382,7 @@ class SlurmRecords(Records):
         again &= ~joined
         self.result.note(TRIES, int(np.count_nonzero(again)))
         self.result.note(PREEMPTED, int(np.count_nonzero(joined)))
+        self.note_missing(int(np.count_nonzero(again | joined)))
         again &= (jobs["submit_s"][later] < jobs["end_s"][earlier]) & (jobs["start_s"][later] >= jobs["end_s"][earlier])
         jobs["submit_s"][later[again]] = jobs["end_s"][earlier[again]]
         for one, other in zip(earlier[joined].tolist(), later[joined].tolist(), strict=True):  # in their order

@@ -354,7 +354,7 @@ class Clock(NamedTuple):
     arrival_s: float = 0.0  # a submission is seen so much later than submit_s
     overhead_s: float = 0.14  # a job runs so much longer than run_s
     cleaning_s: float = 0.02  # after a job's end, nodes are free for plans, not for starts
-    killing_s: float = 0.05  # the same after a preempted job's end
+    killing_s: float = 0.03  # the same after a preempted job's end
     test_s: float = 0.0016  # a job tried in a backfill cycle lengthens it
     jitter_s: float = 0.0  # each cycle is late by up to so much, drawn with `seed`
     seed: int = 0

@@ -104,7 +104,7 @@ def slurm(
         if change in sites:
             raise BatfillError(f"--set {change!r}: it is given twice; give it once")
         sites[change] = changed(site, change)
-    jobs = read_jobs(logs, timezone=timezone, limits=site.max_times_s)
+    jobs = read_jobs(logs, timezone=timezone, limits=site.max_times_s, cred_expire_s=site.settings.cred_expire_s)
     files = [*logs, *(Path(file) for file in (slurm_conf, *accounts, sshare, windows) if file is not None)]
     version = slurm_version or "{}.{:02}".format(*site.settings.version)
     settings = {"runs": runs, "slurm_version": version, "timezone": timezone, "tau_s": tau_s, "seed": seed}
