@@ -38,7 +38,7 @@ from batfill_site.slurm.site import Node, Part, Partition, Site, Window
 
 COMMENT = re.compile(r"(?<!\\)#.*")
 PAIR = re.compile(r"([A-Za-z]\w*)\s*[+-]?=+(?:\s+(?!\w+\s*=))?(\"[^\"]*\"|\S*)(?:\s+|$)")  # a text may be empty
-TEMPLATE = re.compile(r"\{[{%].*|@\w+@|<[^<>]*>")
+TEMPLATE = re.compile(r"\{[{%\w].*|\$[{(A-Za-z].*|@\w+@|<[^<>]*>")
 IN_PARENTHESES = re.compile(r"\(.*?\)")
 GRES = re.compile(  # a name, a type, which is no number, and a number
     r"([\w.-]+)(?::(?!no_consume)(?![0-9]+[kmgtp]?$)([^:]+))?(?::no_consume)?(?::([0-9]{1,9})([kmgtp]?))?",

@@ -63,7 +63,8 @@ ROWS = (
     Row("nodefeaturesplugins=.*", touches=lambda jobs, _: np.array(jobs.constraint, object) != ""),
     Row("ll_shared_gres=.*", touches=lambda jobs, _: jobs.gpus_per_node > 0),
     Row("bf_one_resv_per_job=.*", touches=lambda jobs, _: np.array(jobs.partitions, object) != ""),
-    Row("licence=.*", touches=lambda jobs, it: np.array([it.text in licences_of(each) for each in jobs.licenses])),
+    Row("licence .*", "which no job waits for",
+        lambda jobs, it: np.array([it.name[8:] in licences_of(each) for each in jobs.licenses])),
     Row("qos[.](enforceusagethreshold|relative)=.*"),
     Row("bf_(?!allow|continue|node_space|yield).*|(completewait|defer_batch|delay_boot|extra_constraints|mcsplugin|"
         "preempt_(send|strict).*|reduce_completing_frag|sched_min_interval|spec_cores_first|suspend(program|time))=.*|"
@@ -84,7 +85,7 @@ def touched(site: Site, jobs: SlurmJobs) -> tuple[tuple[str, ...], str]:
         return {"jobs": rows.mean(), "processor-hours": hours[rows].sum() / max(hours.sum(), 1e-9)}
 
     foreign = {name: None for each in jobs.licenses for name in licences_of(each) if name not in site.settings.licenses}
-    for part in (*site.named, *(Part("", "licence", name) for name in foreign)):
+    for part in (*site.named, *(Part("", f"licence {name}", "yes") for name in foreign)):
         row = row_of(part)
         if row is None or row.touches is None:
             others["the log does not say which jobs it could touch"].append(str(part))
@@ -97,9 +98,9 @@ def touched(site: Site, jobs: SlurmJobs) -> tuple[tuple[str, ...], str]:
             continue
         number, cpu = map(percent, shares(rows).values())
         many = f"{things(int(rows.sum()), 'job')} ({number}; {cpu} of processor-hours)"
-        lines.append(f"{part} is not modelled: {row.done}; it could touch {many}")
+        lines.append(f"not modelled: {part}, {row.done}; it could touch {many}")
         named, all_rows = [*named, str(part)], all_rows | rows
-    lines += [f"not modelled, and {why}: {', '.join(parts)}" for why, parts in others.items()]
+    lines += [f"not modelled; {why}: {', '.join(parts)}" for why, parts in others.items()]
     of, most = max(shares(all_rows).items(), key=lambda each: each[1])
     caution = f"what is not modelled could touch {percent(most)} of {of}, over {percent(MOST_TOUCHED)}"
     return tuple(lines), f"{caution}: {', '.join(named)}" if most > MOST_TOUCHED else ""
