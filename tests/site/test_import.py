@@ -309,6 +309,26 @@ def test_a_requeued_job_takes_what_its_last_try_held_and_components_what_they_ho
     assert sorted(taken_by(path).values(), key=len) == [pytest.approx(last), pytest.approx(together)]
 
 
+def test_a_log_without_the_first_tries_of_requeued_jobs_says_so(tmp_path):
+    path = tmp_path / "jobs.txt"
+    rows = ["1|1100|1221|1300|1400", "2|1100|1100|1300|1400"]
+
+    def said(*more):
+        path.write_text(
+            "\n".join(
+                ["JobID|Submit|Eligible|Start|End|AllocCPUS|State", *(f"{row}|4|COMPLETED" for row in rows), *more]
+            )
+        )
+        return batfill("workload", "import", "slurm", path, "-o", tmp_path / "log.swf", "--procs", 64).err
+
+    assert (
+        "1 record: requeued jobs without their earlier tries, by their Eligible: waits are too short; print" in said()
+    )
+    known = said("2|1000|1000|1010|1100|4|PREEMPTED")
+    assert "requeued jobs without" not in known
+    assert "1 record: earlier tries of requeued jobs, left out" in known
+
+
 def test_pools_are_of_what_the_accounting_says_also_where_it_is_read_in_place(tmp_path):
     records, out = tmp_path / "jobs.txt", tmp_path / "log.json"
     rng = np.random.default_rng(4)

@@ -230,6 +230,12 @@ def test_defaults_are_those_of_the_version(site_of, version, default):
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
+        ("PreemptType=preempt/tiers", "PreemptType=preempt/tiers is not one of preempt/none, preempt/partition_prio"),
+        ("PreemptMode=REQUEUE,CANCEL", "PreemptMode=REQUEUE,CANCEL is not OFF, CANCEL, REQUEUE or SUSPEND,GANG"),
+        ("PreemptMode=SUSPEND", "PreemptMode=SUSPEND lacks GANG, without which Slurm suspends no job"),
+        ("PreemptExemptTime=soon", "PreemptExemptTime=soon is not a duration from 0 s on"),
+        ("AuthInfo=cred_expire=soon", "AuthInfo=cred_expire=soon is not a whole number from 0 on"),
+        ("PartitionName=b Nodes=n1 GraceTime=long", "GraceTime=long is not a number of seconds, such as 30"),
         ("PartitionName=b Nodes=n1 OverSubscribe=SOME:2", "OverSubscribe=SOME:2 is not one of EXCLUSIVE, NO, YES:1"),
         ("NodeName=m[1-99999]", "the site has more than 100,000 nodes; correct its lists"),
         ("NodeName=m CpuSpecList=0-", "CpuSpecList=0- is not a list of CPUs such as 0-1,16"),
@@ -532,6 +538,56 @@ def test_limits_hold_only_if_slurm_enforces_them(site_of, written):
     assert any("AccountingStorageEnforce does not enforce, left out: physics, lasers, high" in w for w in site.warnings)
 
 
+def test_preemption_is_read_of_the_site_its_partitions_and_qos(site_of, written):
+    site = site_of(
+        SMALL + "PreemptType=preempt/partition_prio\nPreemptMode=GANG,SUSPEND\nPreemptExemptTime=00:01:00\n"
+        "JobRequeue=0\nAuthInfo=socket=/run/munge,cred_expire=15\n"
+        "PartitionName=b Nodes=n1 PreemptMode=Cancel GraceTime=40\n"
+        "SchedulerParameters=preempt_youngest_first,preempt_reorder_count=3,preempt_strict_order\n"
+    )
+    had, (a, b) = site.settings, site.partitions
+    assert (had.preempt, had.preempt_mode, had.preempt_within, site.suspends) == (
+        "partition_prio",
+        "suspend",
+        False,
+        True,
+    )
+    assert (had.preempt_exempt_s, had.cred_expire_s, had.job_requeue) == (60, 15, False)
+    assert (had.preempt_youngest_first, had.preempt_reorder_count) == (True, 3)
+    assert (a.preempt_mode, a.grace_s, b.preempt_mode, b.grace_s) == ("", 0, "cancel", 40)
+    assert any("without effect in the model: preempt_strict_order" in text for text in site.warnings)
+
+    columns = "Name|Priority|GraceTime|Preempt|PreemptExemptTime|PreemptMode\n"
+    qos = written(
+        columns + "low|1|00:00:10||-1|requeue,within\nhigh|9||low,mid|00:00:00|cluster\nmid|5|20|||gang,suspend\n", "q"
+    )
+    site = site_of(
+        SMALL + "PreemptType=preempt/qos\nPreemptMode=REQUEUE,WITHIN\nPreemptExemptTime=-1\n", accounts=[qos]
+    )
+    assert (site.settings.preempt_mode, site.settings.preempt_within, site.settings.preempt_exempt_s) == (
+        "requeue",
+        True,
+        0,
+    )
+    assert [each[7:] for each in site.qos] == [
+        ((), "requeue", True, None, 10), (("low", "mid"), "", False, 0.0, 0), ((), "suspend", False, None, 20),
+    ]  # fmt: skip
+    assert any(
+        "SUSPEND is not modelled with preempt/qos: their jobs are not preempted: mid" in x for x in site.warnings
+    )
+    assert (
+        "preempts no job, as no QOS with a Preempt list is given"
+        in site_of(SMALL + "PreemptType=preempt/qos\n").warnings[-1]
+    )
+    new = apply(site, ["qos.mid.Preempt=low", "PreemptMode=CANCEL", "PreemptType=preempt/none"])
+    assert (new.qos_of["mid"].preempts, new.settings.preempt_mode, new.settings.preempt) == (("low",), "cancel", "")
+    for text, wrong in (
+        ("low.Preempt=high", "QOS low preempts high preempts low: a QOS"),
+        ("low.Preempt=x", "no qos 'x'"),
+    ):
+        assert wrong in refused(apply, site, [f"qos.{text}"])
+
+
 # Changes
 
 
@@ -574,12 +630,17 @@ def test_new_nodes_are_like_a_known_one_in_its_partitions_and_below_its_switch(s
     assert new.switches == (("n1",), ("n2", "n9", "n10"))
 
 
+PREEMPT = "Name|Priority|Preempt|PreemptExemptTime|PreemptMode\n"
 ACCOUNTS = [
     ("", ": it is not what `sacctmgr dump`"),
     ("JobID|User\n1|ann\n", ": it is not what `sacctmgr dump`"),
     (DUMP + "Fairshare 3\n", ":12: 'Fairshare 3' is not a line of `sacctmgr dump`"),
     (DUMP + "User - 'eve':Fairshare=some\n", ":12: Fairshare=some is not a whole number"),
     (SSHARE + " a||1||-3||\n", ":10: RawUsage=-3 is not a number from 0 on"),
+    (f"{PREEMPT}a|0|a||\n", ":2: QOS a preempts a: a QOS may not preempt itself; correct the Preempt lists"),
+    (f"{PREEMPT}a|0|b||\nb|0|c||\nc|0|x,a||\n", ":4: QOS a preempts b preempts c preempts a: a QOS may not preempt"),
+    (f"{PREEMPT}a|0||soon|\n", ":2: PreemptExemptTime=soon is not a duration from 0 s on"),
+    (f"{PREEMPT}a|0|||sometimes\n", ":2: PreemptMode=sometimes is not OFF, CANCEL, REQUEUE or SUSPEND"),
     (QOS.replace("cpu=64", "cpu64"), ":3: GrpTRES=cpu64,node=4 is not a list such as cpu=100"),
 ]
 CHANGES = [

@@ -64,7 +64,7 @@ def test_a_job_has_what_it_asked_for_and_the_layout_in_which_it_ran(read):
         "memory_per_node_mb": 8192, "memory_unsaid": False, "partitions": "", "required": "", "excluded": "",
         "gpus_per_node": 0, "gpu_type": "", "constraint": "", "partition": "main", "qos": "normal",
         "account": "physics", "user": "ann", "array": -1, "nice": 0, "exclusive": False, "started_s": 1700000100,
-        "ran_on": "n[01-02]", "held": False,
+        "ran_on": "n[01-02]", "held": False, "requeue": -1, "slept_s": 0, "preempted": 0,
     }  # fmt: skip
 
 
@@ -315,6 +315,48 @@ def test_each_try_of_a_requeued_job_is_a_job(read):
         assert jobs.submit_s.tolist() == [1700000000, 1700000400]
         assert (jobs.eligible_s == jobs.submit_s).all()
         assert said(jobs, "earlier tries") == 1
+
+
+def test_tries_that_were_preempted_are_one_job(read):
+    one = {"State": "PREEMPTED", "Start": "1700000100", "End": "1700000400"}
+    two = one | {"Submit": "1700000400", "Eligible": "1700000521", "Start": "1700000600", "End": "1700000700"}
+    last = {"Submit": "1700000701", "Eligible": "1700000822", "Start": "1700000900", "End": "1700001000"}
+    jobs = read(one, two, last)
+    assert (jobs.submit_s, jobs.eligible_s, jobs.started_s) == (1700000000, 1700000000, 1700000900)
+    assert (jobs.run_s, jobs.preempted) == (100, 2)
+    assert (said(jobs, "tries that were preempted"), len(jobs.warnings)) == (2, 1)
+    jobs = read(one, two)  # and never ended by itself
+    assert (jobs.run_s, jobs.preempted, jobs.started_s) == (600, 2, 1700000600)
+    assert said(jobs, "jobs that preemption ended: what they would have run is not known, their limit") == 1
+    assert read(one | {"State": "PREEMPT+"}, last).preempted == 1
+    other = read(
+        one, last | {"Submit": "1700009000", "Eligible": "1700009000", "Start": "1700009000", "End": "1700009100"}
+    )
+    assert other.preempted.tolist() == [1, 0]  # Slurm's counter of ids has wrapped around
+
+
+def test_a_log_without_the_first_tries_of_requeued_jobs_says_so(read):
+    again = {"Eligible": "1700000121", "Start": "1700000300", "End": "1700000400"}
+    missing = "requeued jobs without their earlier tries"
+    assert said(read(again, {"JobID": "8"}), missing) == 1
+    first = {
+        "State": "PREEMPTED",
+        "Submit": "1699990000",
+        "Eligible": "1699990000",
+        "Start": "1699990000",
+        "End": "1699999999",
+    }
+    assert said(read(first, again), missing) == 0
+    assert said(read(again | {"Eligible": "1700000016"}, cred_expire_s=15), missing) == 1
+
+
+def test_a_job_says_whether_it_may_be_requeued_and_how_long_it_slept(read):
+    lines = ("sbatch --requeue j.sh", "sbatch --no-requeue j.sh", "sbatch j.sh --requeue")
+    jobs = read(
+        *({"JobID": f"{k}", "SubmitLine": line} for k, line in enumerate(lines, 1)),
+        {"JobID": "4", "Suspended": "00:01:40"},
+    )
+    assert (jobs.requeue.tolist(), jobs.slept_s.tolist(), jobs.run_s[3]) == ([1, 0, -1, -1], [0, 0, 0, 100], 300)
 
 
 def test_dates_are_read_in_the_clusters_zone(read):

@@ -21,7 +21,7 @@ from batfill.model.metrics import TAU_S, bounded_slowdown
 from batfill.model.values import number_from, seed_of, tau_of
 from batfill_site.advice.payers import Changed
 from batfill_site.score import Whose, score
-from batfill_site.slurm.accounts import ASSOCIATION_ROWS, QOS_ROWS, column, with_texts
+from batfill_site.slurm.accounts import ASSOCIATION_ROWS, QOS_ROWS, column, with_texts, without_loop
 from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import (
@@ -239,8 +239,8 @@ def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: 
     part, rows = PARTS[kind]
     old: list[Any] = list(getattr(site, part))
     names = ["" if kind == "account" and each.user else each[0] for each in old]
+    known = listed(filter(None, names)) or "none, give the files of accounts"
     if not owner or owner not in names:
-        known = listed(filter(None, names)) or "none, give the files of accounts"
         raise WorkloadError(f"{where}: no {kind} {owner!r}; known: {known}")
     before, site = site, without(site, option, kind, owner)
     if column(option) not in rows:
@@ -251,6 +251,10 @@ def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: 
     old[at], others = with_texts(old[at], rows, where, {column(option): text})
     if others:
         raise WorkloadError(f"{where}: {others[0]} is not modelled; cpu, mem, node and gres/gpu are")
+    if kind == "qos":
+        if unknown := [name for name in old[at].preempts if name not in names]:
+            raise WorkloadError(f"{where}: no qos {unknown[0]!r}; known: {known}")
+        without_loop({each.name: each for each in old}, where)
     new: dict[str, Any] = {part: tuple(old)}
     return replace(site, **new)
 
