@@ -954,6 +954,8 @@ class Twin:
             self.m3_due()
 
     def begin(self, clock):
+        if self.s.sched_interval_s == math.inf:
+            clock = clock._replace(main_s=(math.inf,))
         self.clock, self.draws = clock, np.random.default_rng(clock.seed).random(997).tolist()
         self.free = [[node.cpus, node.memory_mb, node.gpus, 0] for node in self.nodes]
         self.waiting, self.running, self.cleaning, self.events = [], [], [], []

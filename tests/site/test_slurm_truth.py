@@ -27,6 +27,7 @@ RUNS = {
     "own-licences-planned": (0, 0, 0),
     "own-limits": (0, 0, 0),
     "own-maintenance": (0, 0, 0),
+    "own-over": (0, 0, 0),
     "own-partitions": (5, 9, 4),  # after 83 jobs a node is not used that is free by the log
     "own-requeue": (0, 0, 0),
     "own-suspend": (0, 0, 0),

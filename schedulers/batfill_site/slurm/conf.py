@@ -259,11 +259,6 @@ def read_site(
         "PreemptType=preempt/qos preempts no job, as no QOS with a Preempt list is given": [
             "give what `sacctmgr -P show qos` prints"
         ][: settings.preempt == "qos" and not any(each.preempts or each.preempt_within for each in qos)],
-        "SUSPEND is not modelled with preempt/qos: their jobs are not preempted": [
-            each.name
-            for each in qos
-            if settings.preempt == "qos" and "suspend" in (each.preempt_mode or settings.preempt_mode)
-        ],
         "limits that AccountingStorageEnforce does not enforce, left out": limited,
     }
     warnings += tuple(f"{path}: {what}: {listed(names)}" for what, names in said.items() if names)
@@ -271,6 +266,9 @@ def read_site(
         warnings += (f"{path}: {NO_GPUS}",)
     site = Site(nodes=nodes, partitions=tuple(partitions), switches=switches, settings=settings)
     named += tuple(part._replace(of=tuple(names)) for part, names in among.items()) + tuple(known.named)
+    suspended = [each.name for each in qos if "suspend" in (each.preempt_mode or settings.preempt_mode)]
+    if settings.preempt == "qos" and suspended:
+        named += (Part("qos", "PreemptMode", "SUSPEND", tuple(suspended)),)
     site = replace(site, associations=associations, qos=qos, named=named, warnings=(*warnings, *known.warnings))
     mixed = frozenset[str]().union(*(types[node.name] for node in nodes if len(types[node.name]) > 1)) - {""}
     site = replace(site, mixed=mixed)

@@ -94,6 +94,8 @@ class Model:
         slurm: Slurm = own(self.slurm)
         settings, first_s = self.settings, self.first_s
         options, state, dates_s = slurm.options, slurm.state, slurm.dates_s
+        if settings.sched_interval_s == math.inf:
+            clock = clock._replace(main_s=(math.inf,))
         for name, value in numbers_of(clock).items():
             options[name] = value
         for name in ("main", "cycles", "checks"):

@@ -66,8 +66,9 @@ ROWS = (
     Row("licence .*", "which no job waits for",
         lambda jobs, it: np.array([it.name[8:] in licences_of(each) for each in jobs.licenses])),
     Row("qos[.](enforceusagethreshold|relative)=.*"),
+    Row("(qos|partition)[.]preemptmode=(suspend|.*checkpoint).*|preemptmode=.*checkpoint.*", "no job is preempted"),
     Row("bf_(?!allow|continue|node_space|yield).*|(completewait|defer_batch|delay_boot|extra_constraints|mcsplugin|"
-        "preempt_(send|strict).*|reduce_completing_frag|sched_min_interval|spec_cores_first|suspend(program|time))=.*|"
+        "reduce_completing_frag|sched_min_interval|spec_cores_first|suspend(program|time))=.*|"
         "(partition|node|qos)[.].*", touches=None),
 )  # fmt: skip
 

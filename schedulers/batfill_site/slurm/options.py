@@ -5,6 +5,7 @@ Names, units and defaults are those of the manual page slurm.conf(5) of 22.05; `
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -16,7 +17,6 @@ from batfill_site.slurm.named import row_of
 from batfill_site.slurm.site import FAIR_TREE_DEFAULT, MODES, Part, Settings
 
 Given = tuple[str, str, str]  # where an option stands, its name, its text
-NEVER_S = 10**9
 UNLIMITED = frozenset(("unlimited", "infinite", "-1"))
 OFF = UNLIMITED | {"", "0", "no", "none", "off", "false", "(null)"}
 AMOUNT = re.compile(r"(\w[^=]*)=(-?[0-9]*\.?[0-9]+)([KMGTP]?)", re.IGNORECASE)
@@ -178,7 +178,7 @@ ROWS = rows(
     Option("bf_window", "bf_window_s", some_time),  # in minutes
     Option("bf_max_job_test max_job_bf", "bf_max_job_test", some),
     Option("bf_interval", "", interval),
-    Option("sched_interval", "sched_interval_s", lambda text: NEVER_S if text == "-1" else some(text)),
+    Option("sched_interval", "sched_interval_s", lambda text: math.inf if text == "-1" else some(text)),
     Option("bf_resolution", "bf_resolution_s", some),
     Option("bf_licenses", "", lambda text: dict.fromkeys(("bf_licenses", "bf_running_job_reserve"), flag(text))),
     Option("bf_running_job_reserve", "bf_running_job_reserve", flag),

@@ -120,15 +120,15 @@ class Qos(NamedTuple):
     per_user: Limits = Limits()
     per_account: Limits = Limits()
     max_wall_s: float | None = None  # MaxWall: the longest limit of a job
-    no_reserve: bool = False  # NoReserve: no plan has a place for its jobs
-    over_partition_qos: bool = False  # OverPartQOS: its limits go before those of the partition's QOS,
-    over_time: bool = False  # PartitionTimeLimit: its jobs may be longer
-    over_nodes: bool = False  # PartitionMaxNodes: or wider than their partition allows
     preempts: tuple[str, ...] = ()  # Preempt: the QOS whose jobs its jobs may preempt
     preempt_mode: str = ""  # as a partition's
     preempt_within: bool = False  # its jobs may preempt each other
     preempt_exempt_s: float | None = None  # PreemptExemptTime; None: the site's
     grace_s: int = 0
+    no_reserve: bool = False  # NoReserve: no plan has a place for its jobs
+    over_partition_qos: bool = False  # OverPartQOS: its limits go before those of the partition's QOS,
+    over_time: bool = False  # PartitionTimeLimit: its jobs may be longer
+    over_nodes: bool = False  # PartitionMaxNodes: or wider than their partition allows
 
 
 class Window(NamedTuple):
@@ -174,7 +174,7 @@ class Settings:
     # Main pass
     default_queue_depth: int = 100
     partition_job_depth: int = 0  # 0: no limit; so in all that follow
-    sched_interval_s: float = 60.0
+    sched_interval_s: float = 60.0  # infinite: no main pass is made
     batch_sched_delay_s: float = 3.0
     sched_max_job_start: int = 0
     defer: bool = False  # no main pass at submissions
