@@ -446,7 +446,8 @@ def test_a_change_switches_off_what_the_file_has(site_of, written):
 
 ODD = (
     *("SchedulerParameters=", "SchedulerParameters=,,bf_continue,", "Licenses=a:1,b@db:3,c*2", "SelectType=cons_tres"),
-    *("SchedulerParameters=bf_interval=-1", "SchedulerParameters=sched_interval=-1", "SelectTypeParameters=CR_Core,CR_LLN,CR_Pack_Nodes"),
+    *("SchedulerParameters=bf_interval=-1", "SchedulerParameters=sched_interval=-1"),
+    "SelectTypeParameters=CR_Core,CR_LLN,CR_Pack_Nodes",
     *("PriorityFlags=FAIR_TREE,CALCULATE_RUNNING", "PreemptMode=GANG", "MCSPlugin=mcs/user", "TopologyPlugin=default"),
     *("TopologyPlugin=topology/3d_torus", "TopologyParam=Dragonfly,TopoOptional", "PriorityUsageResetPeriod=None"),
     *("NodeSet=x Nodes=n1\nPartitionName=c Nodes=x,y\nNodeSet=y Feature=fast", "NodeName=DEFAULT Weight=9 Odd=1"),
