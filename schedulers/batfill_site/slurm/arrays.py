@@ -603,7 +603,8 @@ def kinds_of(site: Site, jobs: SlurmJobs) -> list[Any]:
 
 
 def mode_of(site: Site, kind: Any) -> str:
-    return (kind.preempt_mode or site.settings.preempt_mode) if site.settings.preempt else "off"
+    mode, by = kind.preempt_mode or site.settings.preempt_mode, site.settings.preempt
+    return "off" if not by or (by == "qos" and mode == "suspend") else mode
 
 
 def preempted_as(site: Site, jobs: SlurmJobs) -> dict[str, Any]:
@@ -630,7 +631,7 @@ def preemption_arrays(site: Site, jobs: SlurmJobs) -> Preemption:
     within = np.diag([by_qos and (one.preempt_within or (s.preempt_within and one in site.qos)) for one in kinds])
     may = np.where(above, ALWAYS, WITHIN * within) * np.array([mode_of(site, each) != "off" for each in kinds])
     n = len(jobs) if may.any() or by_qos else 0
-    scratch = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((2, len(kinds)), np.int64)]
+    scratch = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(len(kinds), np.uint8)]
     noted = new_records(n + 1, PREEMPTED)
     return Preemption(may.astype(np.uint8), (above & by_qos).astype(np.uint8), *scratch, new_ends(n + 1), noted)
 
@@ -684,7 +685,7 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     preempts = preemption.may.any()
     for name, value in {
         "preempts": preempts,
-        "by_qos": preemption.first.any(),
+        "by_qos": preemption.before.any(),
         "suspends": preempts and site.suspends,
         "graces": preempts and table["grace"].any(),
     }.items():

@@ -229,7 +229,10 @@ def first_fit(slurm, job, slot, asked):
 
 @outlined
 def fit_without(slurm, row, asked, capped):
-    """As `first_fit`, without what may be preempted on the nodes asked (E7), on `nodes.picked`; NEVER without any."""
+    """What `first_fit` finds without what may be preempted on the nodes asked, and whether there is any (E7).
+
+    The job then fits on `nodes.picked`.
+    """
     job, n, last = slurm.jobs[row], candidates(slurm, row, asked, True, True), NEVER
     if n > 0:
         lift_all(slurm, n, -1)
@@ -239,7 +242,7 @@ def fit_without(slurm, row, asked, capped):
             choose(slurm, job, slot, asked, last, capped and (last != NOW or job.features != 0))
         lift_all(slurm, n, 1)
         slot_of(slurm, job)
-    return last
+    return last, n > 0
 
 
 @kernel
@@ -355,8 +358,8 @@ def try_job(slurm, place, may_reserve):
             tested = reached or testable(slurm, job)
         last, without = first_fit(slurm, job, slot, mask) if reached else NEVER, False
         if options.preempts and reached and last != NOW:
-            first = fit_without(slurm, row, mask, old_even)
-            last, without = (first, True) if first != NEVER else (last, False)
+            found, without = fit_without(slurm, row, mask, old_even)
+            last = found if without else last
         if last == NEVER:
             # No date up to `later` is found, and it does not matter which one is.
             if later == NEVER or not may_reserve:
@@ -401,8 +404,6 @@ def try_job(slurm, place, may_reserve):
                     return tested, after
                 victims = needed(slurm, row, nodes.open) if options.preempts and not job.preempted else 0
                 if victims > 0:
-                    if would_exceed(slurm, row):
-                        return tested, 0
                     preempt(slurm, row, victims)
         if begin > now and not may_reserve:
             return tested, 0

@@ -27,9 +27,8 @@ from batfill_site.slurm.records import DRAWS, Slurm
 from batfill_site.slurm.running import end, keep_startable, lacks, look, passed_over, start, whole, would_exceed
 from batfill_site.slurm.site import MAIN
 
-END, CLEAN, QUEUE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(
-    9
-)  # kinds of events, in the order of simultaneous ones
+# Kinds of events, in the order of simultaneous ones.
+END, CLEAN, QUEUE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(9)
 OVER, NO_ROOM = 0, 1  # why `advance` returns
 GIVE_UP_S = 3600.0
 
@@ -72,10 +71,9 @@ def main_pass(slurm, full):
         if not found and options.suspends:
             found = choose_over(slurm, row, nodes.mask)
         victims = needed(slurm, row, nodes.mask) if options.preempts and not (found or job.preempted) else 0
-        limited = (found or victims > 0) and would_exceed(slurm, row)
-        if victims > 0 and not limited:
+        if victims > 0:
             preempt(slurm, row, victims)
-        if not (found or limited):
+        if not found:
             if job.required >= 0 and may_wait(slurm, job):
                 for x in range(len(nodes.open)):
                     nodes.open[x] &= ~nodes.required[job.required, x]
@@ -83,7 +81,7 @@ def main_pass(slurm, full):
                 closed[partition] = 1
                 for x in range(len(nodes.open)):
                     nodes.open[x] &= ~nodes.partitions[partition, x]
-        elif not limited:
+        elif not would_exceed(slurm, row):
             place -= start(slurm, place, MAIN)
             if options.suspends:
                 settle(slurm)

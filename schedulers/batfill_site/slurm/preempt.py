@@ -9,7 +9,7 @@ import numpy as np
 
 from batfill.base.kernels import kernel, outlined
 from batfill.engine.ends import enter, leave, leave_next, next_end, next_end_s
-from batfill_site.slurm.placement import NOW, choose, gpus_on, has, memory_on, put, slot_of
+from batfill_site.slurm.placement import NOW, choose, gpus_on, has, insert_at, memory_on, put, slot_of
 from batfill_site.slurm.priority import add_usage
 from batfill_site.slurm.records import CPUS
 from batfill_site.slurm.running import end, on_any, seat, whole
@@ -101,7 +101,7 @@ def needed(slurm, row, asked):
     """
     job, listed, options = slurm.jobs[row], slurm.preemption.listed, slurm.options[0]
     n, gone = candidates(slurm, row, asked, False, True), 0
-    for again in range(options.preempt_reorder_count + 1):
+    for _again in range(options.preempt_reorder_count + 1):
         last, done = 0 if gone == 0 else listed[gone - 1], gone
         for i in range(done - 1, 0, -1):  # the last one that was needed goes first, the others by their nodes
             x, place = listed[i - 1], i
@@ -209,7 +209,7 @@ def check_date(slurm, until):
     return first_s + CHECK_S * max(np.ceil((until - first_s) / CHECK_S), 0.0)
 
 
-@kernel
+@outlined
 def next_check(slurm):
     """When the next running job's grace ends at a check, and whose it is: of several the lowest id's."""
     date_s, row = np.inf, -1
@@ -280,25 +280,20 @@ def next_queued(slurm):
 
 @outlined
 def arrange(slurm):
-    """Put the queue into the order of a pass (E2); returns the number of records in it."""
-    jobs, queue, line, first = slurm.jobs, slurm.queue, slurm.preemption.line, slurm.preemption.first
-    n, heads, above = slurm.state[0].waiting, slurm.preemption.heads[0], slurm.preemption.heads[1]
-    slurm.preemption.heads[:] = 0
+    """Put the queue into the line of a pass (E2); returns the number of records in it."""
+    jobs, queue, line, before = slurm.jobs, slurm.queue, slurm.preemption.line, slurm.preemption.before
+    n, seen = slurm.state[0].waiting, slurm.preemption.seen
+    seen[:] = 0
     for i in range(n):
-        line[i] = queue[i]
-        for kind in range(len(heads)):
-            above[kind] += first[jobs[line[i]].kind, kind]
-    for i in range(n):
-        best = -1
-        for kind in range(len(heads)):  # the first job of each kind that is left
-            while heads[kind] < n and jobs[line[heads[kind]]].kind != kind:
-                heads[kind] += 1
-            if heads[kind] < n and above[kind] == 0 and (best < 0 or heads[kind] < heads[best]):
-                best = kind
-        queue[i] = line[heads[best]]
-        heads[best] += 1
-        for kind in range(len(heads)):
-            above[kind] -= first[best, kind]
+        row, place, kind = queue[i], i, jobs[queue[i]].kind
+        line[i] = row
+        for other in range(len(seen)):
+            if before[kind, other] and seen[other]:
+                place = 0
+        while place < i and not before[kind, jobs[queue[place]].kind]:
+            place += 1
+        insert_at(queue, place, i, row)
+        seen[kind] = 1
     return n
 
 

@@ -46,7 +46,7 @@ def on_any(slurm, row, asked):
     return False
 
 
-@kernel
+@outlined
 def seat(slurm, row, sign):
     """A job is one of those that run on its nodes, or no longer if `sign` is -1."""
     job, state = slurm.jobs[row], slurm.state[0]
