@@ -285,20 +285,33 @@ def random_case(seed, most_jobs=40):
 def preempting_case(seed, most_jobs=40):
     """A small, full site that preempts, with less of all else; its jobs and a clock."""
     draw = Chance(seed)
-    site = random_site(draw)
-    nodes = tuple(Node(f"n{i:02}", draw.one(1, 2, 4), 1000, gpus=1) for i in range(draw.upto(6, 1)))
+    site, none = random_site(draw), {"group": Limits(), "per_user": Limits(), "per_account": Limits()}
+    nodes = tuple(Node(f"n{i:02}", draw.one(1, 2, 4), 1000) for i in range(draw.upto(6, 2)))
     names = tuple(node.name for node in nodes)
-    partitions = [random_partition(draw, name, names) for name in "abc"]
-    partitions = [
-        each._replace(tier=draw.upto(3, 1), nodes=names if draw.yes(0.8) else each.nodes, exclusive=False)
-        for each in partitions
-    ]
-    qos = [random_qos(draw, name, QOS[:k])._replace(max_wall_s=None) for k, name in enumerate(QOS)]
-    settings = replace(site.settings, preempt=draw.one("partition_prio", "qos"), whole_nodes=False)
-    if settings.preempt == "qos" and settings.preempt_mode == "suspend":
-        settings = replace(settings, preempt_mode="requeue")
-    site = Site(nodes=nodes, partitions=tuple(partitions), qos=tuple(qos), settings=settings)
-    jobs = random_jobs(draw, site, draw.upto(most_jobs, 1))
-    soon_s = BEGAN + (jobs.submit_s - BEGAN) // draw.one(2, 8)
-    jobs = replace(jobs, submit_s=soon_s, eligible_s=jobs.eligible_s - jobs.submit_s + soon_s)
-    return site, jobs, random_clock(draw, site)
+    partitions = (random_partition(draw, name, names)._replace(max_nodes=None, max_time_s=None) for name in "abc")
+    qos = (random_qos(draw, name, QOS[:k])._replace(**none, max_wall_s=None) for k, name in enumerate(QOS))
+    site = Site(
+        nodes=nodes,
+        partitions=tuple(
+            each._replace(tier=tier, nodes=names if draw.yes(0.8) else each.nodes, exclusive=draw.yes(0.05))
+            for tier, each in zip(draw.one((1, 2, 3), (2, 1, 2)), partitions, strict=True)
+        ),
+        qos=tuple(each._replace(preempts=QOS[: draw.one(k, k, 1, 0)]) for k, each in enumerate(qos)),
+        settings=replace(
+            site.settings,
+            preempt=draw.one("partition_prio", "qos"),
+            preempt_exempt_s=draw.one(0.0, 0.0, 40.0),
+            default_queue_depth=100,
+            memory=draw.yes(0.3),
+            whole_nodes=False,
+        ),
+    )
+    n = draw.upto(most_jobs, most_jobs // 3)
+    jobs, free = random_jobs(draw, site, n), draw.rng.random(n) < 0.5
+    on, each = draw.rng.integers(1, 3, n), draw.rng.integers(1, 3, n)
+    shape = {"nodes": np.where(free, 1, on), "max_nodes": np.where(free, 0, on), "cpus": on * each}
+    shape |= {"cpus_per_node": np.where(free, 1, each), "cpus_per_task": np.ones(n, int), "min_nodes": np.ones(n, int)}
+    soon_s = BEGAN + (jobs.submit_s - BEGAN) // draw.one(2, 5, 20)
+    jobs = replace(jobs, submit_s=soon_s, eligible_s=jobs.eligible_s - jobs.submit_s + soon_s, **shape)
+    words = dict.fromkeys(("constraint", "required", "gpu_type"), ("",) * n)
+    return site, replace(jobs, gpus_per_node=0 * on, **words), random_clock(draw, site)

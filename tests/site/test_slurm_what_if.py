@@ -17,11 +17,12 @@ from batfill_pages.words import units_kept
 from batfill_site.answer import NB, plain
 from batfill_site.score import Score, Whose
 from batfill_site.slurm.conf import read_site, read_windows
-from batfill_site.slurm.ensemble import OTHERS, Difference, clocks, gap, t_quantile, users
-from batfill_site.slurm.ensemble import waits as waits_of
+from batfill_site.slurm.ensemble import OTHERS, Difference, Ran, clocks, gap, ran, t_quantile, users
 from batfill_site.slurm.fill import change
 from batfill_site.slurm.found import Logged
 from batfill_site.slurm.jobs import read_jobs
+from batfill_site.slurm.model import Model
+from batfill_site.slurm.site import KILLED, REQUEUED
 from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, changed, compared, grouped, payers_of, slurm
 from command import batfill, refusal
 from golden_text import check
@@ -41,7 +42,7 @@ def answer():
 def waits(answer):
     """The waits of the answer's configurations by job, (runs, jobs) each, run again one by one."""
     sites = [answer.site, *(changed(answer.site, name) for name in answer.names[1:])]
-    return [waits_of(site, answer.jobs, clocks(site, answer.jobs, 20, 0)) for site in sites]
+    return [ran(site, answer.jobs, clocks(site, answer.jobs, 20, 0)).wait_s for site in sites]
 
 
 def columns_of(answer):
@@ -92,9 +93,9 @@ def test_runs_differ_in_their_clocks_and_repeat_with_the_seed(answer, monkeypatc
     assert all(0 <= one.phase_s < 1 and one.jitter_s == 1 for one in drawn)
     assert all(first_s - 60 < one.first_decay_s <= first_s <= one.first_cycle_s < first_s + 30 for one in drawn)
     assert len({one.seed for one in drawn}) == 30
-    found = waits_of(site, jobs, drawn[:6])
+    found = ran(site, jobs, drawn[:6]).wait_s
     monkeypatch.setattr("batfill.replays.many.cpu_count", lambda: 1)
-    assert np.array_equal(waits_of(site, jobs, drawn[:6]), found)
+    assert np.array_equal(ran(site, jobs, drawn[:6]).wait_s, found)
     assert len({tuple(row) for row in found.tolist()}) > 1
 
 
@@ -154,7 +155,7 @@ def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
     each = [Difference.of(slow[:, k], fast[:, k]) for k in range(len(answer.jobs))]
     sure = [float(one.value) if one.beyond else 0.0 for one in each]
     (kind,) = users(answer.jobs)
-    groups = grouped(*kind, [slow, fast], [slow, fast])
+    groups = grouped(*kind, [Ran(each, *np.zeros((3, *each.shape))) for each in (slow, fast)], [slow, fast])
     found = payers_of(groups, 1, slow, fast)
     less, longer = sum(more < -600 for more in sure), sum(more > 600 for more in sure)
     assert (found.jobs.less, found.jobs.longer) == (less, longer)
@@ -164,6 +165,39 @@ def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
     assert groups[2].outcomes[1].wait_s.mean == pytest.approx(fast[:, cid].mean())
     assert (sum(found.users), found.users.longer) == (3, 0)
     assert found.users.less == sum(one.outcomes[1].wait_s.more.sure < -600 for one in groups[:3])
+
+
+GRACE = DATA.parent / "own-grace"  # a real run that preempts
+OFF, MORE = "PreemptType=preempt/none", "qos.bnorm.Preempt=blow,bscav qos.blow.PreemptExemptTime=0"
+
+
+def test_who_is_preempted_and_what_is_lost_is_that_of_the_runs():
+    found = slurm(GRACE / "sacct.txt.gz", GRACE / "slurm.conf", [OFF, MORE], runs=5, accounts=[GRACE / "qos.txt"])
+    jobs, rows = found.jobs, columns_of(found)
+    for k, site in enumerate((found.site, *(changed(found.site, name) for name in found.names[1:]))):
+        runs = [Model(site, jobs).run(clock).preempted for clock in clocks(site, jobs, 5, 0)]
+        ended = [[one for one in each if one["how"] in (REQUEUED, KILLED)] for each in runs]
+        row = rows["all", "all", found.names[k]]
+        assert row["preempted"] == pytest.approx(np.mean([len(each) for each in ended]))
+        assert row["killed"] == pytest.approx(np.mean([sum(one["how"] == KILLED for one in each) for each in ended]))
+        lost_h = [sum(one["cpus"] * (one["at_s"] - one["start_s"]) for one in each) / 3600 for each in ended]
+        assert row["lost_cpu_h"] == pytest.approx(np.mean(lost_h))
+        of_low = [sum(jobs.qos[one["job"]] == "blow" for one in each) for each in ended]
+        assert rows["QOS", "blow", found.names[k]]["preempted"] == pytest.approx(np.mean(of_low))
+    base, off, more = (one.stops.mean for one in found.all)
+    assert off == 0 < base < more
+    assert found.all[1].wait_s.mean < found.all[0].wait_s.mean
+    said = plain(found.answer().picture.points[2].screen.lines["Preempted"])
+    assert re.fullmatch(
+        r"jobs [\d.]+ times a run \([\d.]+ for good\), [\d.]+ processor-hours of work lost, [\d.]+ % of all; as "
+        r"configured [\d.]+ times, [\d.]+ hours; most often of QOS \w+ \(\d+ %\), user \w+ \(\d+ %\)\.",
+        said,
+    )
+
+
+def test_answers_of_sites_that_preempt_nothing_do_not_speak_of_it(answer):
+    assert not any("preempted" in row for row in answer.rows())
+    assert not any("Preempted" in point.screen.first for point in answer.answer().picture.points)
 
 
 def test_the_real_run_is_one_that_the_model_could_make(answer):

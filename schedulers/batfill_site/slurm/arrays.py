@@ -20,7 +20,7 @@ from batfill.engine.ends import new_ends
 from batfill.engine.records import new_records
 from batfill_site.slurm import records
 from batfill_site.slurm.hosts import expand
-from batfill_site.slurm.preempt import ALWAYS, WITHIN
+from batfill_site.slurm.preempt import ALWAYS, CANCEL, REQUEUE, SUSPEND, WITHIN
 from batfill_site.slurm.records import (
     CPUS,
     GPUS,
@@ -558,8 +558,6 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
     table["required"] = [classes.required[names] if names else -1 for names in jobs.required]
     table["bills"] = classes.bills.all(zip(jobs.partition, jobs.gpu_type, strict=True))
     table["usage_factor"], table["start_s"] = usage_factors(site, jobs), np.nan
-    for name, values in preempted_as(site, jobs).items():
-        table[name] = values
     table["mate"] = np.where(np.append(of[1:] == of[:-1], False), np.arange(1, len(of) + 1), np.searchsorted(of, of))
     return table
 
@@ -595,45 +593,31 @@ def counted_of(site: Site, jobs: SlurmJobs, association: Ints) -> tuple[Ints, In
     return np.stack(columns, axis=1), np.array([each or NO_LIMIT for each in most], np.int64), len(places)
 
 
-def kinds_of(site: Site, jobs: SlurmJobs) -> list[Any]:
-    """What decides who may preempt whom: partitions or QOS."""
-    if site.settings.preempt != "qos":
-        return list(site.partitions)
-    return [*site.qos, *map(Qos, sorted({*jobs.qos} - site.qos_of.keys()))]
-
-
-def mode_of(site: Site, kind: Any) -> str:
-    mode, by = kind.preempt_mode or site.settings.preempt_mode, site.settings.preempt
-    return "off" if not by or (by == "qos" and mode == "suspend") else mode
-
-
-def preempted_as(site: Site, jobs: SlurmJobs) -> dict[str, Any]:
-    """The columns of `records.JOB` that say how each job is preempted (E1, E3, E10)."""
-    s, kinds, by_qos = site.settings, kinds_of(site, jobs), site.settings.preempt == "qos"
-    place = {each.name: i for i, each in enumerate(kinds)}
-    kind = np.array([place[name] for name in (jobs.qos if by_qos else jobs.partition)], np.int64)
-    mode = np.array([MODES.index(mode_of(site, each)) for each in kinds], np.int64)[kind]
-    exempt_s = (site.qos_of[name].preempt_exempt_s if name in site.qos_of else None for name in jobs.qos)
-    stays = (mode == MODES.index("requeue")) & (np.where(jobs.requeue < 0, s.job_requeue, jobs.requeue) == 0)
-    return {
-        "kind": kind,
-        "rank": np.array([each.priority if by_qos else each.tier for each in kinds], np.int64)[kind],
-        "mode": np.where(stays, MODES.index("cancel"), mode),
-        "exempt": [math.ceil(s.preempt_exempt_s if each is None else each) for each in exempt_s],
-        "grace": np.array([each.grace_s for each in kinds], np.int64)[kind],
-    }
-
-
-def preemption_arrays(site: Site, jobs: SlurmJobs) -> Preemption:
-    kinds, s, by_qos = kinds_of(site, jobs), site.settings, site.settings.preempt == "qos"
+def preemption_arrays(site: Site, jobs: SlurmJobs, table: Records, options: Records) -> Preemption:
+    """Who may preempt whom, and how; `table` and `options` receive what they say of it."""
+    s, by_qos = site.settings, site.settings.preempt == "qos"
+    qos = [*site.qos, *map(Qos, sorted({*jobs.qos} - site.qos_of.keys()))]
+    kinds: list[Any] = qos if by_qos else [*site.partitions]
+    place, none = {each.name: i for i, each in enumerate(kinds)}, Qos("")
     lists = [[two.name in one.preempts if by_qos else two.tier < one.tier for two in kinds] for one in kinds]
-    above = np.array(lists, bool).reshape(len(kinds), len(kinds))
+    above = np.array(lists, bool).reshape(len(kinds), len(kinds)) & (s.preempt != "")
     within = np.diag([by_qos and (one.preempt_within or (s.preempt_within and one in site.qos)) for one in kinds])
-    may = np.where(above, ALWAYS, WITHIN * within) * np.array([mode_of(site, each) != "off" for each in kinds])
-    n = len(jobs) if may.any() or by_qos else 0
+    modes = np.array([MODES.index(each.preempt_mode or s.preempt_mode) for each in kinds], np.int64)
+    modes *= ~(by_qos & (modes == SUSPEND))
+    may = np.where(above, ALWAYS, WITHIN * within) * (modes > 0)
+    table["kind"] = kind = np.array([place[name] for name in (jobs.qos if by_qos else jobs.partition)], np.int64)
+    table["rank"] = np.array([each.priority if by_qos else each.tier for each in kinds], np.int64)[kind]
+    stays = np.where(jobs.requeue < 0, s.job_requeue, jobs.requeue) == 0
+    table["mode"] = np.where((modes[kind] == REQUEUE) & stays, CANCEL, modes[kind])
+    table["grace"] = np.array([each.grace_s for each in kinds], np.int64)[kind]
+    exempt_s = (site.qos_of.get(name, none).preempt_exempt_s for name in jobs.qos)
+    table["exempt"] = [math.ceil(s.preempt_exempt_s if each is None else each) for each in exempt_s]
+    options["preempts"], options["by_qos"] = may.any(), (above & by_qos).any()
+    options["suspends"], options["graces"] = may.any() and site.suspends, may.any() and table["grace"].any()
+    n = len(jobs) if may.any() or above.any() else 0
+    sets = [may.astype(np.uint8), (above & by_qos).astype(np.uint8)]
     scratch = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(len(kinds), np.uint8)]
-    noted = new_records(n + 1, PREEMPTED)
-    return Preemption(may.astype(np.uint8), (above & by_qos).astype(np.uint8), *scratch, new_ends(n + 1), noted)
+    return Preemption._make([*sets, *scratch, new_ends(n + 1), new_records(n + 1, PREEMPTED)])
 
 
 def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
@@ -673,24 +657,17 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     nodes = node_arrays(site, classes.gpu_type, classes.asks, classes.required)
     shapes = shape_arrays(table, nodes, layers(site))
     rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(4)), np.zeros(n)]
-    places_of = [np.zeros(int(jobs.nodes.sum()) + site.cpus * layers(site), np.int64) for _ in range(2)]
-    places_of = [np.zeros(n, np.uint8), *places_of, new_ends(min(n, site.cpus * layers(site)) + 1)]
-    preemption = preemption_arrays(site, jobs)
+    rows += [np.zeros(n, np.uint8)]
+    most_cpus, options = site.cpus * layers(site), option_record(site)
+    places_of = [np.zeros(int(jobs.nodes.sum()) + most_cpus, np.int64) for _ in range(2)]
+    ends, preemption = new_ends(min(n, most_cpus) + 1), preemption_arrays(site, jobs, table, options)
     licences = licence_arrays(site, jobs)
     plan = [licences, new_plan(ROOM, nodes.mask.size, len(licences.all)), window_arrays(site), preemption]
-    plan += [counts_of, np.zeros(places, np.int64), most]
+    counted = [counts_of, np.zeros(places, np.int64), most]
     dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(9, np.inf), np.empty(0)]
-    dates += [np.empty(0, np.uint8), np.empty(0), np.empty(0), np.empty(0)]
-    last = [option_record(site), new_records(1, records.STATE)]
-    preempts = preemption.may.any()
-    for name, value in {
-        "preempts": preempts,
-        "by_qos": preemption.before.any(),
-        "suspends": preempts and site.suspends,
-        "graces": preempts and table["grace"].any(),
-    }.items():
-        last[0][name] = value
-    return Slurm._make([table, *rows, *places_of, nodes, shapes, limited, shares, *plan, *dates, *last])
+    dates += [np.empty(0, np.uint8), *(np.empty(0) for _ in range(3))]
+    last = [options, new_records(1, records.STATE)]
+    return Slurm._make([table, *rows, *places_of, ends, nodes, shapes, limited, shares, *plan, *counted, *dates, *last])
 
 
 # What jobs that have run leave of usage, for runs that begin later.

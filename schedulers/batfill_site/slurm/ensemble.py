@@ -19,7 +19,8 @@ from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill.replays.many import in_threads
 from batfill_pages.comparison import FEWEST_JOBS
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import Clock, Floats, Ints, Site, SlurmJobs
+from batfill_site.slurm.preempt import CHECK_S
+from batfill_site.slurm.site import KILLED, REQUEUED, SUSPENDED, Bools, Clock, Floats, Ints, Site, SlurmJobs
 
 RUNS, FEWEST_RUNS = 20, 5
 FIRST_T = (12.706, 4.303, 3.182)  # Student's t at 97.5 % for 1 to 3 degrees of freedom
@@ -99,30 +100,52 @@ def clocks(site: Site, jobs: SlurmJobs, runs: int, seed: int, begin_s: float = -
     """
     first_s, settings = max(float(jobs.submit_s[0]), begin_s), site.settings
     rng = np.random.default_rng(seed)
-    drawn, seeds = rng.random((runs, 3)), rng.integers(LARGEST, size=runs)
+    drawn, seeds, checks = rng.random((runs, 3)), rng.integers(LARGEST, size=runs), rng.random(runs)
     return [
         Clock(
             phase_s=phase,
             first_cycle_s=first_s + cycle * settings.bf_interval_s,
             first_decay_s=first_s - tick * settings.calc_period_s,  # the controller has run for long
+            first_check_s=first_s + check * CHECK_S,
             jitter_s=JITTER_S,
             seed=own,
         )
-        for (phase, cycle, tick), own in zip(drawn.tolist(), seeds.tolist(), strict=True)
+        for (phase, cycle, tick), own, check in zip(drawn.tolist(), seeds.tolist(), checks.tolist(), strict=True)
     ]
 
 
-def waits(
+class Ran(NamedTuple):
+    """Jobs in the run of each clock, (runs, jobs)."""
+
+    wait_s: Floats  # from its eligibility to its last start; nan for one that never starts
+    stops: Floats  # how often it was preempted,
+    killed: Floats  # whether for good,
+    lost_h: Floats  # and the processor-hours that it had then run for nothing
+
+    def of(self, jobs: Bools) -> Ran:
+        return Ran(*(each[:, jobs] for each in self))
+
+
+def ran(
     site: Site, jobs: SlurmJobs, dates: list[Clock], advance: Callable[[int], None] = lambda _: None, **begun: Any
-) -> Floats:
-    """The wait of each job since its eligibility in the run of each clock, (runs, jobs); nan for one that never starts.
+) -> Ran:
+    """The runs of the clocks.
 
     A thread per processor makes them, since kernels run without Python's lock; the result does not depend on it.
     `begun` is as for `Model`.
     """
-    model = Model(site, jobs, **begun)
-    starts_s: Floats = np.array(in_threads(lambda clock: model.run(clock).start_s, dates, advance))
-    return starts_s - jobs.eligible_s
+    model, n = Model(site, jobs, **begun), len(jobs)
+
+    def run(clock: Clock) -> tuple[Floats, ...]:
+        found = model.run(clock)
+        what = found.preempted[np.isin(found.preempted["how"], (REQUEUED, KILLED, SUSPENDED))]
+        killed, ended = what["how"] == KILLED, what["how"] != SUSPENDED
+        lost_h = ended * what["cpus"] * (what["at_s"] - what["start_s"]) / 3600
+        times = (np.bincount(what["job"], each, n) for each in (what["how"] >= 0, killed, lost_h))
+        return found.start_s, *(each.astype(np.float64) for each in times)
+
+    starts_s, *others = map(np.array, zip(*in_threads(run, dates, advance), strict=True))
+    return Ran(starts_s - jobs.eligible_s, *others)
 
 
 USER, OTHERS = "user", "(others)"

@@ -31,7 +31,7 @@ from batfill_site.answer import NB, Answer, Bars, Detail, FoundAnswer, Screen, T
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
 from batfill_site.slurm.arrays import possible, with_usage
 from batfill_site.slurm.conf import read_site
-from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, waits
+from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, ran
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.named import touched
@@ -100,7 +100,7 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
         raise WorkloadError(f"{path}: none of its jobs can start: {never[0]}")
     dates, logged_s = clocks(site, jobs, runs, seed), np.maximum(jobs.started_s - jobs.eligible_s, 0)
     with patient_progress("runs", runs + 4 * FEWEST_RUNS) as advance:
-        pool_s, model_s = pool_waits(site, jobs), waits(site, jobs, dates, advance)
+        pool_s, model_s = pool_waits(site, jobs), ran(site, jobs, dates, advance).wait_s
         starts = np.isfinite(pool_s) & np.isfinite(model_s).all(axis=0)
         rows = starts & np.isfinite(logged_s) & ~jobs.held
         if not rows.any() or not logged_s[rows].any():
@@ -159,7 +159,7 @@ def gain(
     """By how much a cause shortens the distances from the log, in all, and whether that is beyond noise."""
     begun = {} if cause.running is None else {"running": cause.running, "begin_s": cause.begin_s}
     dates = clocks(cause.site, jobs, len(model_s), seed, cause.begin_s)[:FEWEST_RUNS]
-    wait_s = waits(cause.site, cause.jobs, dates, advance, **begun) + (cause.jobs.eligible_s - jobs.eligible_s)
+    wait_s = ran(cause.site, cause.jobs, dates, advance, **begun).wait_s + (cause.jobs.eligible_s - jobs.eligible_s)
     rows = cause.rows & np.isfinite(wait_s).all(axis=0)
     off = [np.abs(one[: len(dates), rows] - logged_s[rows]).sum(axis=1) for one in (model_s, wait_s)]
     more = Difference.of(*off)

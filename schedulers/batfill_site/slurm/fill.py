@@ -13,7 +13,7 @@ from batfill_pages.words import duration_html as duration
 from batfill_site.advice.fill import LONGER, first_upper, percent, shares, users_text
 from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Table, dates_text
 from batfill_site.score import ratio_text
-from batfill_site.slurm.ensemble import Difference
+from batfill_site.slurm.ensemble import OTHERS, USER, Difference
 from batfill_site.slurm.found import ends_of
 
 if TYPE_CHECKING:
@@ -78,9 +78,11 @@ def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
         pairs = [f"mean wait {change(found.pair(j, k))} against {found.names[j]}" for j in others]
         lines["Longest wait"] = f"{'; '.join([change(found.all[k].longest_s.more), *pairs])}."
         lines["By group"] = by_group(found, k)
+        lines["Preempted"] = preempted(found, k)
         lines["Who pays"] = who_pays(found, k)
         apart = rounded(float(more.noise))
         lines["Noise"] = f"two runs of one configuration differ by {apart} in the mean wait; in brackets: within noise."
+    lines.setdefault("Preempted", preempted(found, k))
     lines.setdefault("Real waits", real_waits(found))
     return Screen(said, Table(HEAD, rows, range(len(rows))), lines)
 
@@ -117,6 +119,26 @@ def by_group(found: SlurmWhatIf, k: int) -> str:
         if most
     ]
     return f"{'; '.join(said) or 'none changes beyond noise'}." if found.groups[1:] else ""
+
+
+def preempted(found: SlurmWhatIf, k: int) -> str:
+    """How often jobs are preempted, whose, and what is lost."""
+    one = found.all[k]
+    if one.stops is None or one.killed is None or one.lost_h is None:
+        return ""
+    most: dict[str, tuple[float, str]] = {}
+    work_h, base = float((found.jobs.run_s * found.jobs.cpus).sum()) / 3600, found.all[0]
+    said = f"jobs {slowdown(one.stops.mean)} times a run"
+    said += f" ({slowdown(one.killed.mean)} for good)" if one.killed.mean else ""
+    said += f", {slowdown(one.lost_h.mean)} processor-hours of work lost, {percent(one.lost_h.mean / work_h)} of all"
+    if k and base.stops and base.lost_h:
+        said += f"; as configured {slowdown(base.stops.mean)} times, {slowdown(base.lost_h.mean)} hours"
+    for group in found.groups[1:]:
+        stops = group.outcomes[k].stops
+        if group.by in ("partition", "QOS", USER) and group.name != OTHERS and stops and stops.mean > 0:
+            most[group.by] = max(most.get(group.by, (0.0, "")), (stops.mean, group.name))
+    whose = ", ".join(f"{by} {name} ({percent(stops / one.stops.mean)})" for by, (stops, name) in most.items())
+    return f"{said}{f'; most often of {whose}' if whose else ''}."
 
 
 def who_pays(found: SlurmWhatIf, k: int) -> str:
@@ -159,16 +181,20 @@ def point(found: SlurmWhatIf, k: int) -> Point:
 
 def bar(kind: str, group: Group, k: int) -> Bar:
     """A group's change of the mean wait; beside a bar is no room for the interval."""
-    wait_s, longest_s, _ = group.outcomes[k]
+    wait_s, longest_s, *_ = group.outcomes[k]
     more, words = wait_s.more, change(wait_s.more).strip("()") or around(*wait_s[:2])
     value, unclear = (0.0, False) if more is None else (float(more.value), not more.beyond)
     return Bar(kind, group.name, value, unclear, words.partition(" ±")[0], duration(longest_s.mean))
 
 
 def groups_table(found: SlurmWhatIf, k: int) -> Table:
-    return Table(
-        HEAD, [(f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), *cells(one.outcomes[k])) for one in found.groups]
-    )
+    head = (*HEAD, "preempted", "hours lost") if found.all[k].stops else HEAD
+    rows = []
+    for one in found.groups:
+        _, _, _, stops, _, lost_h = outcome = one.outcomes[k]
+        more = (slowdown(stops.mean), slowdown(lost_h.mean)) if stops and lost_h else ()
+        rows.append((f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), *cells(outcome), *more))
+    return Table(head, rows)
 
 
 # Words

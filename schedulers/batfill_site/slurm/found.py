@@ -42,10 +42,17 @@ class Outcome(NamedTuple):
     wait_s: Figure  # the mean wait
     longest_s: Figure
     bsld: Figure  # the mean bounded slowdown
+    # Of all jobs together; None if no configuration preempts any.
+    stops: Figure | None = None  # how often they were preempted,
+    killed: Figure | None = None  # how many of them for good,
+    lost_h: Figure | None = None  # and the processor-hours that they had then run for nothing
 
     def columns(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for name, figure in zip(("mean_wait_s", "longest_s", "mean_bsld"), self, strict=True):
+        names = ("mean_wait_s", "longest_s", "mean_bsld", "preempted", "killed", "lost_cpu_h")
+        for name, figure in zip(names, self, strict=True):
+            if figure is None:
+                continue
             more = NO_CHANGE if figure.more is None else figure.more.as_dict()
             found |= {name: figure.mean, f"{name}_margin": figure.margin}
             found |= {f"{name}_{part}": value for part, value in more.items()}

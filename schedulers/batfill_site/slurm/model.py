@@ -58,8 +58,8 @@ class Model:
         rows = np.array([row for _, row, _ in found], np.int64)
         self.slurm.jobs["first"][rows], self.slurm.jobs["placed"][rows] = first[:-1], np.diff(first)
         self.slurm.state["placed"] = len(places)
-        at = {name: np.concatenate([places, getattr(self.slurm, name)]) for name in ("at", "cpus_at")}
-        self.slurm = self.slurm._replace(**at)
+        places = np.concatenate([places, self.slurm.at])
+        self.slurm = self.slurm._replace(at=places, cpus_at=np.zeros_like(places))
         return rows
 
     def run(self, clock: Clock, *, run_s: Floats | None = None, asked: Bools | None = None) -> Run:
@@ -88,7 +88,8 @@ class Model:
         at = slurm.at[np.repeat(jobs["first"][began] - np.cumsum(placed) + placed, placed) + np.arange(first[-1])]
         noted = slurm.preemption.noted[: state["noted"]]
         noted["job"], noted["by"] = self.of[noted["job"]], np.where(noted["by"] < 0, -1, self.of[noted["by"]])
-        return Run(start_s, by, first, at, *(int(state[name]) for name in ("cycles", "tried", "longest")), noted)
+        cycles, tried, longest = (int(state[name]) for name in ("cycles", "tried", "longest"))
+        return Run(start_s, by, first, at, cycles, tried, longest, noted)
 
     def begun(self, clock: Clock) -> Slurm:
         slurm: Slurm = own(self.slurm)

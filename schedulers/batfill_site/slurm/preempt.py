@@ -15,7 +15,7 @@ from batfill_site.slurm.records import CPUS
 from batfill_site.slurm.running import end, on_any, seat, whole
 from batfill_site.slurm.site import GRACED, KILLED, MODES, REQUEUED, RESUMED, SUSPENDED
 
-REQUEUE, SUSPEND = MODES.index("requeue"), MODES.index("suspend")
+CANCEL, REQUEUE, SUSPEND = (MODES.index(name) for name in ("cancel", "requeue", "suspend"))
 ALWAYS, WITHIN = 1, 2  # when a kind of jobs may preempt another: always, or those that come later
 CHECK_S = 30.0
 
@@ -223,17 +223,17 @@ def next_check(slurm):
 @outlined
 def settle(slurm):
     """Who sleeps and who runs (E11)."""
-    jobs, state, listed, nodes = slurm.jobs, slurm.state[0], slurm.preemption.listed, slurm.nodes.nodes
+    jobs, state, line, nodes = slurm.jobs, slurm.state[0], slurm.preemption.line, slurm.nodes.nodes
     for i in range(state.running):
         x, place = slurm.held[i], i
-        while place > 0 and runs_before(jobs[x], jobs[listed[place - 1]]):
-            listed[place] = listed[place - 1]
+        while place > 0 and runs_before(jobs[x], jobs[line[place - 1]]):
+            line[place] = line[place - 1]
             place -= 1
-        listed[place] = x
+        line[place] = x
     for i in range(len(nodes)):
         nodes[i].count = nodes[i].cpus
     for i in range(state.running):
-        x = listed[i]
+        x = line[i]
         job, fits = jobs[x], True
         for place in range(job.first, job.first + job.placed):
             fits = fits and nodes[slurm.at[place]].count >= slurm.cpus_at[place]

@@ -251,7 +251,7 @@ class Preemption(NamedTuple):
     may: NDArray[np.uint8]  # (kinds, kinds)  whether a job may preempt another, ALWAYS or WITHIN
     before: NDArray[np.uint8]  # (kinds, kinds)  whether it goes before it in passes
     listed: Ints  # (n_jobs,)  candidates
-    line: Ints  # (n_jobs,)  the queue in the order of Q2 during a pass
+    line: Ints  # (n_jobs,)  the queue in the order of Q2 during a pass; or running jobs in that of E11
     seen: NDArray[np.uint8]  # (kinds,)  scratch space
     again: Ends  # requeued jobs by the dates at which they are queued
     noted: Records  # PREEMPTED

@@ -31,11 +31,12 @@ from batfill_site.slurm.ensemble import (
     USER,
     Difference,
     Figure,
+    Ran,
     by_group,
     clocks,
     kinds,
+    ran,
     users,
-    waits,
 )
 from batfill_site.slurm.fill import answer_of
 from batfill_site.slurm.found import Group, Logged, Outcome, Payers, SlurmWhatIf
@@ -130,15 +131,15 @@ def compared(
     if not len(jobs):
         raise WorkloadError(f"{name}: none of its jobs can start: {'; '.join(left_out)}; is this its slurm.conf?")
     with patient_progress("runs", runs * len(sites)) as advance:
-        found = [waits(site, jobs, clocks(site, jobs, runs, settings["seed"]), advance) for site in sites.values()]
-    stuck = [np.isnan(wait).any(axis=0) for wait in found]
+        found = [ran(site, jobs, clocks(site, jobs, runs, settings["seed"]), advance) for site in sites.values()]
+    stuck = [np.isnan(one.wait_s).any(axis=0) for one in found]
     never = np.any(stuck, axis=0)
     if never.all():
         worst = list(sites)[int(np.argmax([one.sum() for one in stuck]))]
         raise WorkloadError(f"{name}: no job starts under every configuration, least under {worst}; leave that out")
     if never.any():
-        jobs, found = jobs.select(np.flatnonzero(~never)), [wait[:, ~never] for wait in found]
-    slowdowns = [bounded_slowdown(wait, jobs.run_s, tau_s) for wait in found]
+        jobs, found = jobs.select(np.flatnonzero(~never)), [one.of(~never) for one in found]
+    slowdowns = [bounded_slowdown(one.wait_s, jobs.run_s, tau_s) for one in found]
     by, (lines, _) = [*kinds(jobs, first.cpus), *users(jobs)], touched(first, jobs)
     groups = [group for kind in by for group in grouped(*kind, found, slowdowns)]
     return SlurmWhatIf(
@@ -147,10 +148,10 @@ def compared(
         first,
         jobs,
         groups=groups,
-        payers=[payers_of(groups, k, found[0], found[k]) for k in range(1, len(found))],
+        payers=[payers_of(groups, k, found[0].wait_s, found[k].wait_s) for k in range(1, len(found))],
         never=[int(one.sum()) for one in stuck],
-        mean_wait_s=np.array([[mean_of(row) for row in wait] for wait in found]),
-        logged=logged_of(jobs, found[0], tau_s),
+        mean_wait_s=np.array([[mean_of(row) for row in one.wait_s] for one in found]),
+        logged=logged_of(jobs, found[0].wait_s, tau_s),
         assumed="; ".join(filter(None, (NO_SHARES * (fair and not first.associations), first.assumed))),
         settings=settings,
         inputs=inputs,
@@ -159,16 +160,20 @@ def compared(
     )
 
 
-def grouped(by: str, names: list[str], group: Ints, waits: list[Floats], slowdowns: list[Floats]) -> list[Group]:
-    """The groups of a kind; `waits` and `slowdowns` are (runs, jobs) of each configuration."""
+def grouped(by: str, names: list[str], group: Ints, found: list[Ran], slowdowns: list[Floats]) -> list[Group]:
+    """The groups of a kind; `found` and `slowdowns` are of each configuration."""
+    jobs, waits = np.bincount(group), [one.wait_s for one in found]
     means, longest = ([by_group(one, group, function) for one in waits] for function in (np.add, np.maximum))
-    bsld = [by_group(one, group, np.add) for one in slowdowns]
+    figures = [means, longest, [by_group(one, group, np.add) for one in slowdowns]]
+    if any(one.stops.any() for one in found):
+        several = zip(*(one[1:] for one in found), strict=True)
+        figures += [[by_group(each, group, np.add) * jobs for each in some] for some in several]
 
     def outcome(k: int, c: int) -> Outcome:
-        return Outcome(*(Figure.of(one[c][:, k], one[0][:, k] if c else None) for one in (means, longest, bsld)))
+        return Outcome(*(Figure.of(one[c][:, k], one[0][:, k] if c else None) for one in figures))
 
-    jobs = np.bincount(group).tolist()
-    return [Group(by, name, jobs[k], [outcome(k, c) for c in range(len(waits))]) for k, name in enumerate(names)]
+    rows = enumerate(zip(names, jobs.tolist(), strict=True))
+    return [Group(by, name, n, [outcome(k, c) for c in range(len(found))]) for k, (name, n) in rows]
 
 
 def payers_of(groups: list[Group], k: int, base: Floats, other: Floats) -> Payers:
