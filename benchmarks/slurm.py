@@ -78,9 +78,6 @@ def exact(args):
         off = ~(np.abs(found.off_s) <= truth.close_s)
         print(f"{truth.name}: {len(truth.jobs)} jobs; {off.sum()} of {len(off)} starts off", end="")
         print(f" by more than {truth.close_s:.0f} s", end="")
-            f"{truth.name}: {len(truth.jobs)} jobs; {off.sum()} of {len(off)} starts off by more than {truth.close_s:.0f} s",
-            end="",
-        )
         if off.any():
             print(f", job {first_off(truth, found)[1]} first", end="")
         print(f"; {found.same_nodes.sum()} node lists equal; {found.backfilled} backfilled", end="")

@@ -45,7 +45,7 @@ class Row(NamedTuple):
             "tree": bool(truth.site.switches), "user limit": bool(s.bf_max_job_user), "old": s.version < (20, 11),
             "tasks": bool((truth.jobs.max_nodes == 0).any()), "partitions": any(truth.jobs.partitions),
             "weights": len({node.weight for node in truth.site.nodes}) > 1, "limits": bool(truth.site.qos),
-            "new": s.version >= (20, 11), "Fair Tree": s.multifactor and s.fair_tree,
+            "new": s.version >= (20, 11), "preemption": bool(s.preempt), "Fair Tree": s.multifactor and s.fair_tree,
         }  # fmt: skip
         if not there[has]:
             return None
@@ -204,8 +204,8 @@ class NoSecondLook(Twin):
 
 
 class OneByOne(Twin):
-    def b5_groups(self, nodes):
-        for end, _, job in sorted((math.floor(x.start) + x.limit_s, x.row, x) for x in self.running):
+    def b5_groups(self, nodes, gone):
+        for end, _, job in sorted((math.floor(x.start) + x.limit_s, x.row, x) for x in self.running if x not in gone):
             if not nodes.isdisjoint(job.at):
                 yield [(end, job)]
 
@@ -223,10 +223,10 @@ class LooksAtAll(Twin):
 class LatestFirst(Twin):
     """Equal ends in the other order of ids."""
 
-    def b5_groups(self, nodes):
+    def b5_groups(self, nodes, gone):
         for job in self.running:
             job.row = -job.row
-        found = list(super().b5_groups(nodes))
+        found = list(super().b5_groups(nodes, gone))
         for job in self.running:
             job.row = -job.row
         return found
@@ -247,6 +247,24 @@ class JoinAll(Twin):
         for k in range(len(plan) - 2, -1, -1):
             if plan[k][2] == plan[k + 1][2]:
                 plan[k : k + 2] = [[plan[k][0], plan[k + 1][1], plan[k][2]]]
+
+
+class PreemptsAgain(Twin):
+    def e5_preempt(self, job, nodes):
+        self.have_preempted.discard(job.row)
+        super().e5_preempt(job, nodes)
+
+
+class PlansWithout(Twin):
+    def b5_first_date(self, job, nodes, capped):
+        self.s, s = replace(self.s, preempt=""), self.s
+        found = super().b5_first_date(job, nodes, capped)
+        self.s = s
+        return found
+
+
+def not_exempt(qos):
+    return tuple(each._replace(preempt_exempt_s=None) for each in qos)
 
 
 def without_limits(entries):
@@ -310,6 +328,13 @@ ROWS = (
     Row("M3 sched_interval 10", settings={"sched_interval_s": 10.0}, on_given_dates=False),
     Row("M3 sched_interval 300", settings={"sched_interval_s": 300.0}, on_given_dates=False),
     Row("M3 defer", settings={"defer": True}, on_given_dates=False),
+    Row("E no preemption", settings={"preempt": ""}, needs="preemption"),
+    Row("E1 no exempt time", settings={"preempt_exempt_s": 0.0}, site={"qos": not_exempt}, needs="preemption"),
+    Row("E3 the youngest first", settings={"preempt_youngest_first": True}, needs="preemption"),
+    Row("E4 no other round", settings={"preempt_reorder_count": 0}, needs="preemption"),
+    Row("E6 a job preempts whenever it does not fit", PreemptsAgain, needs="preemption"),
+    Row("E7 the plan knows of no preemption", PlansWithout, needs="preemption"),
+    Row("E9 queued again at once", settings={"cred_expire_s": -1}, needs="preemption"),
     Row("B no backfill", settings={"backfill": False}),
     Row("B1 bf_interval 1", settings={"bf_interval_s": 1.0}, on_given_dates=False),
     Row("B1 bf_interval 60", settings={"bf_interval_s": 60.0}, on_given_dates=False),

@@ -18,7 +18,7 @@ import numpy as np
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
-from batfill_site.slurm.site import REQUEUED, RESUMED, SUSPENDED, Association, Clock, Site, SlurmJobs
+from batfill_site.slurm.site import GRACED, REQUEUED, RESUMED, SUSPENDED, Association, Clock, Site, SlurmJobs
 
 OWN = Path(__file__).parent / "data" / "slurm"
 PUBLIC = os.environ.get("BATFILL_SLURM")  # a folder with the public run's tables
@@ -28,6 +28,7 @@ PUBLIC_BEGAN_S = 1_613_082_979
 LATE_JOB, LATE_S = "66", 0.28
 # What the log says of preempted jobs, in the order of site.REQUEUED and those after it.
 HOW = ("requeued", "killed", "grace", "suspended", "resumed")
+CLEANING_S = 0.011  # if the log does not say when nodes were clean
 OVERHEAD_S = 0.07  # a job that sleeps runs so much longer
 OWN_B_DECAY_S = 1795720931.804  # its passes' dates do not have the ticks
 
@@ -96,14 +97,14 @@ def recorded(folder, *, late=False):
     jobs = jobs.select([i for i, name in enumerate(jobs.ids) if tries[name][-1]["endms"]])  # others never ran
     rows, place = [tries[name][-1] for name in jobs.ids], {name: i for i, name in enumerate(jobs.ids)}
     earlier = tuple((i, float(row["startms"])) for i, name in enumerate(jobs.ids) for row in tries[name][:-1])
-    exact = "freedms" in rows[0]
+    # Who sleeps wakes at an end, not when nodes are clean.
+    exact = "freedms" in rows[0] or ("cleanms" in rows[0] and not site.suspends)
     # Tasks of an array that waited for their turn, and jobs that were held, are eligible later than submitted.
     seen_s = np.array(
         [float(tries[name][0]["subms"] or row["endms"]) for name, row in zip(jobs.ids, rows, strict=True)]
     )
-    start_s, freed_s = (
-        np.array([float(row.get(key) or row["endms"]) for row in rows]) for key in ("startms", "freedms")
-    )
+    start_s = np.array([float(row["startms"]) for row in rows])
+    freed_s = np.array([freed(row) if exact else float(row["endms"]) for row in rows])
     seen_s = seen_s - (0.0 if exact else 0.02)  # the log's line may come later than what it reports
     eligible_s = np.where(jobs.eligible_s > seen_s + 1, jobs.eligible_s, seen_s)
     freed_s = freed_s - (0.002 if exact else 0.0)  # the log's line comes after the pass that it allows
@@ -128,6 +129,10 @@ def recorded(folder, *, late=False):
     )  # fmt: skip
     title = folder.name + late * f", job {LATE_JOB}'s nodes freed {LATE_S} s late"
     return Truth(title, site, jobs, clock, tuple(row["by"] for row in rows), 1.0, False, earlier, preempted)
+
+
+def freed(row):
+    return float(row.get("freedms") or row.get("cleanms") or float(row["endms"]) + CLEANING_S * ("cleanms" in row))
 
 
 def asked_s(row):
@@ -182,7 +187,8 @@ def distance(truth, run):
         sorted(site.nodes[i].name for i in run.at[run.first[k] : run.first[k + 1]].tolist()) for k in range(len(jobs))
     ]
     requeued = run.preempted[run.preempted["how"] == REQUEUED][["job", "start_s"]].tolist()
-    events = [((row, by, how), at_s) for at_s, row, by, how, *_ in run.preempted.tolist()]
+    # The log does not say who was ended by a check of time limits.
+    events = [((row, by, how), at_s) for at_s, row, by, how, *_ in run.preempted.tolist() if by >= 0 or how > GRACED]
     known = [((row, by, how), at_s) for at_s, row, by, how in truth.preempted]
     return Distance(
         off_s=np.array([*(start_s - jobs.started_s), *differences(truth.earlier, requeued)]),

@@ -232,7 +232,7 @@ def test_defaults_are_those_of_the_version(site_of, version, default):
     [
         ("PreemptType=preempt/tiers", "PreemptType=preempt/tiers is not one of preempt/none, preempt/partition_prio"),
         ("PreemptMode=REQUEUE,CANCEL", "PreemptMode=REQUEUE,CANCEL is not OFF, CANCEL, REQUEUE or SUSPEND,GANG"),
-        ("PreemptMode=SUSPEND", "PreemptMode=SUSPEND lacks GANG, without which Slurm suspends no job"),
+        ("PreemptMode=SUSPEND", "PreemptMode=SUSPEND is not OFF, CANCEL, REQUEUE or SUSPEND,GANG"),
         ("PreemptExemptTime=soon", "PreemptExemptTime=soon is not a duration from 0 s on"),
         ("AuthInfo=cred_expire=soon", "AuthInfo=cred_expire=soon is not a whole number from 0 on"),
         ("PartitionName=b Nodes=n1 GraceTime=long", "GraceTime=long is not a number of seconds, such as 30"),

@@ -116,25 +116,18 @@ def resources(text: str) -> dict[str, bool]:
     return {"memory": any(flag.endswith("_memory") for flag in flags), "least_loaded": "cr_lln" in flags}
 
 
-def preempt_mode(text: str) -> dict[str, Any]:
-    """What becomes of preempted jobs, in the words of slurm.conf or sacctmgr."""
+def preempt_mode(text: str, usual: str = "") -> dict[str, Any]:
+    """The mode and WITHIN; `usual` is the mode that the site has without one, which also must have GANG to suspend."""
     flags = {*words(text)}
     modes = flags - {"gang", "within", "cluster"}
-    if len(modes) > 1 or not modes <= {*MODES}:
+    if len(modes) > 1 or not modes <= {*MODES} or (usual and flags & {"gang", "suspend"} == {"suspend"}):
         raise ValueError("is not OFF, CANCEL, REQUEUE or SUSPEND,GANG, with WITHIN or without")
-    return {"preempt_mode": next(iter(modes), ""), "preempt_within": "within" in flags}
-
-
-def site_preempt_mode(text: str) -> dict[str, Any]:
-    found = preempt_mode(text)
-    if found["preempt_mode"] == "suspend" and "gang" not in words(text):
-        raise ValueError("lacks GANG, without which Slurm suspends no job")
-    return {**found, "preempt_mode": found["preempt_mode"] or "off"}
+    return {"preempt_mode": next(iter(modes), usual), "preempt_within": "within" in flags}
 
 
 def cred_expire(text: str) -> dict[str, int]:
-    pairs = dict(each.partition("=")[::2] for each in re.split("[,;]", text.replace(" ", "").lower()))
-    return {"cred_expire_s": whole(pairs["cred_expire"])} if "cred_expire" in pairs else {}
+    found = re.search("cred_expire=([^,;]*)", text, re.IGNORECASE)
+    return {"cred_expire_s": whole(found[1].strip())} if found else {}
 
 
 PERIODS = {word.lower(): word for word in ("NONE", "NOW", "DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY")}
@@ -166,7 +159,7 @@ ROWS = rows(
     Option("FairShareDampeningFactor", "damping", some),
     Option("Licenses", "licenses", licences),
     Option("PreemptType", "preempt", partial(one_of, values=PREEMPT)),
-    Option("PreemptMode", "", site_preempt_mode),
+    Option("PreemptMode", "", partial(preempt_mode, usual="off")),
     Option("PreemptExemptTime", "preempt_exempt_s", lambda text: limit(text, duration) or 0.0),
     Option("AuthInfo", "", cred_expire),
     Option("JobRequeue", "job_requeue", flag),
