@@ -639,8 +639,8 @@ def licence_arrays(site: Site, jobs: SlurmJobs) -> Licences:
 
 
 def new_plan(room: int, words: int, licences: int) -> Plan:
-    dates = np.zeros((2, room), np.int64)
-    return Plan(*dates, np.zeros((room, words), np.uint64), np.zeros((room, licences), np.int64))
+    begin, end = np.zeros((2, room), np.int64)
+    return Plan(begin, end, np.zeros((room, words), np.uint64), np.zeros((room, licences), np.int64))
 
 
 def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:

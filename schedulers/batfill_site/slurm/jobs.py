@@ -261,7 +261,7 @@ class SlurmRecords(Records):
         eligible_s = columns["eligible_s"].seconds if "Eligible" in table else np.zeros(len(table), np.int64)
         early = having(table["Reason"], EARLY) & (eligible_s <= columns["submit_s"].seconds)
         of_tres = [licences_in(text, "license/") for text in table["ReqTRES"]]
-        licenses = _first(line["licenses"], self.names["licenses"].codes(of_tres))
+        licenses = _first(line["licenses"], self.names["licenses"].codes(of_tres).astype(np.int64))
         limited = having(table["Reason"], "^(Assoc|QOS)")
         # A bit each, in this order, which is counted of the jobs that are kept.
         assumed = {
