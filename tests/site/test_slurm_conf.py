@@ -441,13 +441,16 @@ def test_a_change_switches_off_what_the_file_has(site_of, written):
     assert list(map(str, new.named)) == ["OverSubscribe=FORCE:4 (partition c)"]
     assert (new.settings.licenses, new.settings.preempt, new.settings.preempt_mode) == ({}, "", "off")
     assert not new.qos[1].no_reserve
+    kept = apply(site, ["partition.b.MaxTime=3", "qos.high.Priority=3"])
+    assert (kept.named, kept.qos[1].no_reserve) == (site.named, True)
     assert apply(site, ["PreemptType=", "Licenses=fluent:9,ansys"]).settings.licenses == {"fluent": 9, "ansys": 1}
 
 
 ODD = (
     *("SchedulerParameters=", "SchedulerParameters=,,bf_continue,", "Licenses=a:1,b@db:3,c*2", "SelectType=cons_tres"),
     *("SchedulerParameters=bf_interval=-1", "SchedulerParameters=sched_interval=-1"),
-    "SelectTypeParameters=CR_Core,CR_LLN,CR_Pack_Nodes",
+    *("SelectTypeParameters=CR_Core,CR_LLN,CR_Pack_Nodes", "PreemptMode=CHECKPOINT"),
+    *("PartitionName=c Nodes=n1 PreemptMode=CHECKPOINT", "PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG"),
     *("PriorityFlags=FAIR_TREE,CALCULATE_RUNNING", "PreemptMode=GANG", "MCSPlugin=mcs/user", "TopologyPlugin=default"),
     *("TopologyPlugin=topology/3d_torus", "TopologyParam=Dragonfly,TopoOptional", "PriorityUsageResetPeriod=None"),
     *("NodeSet=x Nodes=n1\nPartitionName=c Nodes=x,y\nNodeSet=y Feature=fast", "NodeName=DEFAULT Weight=9 Odd=1"),

@@ -106,19 +106,19 @@ class Line(NamedTuple):
     def fields(self) -> dict[str, Any]:
         """The fields that a line of nodes or a partition sets, and for each name the part that is not modelled."""
         found: dict[Any, Any] = {}
-        known, harmless, kind = ROWS_OF[self.kind], HARMLESS[self.kind].split(), self.kind.removesuffix("name")
+        known, harmless, kind = ROWS_OF[self.kind], {*HARMLESS[self.kind].split()}, self.kind.removesuffix("name")
         for key, (name, text) in sorted(
             self.pairs.items(), key=lambda pair: pair[0] != "priority"
         ):  # parts override it
-            part, pair = Part(kind, name, text), f"{key}={text}".lower()
-            odd = pair not in harmless and key not in harmless and not off(text)
-            row = row_of(part) if odd else None
+            part = Part(kind, name, text)
+            odd = not {key, f"{key}={text}".lower()} & harmless and not off(text)
+            row, field = row_of(part) if odd else None, known[key].field if key in known else key
             counted = row is not None and row.touches is not None
-            found["not modelled", known[key].field if key in known else key] = (
-                part if odd and (counted or key not in known) else None
-            )
-            if key in known and text not in ("", "(null)"):
-                found |= value(known[key], self.where, "NO" if counted else text)
+            found["not modelled", field] = part if odd and (counted or key not in known) else None
+            if counted and key in known:
+                found[field] = Partition._field_defaults[field]
+            elif key in known and text not in ("", "(null)"):
+                found |= value(known[key], self.where, text)
         return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,6 +74,7 @@ ROWS = (
 )  # fmt: skip
 
 
+@lru_cache(1 << 12)
 def row_of(part: Part) -> Row | None:
     return next((row for row in ROWS if re.fullmatch(row.pattern, part.key)), None)
 

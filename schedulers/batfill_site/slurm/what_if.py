@@ -218,8 +218,8 @@ def apply(site: Site, changes: Iterable[str]) -> Site:
         elif (row := ROWS.get(name.lower())) is not None:
             if odd := [word for _, word, _ in unpacked([(where, name, text)]) if word != name]:
                 raise refusal(where, odd[0], ROWS)
-            new = {row.field: getattr(settings_of((), site.settings.version, "")[0], row.field or "version")}
-            new = value(row, where, text if equals else "yes") if text or not equals or not row.field else new
+            given, usual = text if equals else "yes", settings_of((), site.settings.version, "")[0]
+            new = value(row, where, given) if given or not row.field else {row.field: getattr(usual, row.field)}
             site = replace(site, settings=replace(site.settings, **new))
         elif site == before or not off(text):
             raise refusal(where, name, ROWS)
@@ -227,15 +227,17 @@ def apply(site: Site, changes: Iterable[str]) -> Site:
 
 
 def without(site: Site, option: str, kind: str = "", of: str = "") -> Site:
-    """The site without the parts that are not modelled of this name, those of one partition or QOS if it is named."""
-
-    def key(name: str) -> str:
-        row = PARTITION_ROWS.get(name.lower())
-        return "flags" if kind == "qos" else row.field if row and kind else name.lower()
-
-    parts = [(part, part.kind == kind and key(part.name) == key(option)) for part in site.named]
-    kept = [part._replace(of=tuple(set(part.of) - {of})) if same else part for part, same in parts]
-    return replace(site, named=tuple(part for part, (_, same) in zip(kept, parts, strict=True) if part.of or not same))
+    """The site without what is not modelled of an option, of one partition or QOS if it is named."""
+    fields = {name: row.field for name, row in PARTITION_ROWS.items()} if kind == "partition" else {}
+    named, key = [], option.lower()
+    for part in site.named:
+        name = "flags" if kind == "qos" and part.text == "yes" else part.name.lower()
+        if part.kind == kind and fields.get(name, name) == fields.get(key, key):
+            part = part._replace(of=tuple(each for each in part.of if each != of))
+            named += [part] * bool(part.of)
+        else:
+            named.append(part)
+    return replace(site, named=tuple(named))
 
 
 def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: str) -> Site:
