@@ -150,17 +150,6 @@ def keep(slurm, row):
 
 
 @kernel
-def licensed(slurm, row, k, until):
-    """Whether the intervals from number k on up to a date have a job's licences (Q7)."""
-    plan = slurm.plan
-    while slurm.options[0].bf_licenses and k < slurm.state[0].intervals and plan.begin[k] <= until:
-        if lacks(slurm.licences.takes[row], plan.licences[k]):
-            return False
-        k += 1
-    return True
-
-
-@kernel
 def key_when(slurm, job, slot, asked):
     """The first key after which enough of the nodes asked count; there must be one."""
     order, n, place = slurm.shapes.order[slot], 0, -1
@@ -266,10 +255,12 @@ def free_between(slurm, b, e, taken):
 
 
 @kernel
-def enough(slurm, job, k, at):
+def enough(slurm, row, k, at):
     """Whether enough of `nodes.reached` are asked and not reserved, as in `ask`."""
-    plan, nodes, until, n = slurm.plan, slurm.nodes, k, 0
+    job, plan, nodes, until, n = slurm.jobs[row], slurm.plan, slurm.nodes, k, 0
     while until < slurm.state[0].intervals and plan.begin[until] <= at + job.planned:
+        if lacks(slurm.licences.takes[row], plan.licences[until]):
+            return False
         until += 1
     for x in range(len(nodes.reached)):
         word = nodes.reached[x] & nodes.asked[job.asks, x] & ~nodes.shut[x]
@@ -312,14 +303,15 @@ def later_than(slurm, k):
 
 
 @kernel
-def ask(slurm, job, k, at):
+def ask(slurm, row, k, at):
     """Set `nodes.mask` to the nodes that no interval from number k on reserves for a job from a date on (B4, 1)."""
-    plan, state, mask, blocking = slurm.plan, slurm.state[0], slurm.nodes.mask, ZERO
+    job, plan, state, mask, blocking = slurm.jobs[row], slurm.plan, slurm.state[0], slurm.nodes.mask, ZERO
     for x in range(len(mask)):
         mask[x] = slurm.nodes.asked[job.asks, x] & ~slurm.nodes.shut[x]
     while k < state.intervals and plan.begin[k] <= at + job.planned:
+        short = lacks(slurm.licences.takes[row], plan.licences[k])
         for x in range(len(mask)):
-            mask[x] &= plan.free[k, x]
+            mask[x] = ZERO if short else mask[x] & plan.free[k, x]
         k += 1
     while at == state.now and blocking == ZERO and k < state.intervals:
         for x in range(len(mask)):
@@ -351,10 +343,9 @@ def try_job(slurm, place, may_reserve):
         while seen < len(order) and keys[order[seen]] < bound:
             put(nodes.reached, order[seen])
             seen += 1
-        may_run = licensed(slurm, row, k, at + job.planned)
-        reached = may_run and seen >= job.nodes and enough(slurm, job, k, at)
-        if may_run and (reached or not tested):
-            ask(slurm, job, k, at)
+        reached = seen >= job.nodes and enough(slurm, row, k, at)
+        if reached or not tested:
+            ask(slurm, row, k, at)
             tested = reached or testable(slurm, job)
         last, without = first_fit(slurm, job, slot, mask) if reached else NEVER, False
         if options.preempts and reached and last != NOW:

@@ -35,10 +35,6 @@ class Row(NamedTuple):
     touches: Callable[[SlurmJobs, Part], Any] | None = lambda jobs, _: np.ones(len(jobs), bool)
 
 
-def marked(bit: int) -> Callable[[SlurmJobs, Part], Any]:
-    return lambda jobs, _: jobs.marks & bit > 0
-
-
 ROWS = (
     Row("partition[.](oversubscribe|shared)=(yes|force)(:(?!0*1$)[0-9]+)?", "one job on a CPU"),
     Row("partition[.]state=.*", "taken as UP"),
@@ -57,10 +53,10 @@ ROWS = (
     Row("cr_pack.*", touches=lambda jobs, _: jobs.max_nodes != jobs.nodes),
     Row("topologyp(lugin=(?!.*(tree|none|default|flat)$).+|aram=.*(dragonfly|topo).*)", "nodes without switches",
         lambda jobs, _: jobs.nodes > 1),
-    Row("max_switch_wait=.*", touches=marked(SWITCHES)),
-    Row("burstbuffertype=.*", touches=marked(BURST)),
-    Row("time_min_as_soft_limit=.*", touches=marked(TIME_MIN)),
-    Row("(assoc_limit_stop|limits)=.*", touches=marked(LIMITED)),
+    Row("max_switch_wait=.*", touches=lambda jobs, _: jobs.marks & SWITCHES > 0),
+    Row("burstbuffertype=.*", touches=lambda jobs, _: jobs.marks & BURST > 0),
+    Row("time_min_as_soft_limit=.*", touches=lambda jobs, _: jobs.marks & TIME_MIN > 0),
+    Row("(assoc_limit_stop|limits)=.*", touches=lambda jobs, _: jobs.marks & LIMITED > 0),
     Row("nodefeaturesplugins=.*", touches=lambda jobs, _: np.array(jobs.constraint, object) != ""),
     Row("ll_shared_gres=.*", touches=lambda jobs, _: jobs.gpus_per_node > 0),
     Row("bf_one_resv_per_job=.*", touches=lambda jobs, _: np.array(jobs.partitions, object) != ""),

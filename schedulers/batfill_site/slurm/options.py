@@ -98,10 +98,6 @@ def priority_flags(text: str) -> dict[str, bool]:
     return tree | {name: name in flags for name in ("small_relative_to_time", "accrue_always", "max_tres")}
 
 
-def interval(text: str) -> dict[str, Any]:
-    return {"backfill": False} if text == "-1" else {"bf_interval_s": whole(text, 1)}
-
-
 def licences(text: str) -> dict[str, int]:
     """The numbers of licences by name: fluent:30,ansys."""
     found: dict[str, int] = {}
@@ -170,7 +166,7 @@ ROWS = rows(
     Option("pack_serial_at_end", "serial_at_end", flag),
     Option("bf_window", "bf_window_s", some_time),  # in minutes
     Option("bf_max_job_test max_job_bf", "bf_max_job_test", some),
-    Option("bf_interval", "", interval),
+    Option("bf_interval", "", lambda text: {"backfill": False} if text == "-1" else {"bf_interval_s": some(text)}),
     Option("sched_interval", "sched_interval_s", lambda text: math.inf if text == "-1" else some(text)),
     Option("bf_resolution", "bf_resolution_s", some),
     Option("bf_licenses", "", lambda text: dict.fromkeys(("bf_licenses", "bf_running_job_reserve"), flag(text))),
