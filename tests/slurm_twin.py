@@ -776,11 +776,22 @@ class Twin:
         return self.e1_mode(x) != "suspend" and math.floor(self.now) < math.floor(x.start) + exempt_s
 
     def e2_queue(self):
-        line = []
-        for job in sorted(self.waiting, key=self.q2_order):
-            below = self.qos.get(job.qos, Qos("")).preempts if self.s.preempt == "qos" else ()
-            line.insert(next((k for k, x in enumerate(line) if x.qos in below), len(line)), job)
-        return line
+        def first(a, b):
+            above, below = (y.qos in self.qos.get(x.qos, Qos("")).preempts for x, y in ((a, b), (b, a)))
+            return above if above != below else self.q2_order(a) < self.q2_order(b)
+
+        def merged(part):
+            if len(part) < 2:
+                return part
+            one, two = merged(part[: len(part) // 2]), merged(part[len(part) // 2 :])
+            line = []
+            while one and two:
+                line.append((two if first(two[0], one[0]) else one).pop(0))
+            return line + one + two
+
+        if self.s.preempt != "qos":
+            return sorted(self.waiting, key=self.q2_order)
+        return merged(sorted(self.waiting, key=lambda job: job.row))
 
     def e3_candidates(self, job, nodes):
         found = [x for x in self.running if self.e1_may_preempt(job, x) and not self.e1_exempt(x)]

@@ -34,6 +34,7 @@ RUNS = {
     "own-tasks": (0, 1, 5),  # job 101 ended 0.05 s before a pass, and its nodes were not clean
     "own-threads": (0, 0, 0),
     "micro-depth": (0, 0, 0),
+    "micro-line": (0, 0, 0),
     "micro-suspend": (0, 0, 0),
 }
 

@@ -616,7 +616,7 @@ def preemption_arrays(site: Site, jobs: SlurmJobs, table: Records, options: Reco
     options["suspends"], options["graces"] = may.any() and site.suspends, may.any() and table["grace"].any()
     n = len(jobs) if may.any() or above.any() else 0
     sets = [may.astype(np.uint8), (above & by_qos).astype(np.uint8)]
-    scratch = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(len(kinds), np.uint8)]
+    scratch = [np.zeros(n, np.int64), np.zeros(n, np.int64)]
     return Preemption._make([*sets, *scratch, new_ends(n + 1), new_records(n + 1, PREEMPTED)])
 
 

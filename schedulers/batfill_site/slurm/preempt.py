@@ -9,8 +9,8 @@ import numpy as np
 
 from batfill.base.kernels import kernel, outlined
 from batfill.engine.ends import enter, leave, leave_next, next_end, next_end_s
-from batfill_site.slurm.placement import NOW, choose, gpus_on, has, insert_at, memory_on, put, slot_of
-from batfill_site.slurm.priority import add_usage
+from batfill_site.slurm.placement import NOW, choose, gpus_on, has, memory_on, put, slot_of
+from batfill_site.slurm.priority import add_usage, goes_before
 from batfill_site.slurm.records import CPUS
 from batfill_site.slurm.running import end, on_any, seat, whole
 from batfill_site.slurm.site import GRACED, KILLED, MODES, REQUEUED, RESUMED, SUSPENDED
@@ -281,20 +281,47 @@ def next_queued(slurm):
 @outlined
 def arrange(slurm):
     """Put the queue into the line of a pass (E2); returns the number of records in it."""
-    jobs, queue, line, before = slurm.jobs, slurm.queue, slurm.preemption.line, slurm.preemption.before
-    n, seen = slurm.state[0].waiting, slurm.preemption.seen
-    seen[:] = 0
+    n, depth = slurm.state[0].waiting, 0
     for i in range(n):
-        row, place, kind = queue[i], i, jobs[queue[i]].kind
-        line[i] = row
-        for other in range(len(seen)):
-            if before[kind, other] and seen[other]:
-                place = 0
-        while place < i and not before[kind, jobs[queue[place]].kind]:
-            place += 1
-        insert_at(queue, place, i, row)
-        seen[kind] = 1
+        slurm.preemption.line[i] = slurm.queue[i]
+    while 1 << depth < n:
+        depth += 1
+    for by_id in range(1, -1, -1):
+        for level in range(depth - 1, -1, -1):
+            for part in range(1 << level):
+                first, end_ = 0, n
+                for bit in range(level - 1, -1, -1):
+                    half = first + (end_ - first) // 2
+                    first, end_ = (half, end_) if part >> bit & 1 else (first, half)
+                merge(slurm, first, end_, by_id)
     return n
+
+
+@outlined
+def merge(slurm, first, end_, by_id):
+    """Merge the halves of a part of the queue, which are in order: that of ids, or the line's."""
+    queue, left, half = slurm.queue, slurm.preemption.listed, first + (end_ - first) // 2
+    for i in range(first, half):
+        left[i] = queue[i]
+    i, other = first, half
+    for place in range(first, end_):
+        if i == half or (other < end_ and goes_first(slurm, queue[other], left[i], by_id)):
+            queue[place] = queue[other]
+            other += 1
+        else:
+            queue[place] = left[i]
+            i += 1
+
+
+@kernel
+def goes_first(slurm, row, other, by_id):
+    """Whether a record goes before another one: by id, or by who may preempt whom, else by Q2."""
+    before, one, two = slurm.preemption.before, slurm.jobs[row].kind, slurm.jobs[other].kind
+    if by_id:
+        return row < other
+    if before[one, two] != before[two, one]:
+        return before[one, two] != 0
+    return goes_before(slurm.jobs, row, other)
 
 
 @outlined

@@ -244,7 +244,7 @@ class Windows(NamedTuple):
     live: Ints  # (n,)  those that are known and not over
 
 
-@record(Array(U1, 2), Array(U1, 2), I8, I8, U1, Ends, PREEMPTED)
+@record(Array(U1, 2), Array(U1, 2), I8, I8, Ends, PREEMPTED)
 class Preemption(NamedTuple):
     """Who may preempt whom, and what was preempted."""
 
@@ -252,7 +252,6 @@ class Preemption(NamedTuple):
     before: NDArray[np.uint8]  # (kinds, kinds)  whether it goes before it in passes
     listed: Ints  # (n_jobs,)  candidates
     line: Ints  # (n_jobs,)  the queue in the order of Q2 during a pass; or running jobs in that of E11
-    seen: NDArray[np.uint8]  # (kinds,)  scratch space
     again: Ends  # requeued jobs by the dates at which they are queued
     noted: Records  # PREEMPTED
 
