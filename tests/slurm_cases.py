@@ -286,7 +286,7 @@ def preempting_case(seed, most_jobs=40):
     """A small, full site that preempts, with less of all else; its jobs and a clock."""
     draw = Chance(seed)
     site, none = random_site(draw), {"group": Limits(), "per_user": Limits(), "per_account": Limits()}
-    nodes = tuple(Node(f"n{i:02}", draw.one(1, 2, 4), 1000) for i in range(draw.upto(6, 2)))
+    nodes = tuple(Node(f"n{i:02}", draw.one(1, 2, 4), 1000, gpus=1) for i in range(draw.upto(6, 2)))
     names = tuple(node.name for node in nodes)
     partitions = (random_partition(draw, name, names)._replace(max_nodes=None, max_time_s=None) for name in "abc")
     qos = (random_qos(draw, name, QOS[:k])._replace(**none, max_wall_s=None) for k, name in enumerate(QOS))
@@ -302,7 +302,7 @@ def preempting_case(seed, most_jobs=40):
             preempt=draw.one("partition_prio", "qos"),
             preempt_exempt_s=draw.one(0.0, 0.0, 40.0),
             default_queue_depth=100,
-            memory=draw.yes(0.3),
+            memory=draw.yes(0.4),
             whole_nodes=False,
         ),
     )
@@ -314,4 +314,8 @@ def preempting_case(seed, most_jobs=40):
     soon_s = BEGAN + (jobs.submit_s - BEGAN) // draw.one(2, 5, 20)
     jobs = replace(jobs, submit_s=soon_s, eligible_s=jobs.eligible_s - jobs.submit_s + soon_s, **shape)
     words = dict.fromkeys(("constraint", "required", "gpu_type"), ("",) * n)
-    return site, replace(jobs, gpus_per_node=0 * on, **words), random_clock(draw, site)
+    return (
+        site,
+        replace(jobs, gpus_per_node=1 * (draw.rng.random(n) < draw.one(0.0, 0.2)), **words),
+        random_clock(draw, site),
+    )

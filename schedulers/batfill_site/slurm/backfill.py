@@ -205,7 +205,7 @@ def first_fit(slurm, job, slot, asked):
     if key == NOW and (sure or choose(slurm, job, slot, asked, NOW, False)):
         return NOW
     if sure:
-        return group_of(slurm, asked, key)
+        return group_of(slurm, asked, key) if key < NEVER else NEVER  # without those that sleep, and keep their memory
     while True:
         place = next_on(slurm, asked, np.searchsorted(slurm.running[: state.running], key))
         if place == state.running:
