@@ -260,11 +260,26 @@ def random_clock(draw, site):
     )
 
 
+def licensed(draw, site, jobs):
+    """The same with licences, and with flags of QOS."""
+    if draw.yes():
+        return site, jobs
+    there, planned = {"x": draw.upto(4, 1), "y": draw.upto(3, 1)}, draw.yes()
+    some = [("", "x=1", "x=2,y=1", "y=3", "z=1")[draw.upto(4)] for _ in range(len(jobs))]
+    flags = ("no_reserve", "over_partition_qos", "over_time", "over_nodes")
+    qos = tuple(each._replace(**{name: draw.yes(0.3) for name in flags}) for each in site.qos)
+    settings = replace(
+        site.settings, licenses=there, bf_licenses=planned, bf_running_job_reserve=planned or draw.yes(0.2)
+    )
+    return replace(site, qos=qos, settings=settings), replace(jobs, licenses=tuple(some))
+
+
 def random_case(seed, most_jobs=40):
     """A site, its jobs and a clock."""
     draw = Chance(seed)
     site = random_site(draw)
-    return site, random_jobs(draw, site, draw.upto(most_jobs, 1)), random_clock(draw, site)
+    jobs, clock = random_jobs(draw, site, draw.upto(most_jobs, 1)), random_clock(draw, site)
+    return *licensed(Chance(seed + 1), site, jobs), clock
 
 
 def preempting_case(seed, most_jobs=40):

@@ -21,6 +21,7 @@ from batfill_site.slurm.site import (
     KILLED,
     MAIN,
     NEW_RULES,
+    NONE,
     PREEMPTED,
     REQUEUED,
     RESUMED,
@@ -28,6 +29,7 @@ from batfill_site.slurm.site import (
     Association,
     Qos,
     Run,
+    licences_of,
 )
 
 END, CLEAN, QUEUE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(9)  # the order of simultaneous events
@@ -46,8 +48,10 @@ class Job:
         self.row, self.partition = row, partition
         self.k, self.t = jobs.cpus_per_node[row].item(), jobs.cpus_per_task[row].item()
         self.even = jobs.max_nodes[row].item() == self.nodes and self.nodes * self.k >= self.cpus
+        over_nodes = any(each.over_nodes for each in site.qos if each.name == self.qos)
         self.most = min(
-            jobs.max_nodes[row].item() or math.inf, math.inf if partition.max_nodes is None else partition.max_nodes
+            jobs.max_nodes[row].item() or math.inf,
+            math.inf if partition.max_nodes is None or over_nodes else partition.max_nodes,
         )
         self.gpus = jobs.gpus_per_node[row].item()
         unsaid = jobs.memory_unsaid[row].item() and site.settings.memory
@@ -59,6 +63,9 @@ class Job:
         self.alone = bool(jobs.exclusive[row]) or partition.exclusive or site.settings.whole_nodes
         memory = self.memory_per_cpu * self.cpus or self.memory_per_node * self.min_nodes
         self.wants = self.amounts(self.cpus, memory, self.min_nodes, self.gpus * self.min_nodes)
+        self.licences = {
+            name: n for name, n in licences_of(jobs.licenses[row]).items() if name in site.settings.licenses
+        }
         self.tried_cpus = self.nodes * self.k if self.even else self.cpus
         self.may_requeue = site.settings.job_requeue if (said := jobs.requeue[row].item()) < 0 else said > 0
         self.run_s -= jobs.slept_s[row].item() if site.suspends else 0.0
@@ -168,7 +175,9 @@ class Twin:
             job.priority = self.q3_priority(job, max(math.floor(self.now) - math.floor(base), 0))
 
     def q5_qos(self, job):
-        return [self.qos[name] for name in dict.fromkeys((job.partition.qos, job.qos)) if name in self.qos]
+        own = self.qos.get(job.qos, Qos(""))
+        names = (job.qos, job.partition.qos) if own.over_partition_qos else (job.partition.qos, job.qos)
+        return [self.qos[name] for name in dict.fromkeys(names) if name in self.qos]
 
     def q5_limited(self, job, held=None):
         """Whether a limit forbids the job now, with what it requests, or with what it would hold."""
@@ -203,11 +212,20 @@ class Twin:
         return exceeds([x if a and b else None for x, a, b in left], lambda x: x.share is job.share)
 
     def q6_forbidden(self, job):
-        most = job.partition.max_nodes
+        most, own = job.partition.max_nodes, self.qos.get(job.qos, Qos(""))
         walls = [*(x.max_wall_s for x in self.q5_qos(job)), *(share.row.max_wall_s for share in job.share.upward())]
-        allowed = job.partition.max_time_s, next((wall for wall in walls if wall is not None), None)
+        allowed = None if own.over_time else job.partition.max_time_s, next((x for x in walls if x is not None), None)
         too_long = any(limit is not None and job.limit_s > limit for limit in allowed)
-        return (most is not None and job.nodes > most) or too_long
+        return (most is not None and job.nodes > most and not own.over_nodes) or too_long
+
+    def q7_left(self):
+        left = Counter(self.s.licenses)
+        for x in self.running:
+            left.subtract(x.licences)
+        return left
+
+    def q7_lacks(self, job, left):
+        return any(left[name] < number for name, number in job.licences.items())
 
     # Usage and fair share
 
@@ -468,6 +486,10 @@ class Twin:
             count[name] += 1
             if name in closed or self.q5_limited(job):
                 continue
+            if self.q7_lacks(job, self.q7_left()):
+                if s.bf_licenses:
+                    break
+                continue
             nodes = self.startable(job, job.asked - closed_nodes)
             taken = self.e11_place(job, nodes)
             if taken is not None:
@@ -493,10 +515,18 @@ class Twin:
 
     def b2_plan(self):
         t = self.b6_cut(math.floor(self.now))
-        self.plan = [[t, t + self.s.bf_window_s, set(range(len(self.nodes)))]]
+        self.plan = [[t, t + self.s.bf_window_s, set(range(len(self.nodes))), Counter(self.s.licenses)]]
         for window in self.w2_known():
             up = -self.b6_cut(-math.ceil(window.end_s))
             self.b7_reserve(self.b6_cut(math.floor(window.begin_s)), up, {self.index[name] for name in window.nodes})
+        for job in self.running:
+            self.q7_reserve(job)
+
+    def q7_reserve(self, job):
+        """What a job that runs has in the plan."""
+        nodes, licences = {*job.at} if self.s.bf_running_job_reserve and job.alone else set(), job.licences
+        if nodes or (licences and self.s.bf_licenses):
+            self.b7_reserve(self.plan[0][0], self.b6_cut(math.floor(job.start) + job.limit_s), nodes, licences)
 
     def b6_cut(self, date):
         return date - date % self.s.bf_resolution_s
@@ -513,19 +543,24 @@ class Twin:
                 continue
             if job not in self.waiting or self.q6_forbidden(job) or self.q5_limited(job):
                 continue
+            if not s.bf_licenses and self.q7_lacks(job, self.q7_left()):
+                continue
             if 0 < s.bf_max_job_test <= self.tested or 0 < s.bf_max_job_start <= started:
                 break
             count.update(keys)
             self.tested += bool(self.b4_try(job))
             started += job.by == BACKFILL
+            if job.by == BACKFILL:
+                self.q7_reserve(job)
         return self.tested
 
     def b4_try(self, job):
         """Whether the job was tested."""
         now, may_reserve, tested = math.floor(self.now), self.b6_may_reserve(job), False
+        limit_s = min(job.limit_s, job.partition.max_time_s or math.inf)  # Q6
         at = now
         while at is not None:
-            nodes = self.b4_nodes(job, at, max(at, now) + job.limit_s)  # 1
+            nodes = self.b4_nodes(job, at, max(at, now) + limit_s)  # 1
             later = self.b4_later(at)
             found = None  # 2
             if nodes and len(nodes) >= job.nodes and job.required <= nodes:
@@ -555,28 +590,28 @@ class Twin:
             if later is not None and later < start:
                 at = later
                 continue
-            b, e = self.b6_cut(start), self.b6_cut(start + job.limit_s)  # 6
+            b, e = self.b6_cut(start), self.b6_cut(start + limit_s)  # 6
             if start > now + self.s.bf_window_s:
                 return tested
             if start > now and self.b4_reserved(b, e, chosen):
                 at = start if start != at else None
                 continue
             self.reserved.update([("part", job.partition.name), ("array", job.array)])
-            self.b7_reserve(b, e, chosen)  # 7
+            self.b7_reserve(b, e, chosen, job.licences if self.s.bf_licenses else {})  # 7
             return tested
         return tested
 
     def b4_later(self, at):
-        for (_, e, unreserved), (_, _, after) in zip(self.plan, self.plan[1:], strict=False):
-            if e > at and (self.s.version < (20, 2) or not after <= unreserved):
+        for (_, e, unreserved, left), (_, _, after, more) in zip(self.plan, self.plan[1:], strict=False):
+            if e > at and (self.s.version < (20, 2) or not after <= unreserved or not more <= left):
                 return e
         return None
 
     def b4_nodes(self, job, at, last):
         nodes = job.asked - self.w2_down()
-        for b, e, unreserved in self.plan:
+        for b, e, unreserved, left in self.plan:
             if e > at and b <= last:
-                nodes = nodes & unreserved
+                nodes = set() if self.s.bf_licenses and self.q7_lacks(job, left) else nodes & unreserved
         return nodes
 
     def b4_reserved(self, b, e, nodes):
@@ -640,24 +675,26 @@ class Twin:
         s, in_partition, in_array = self.s, self.reserved["part", job.partition.name], self.reserved["array", job.array]
         return not (
             not self.b6_ripe(job)
+            or self.qos.get(job.qos, Qos("")).no_reserve
             or 0 < s.bf_job_part_count_reserve <= in_partition
             or (job.array >= 0 and 0 < s.bf_max_job_array_resv <= in_array)
         )
 
-    def b7_reserve(self, b, e, nodes):
+    def b7_reserve(self, b, e, nodes, licences=NONE):
         plan = self.plan
         b = max(b, plan[0][0])
         for edge in (b, e):
-            for k, (begin, end, unreserved) in enumerate(plan):
+            for k, (begin, end, *left) in enumerate(plan):
                 if begin < edge < end:
-                    plan[k : k + 1] = [begin, edge, unreserved], [edge, end, unreserved]
+                    plan[k : k + 1] = [begin, edge, *left], [edge, end, *left]
                     break
         for interval in plan:
             if interval[0] >= b and interval[1] <= e:
-                interval[2] = interval[2] - nodes
+                taken = {name: interval[3][name] - licences.get(name, 0) for name in interval[3]}
+                interval[2:] = interval[2] - nodes, Counter(taken)
         for k in range(len(plan) - 1):
-            if plan[k][2] == plan[k + 1][2]:
-                plan[k : k + 2] = [[plan[k][0], plan[k + 1][1], plan[k][2]]]
+            if plan[k][2:] == plan[k + 1][2:]:
+                plan[k : k + 2] = [[plan[k][0], plan[k + 1][1], *plan[k][2:]]]
                 break
 
     # Running jobs and windows
@@ -928,6 +965,8 @@ class Twin:
             self.m3_due()
 
     def begin(self, clock):
+        if self.s.sched_interval_s == math.inf:
+            clock = clock._replace(main_s=(math.inf,))
         self.clock, self.draws = clock, np.random.default_rng(clock.seed).random(997).tolist()
         self.free = [[node.cpus, node.memory_mb, node.gpus, 0] for node in self.nodes]
         self.waiting, self.running, self.cleaning, self.events = [], [], [], []

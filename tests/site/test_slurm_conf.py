@@ -14,6 +14,7 @@ from batfill_site.slurm.conf import files_of, gres, read_site
 from batfill_site.slurm.hosts import by_name, expand
 from batfill_site.slurm.site import Association, Limits, Node, Partition, Qos
 from batfill_site.slurm.what_if import add_nodes, apply
+from command import batfill
 from sweeps import examples
 
 DATA = Path(__file__).parents[1] / "data" / "slurm"
@@ -117,9 +118,9 @@ def test_nodes_have_what_their_lines_and_the_default_lines_before_them_say(site_
     for said in (
         "nodes that are down, left out: m3, m4",
         "nodes with several types of GPUs, which count as one: m2",
-        "on lines of nodes or partitions, unknown or not modelled: MaxCPUsPerNode, State",
     ):
         assert said in text
+    assert list(map(str, site.named)) == ["MaxCPUsPerNode=3 (partition b)", "State=DOWN (partition c)"]
 
 
 def test_a_nodes_cpus_are_the_product_of_its_parts_unless_they_are_given(site_of):
@@ -208,8 +209,8 @@ def test_options_are_read_with_their_units(site_of):
     assert (had.weight_tres, had.accrue_always, had.fair_tree) == ({"cpu": 1000, "mem": 2000}, True, False)
     assert (had.bf_max_job_user, had.bf_window_s, had.bf_max_job_test, had.defer) == (20, 259200, 7, True)
     assert had.bf_window_linear_s == 3
+    assert list(map(str, site.named)) == ["incr_only", "bf_busy_nodes"]
     assert [warning.partition("slurm.conf: ")[2] for warning in site.warnings] == [
-        "can change starts, but is not modelled: incr_only, bf_busy_nodes",
         "without effect in the model: bf_continue, odd, SlurmctldDebug, SelectTypeX",
     ]
 
@@ -235,14 +236,14 @@ def test_defaults_are_those_of_the_version(site_of, version, default):
         ("PreemptExemptTime=soon", "PreemptExemptTime=soon is not a duration from 0 s on"),
         ("AuthInfo=cred_expire=soon", "AuthInfo=cred_expire=soon is not a whole number from 0 on"),
         ("PartitionName=b Nodes=n1 GraceTime=long", "GraceTime=long is not a number of seconds, such as 30"),
-        ("PriorityFlags=DEPTH_OBLIVIOUS", "not modelled; NO_FAIR_TREE and Fair Tree are"),
         ("PartitionName=b Nodes=n1 OverSubscribe=SOME:2", "OverSubscribe=SOME:2 is not one of EXCLUSIVE, NO, YES:1"),
         ("NodeName=m[1-99999]", "the site has more than 100,000 nodes; correct its lists"),
         ("NodeName=m CpuSpecList=0-", "CpuSpecList=0- is not a list of CPUs such as 0-1,16"),
         ("PartitionName=b Nodes=n1 Priority=high", "Priority=high is not a whole number from 0 on"),
         (f"Include {'a' * 5000}", "aaa, which it includes, does not exist"),
         ("PartitionName=b Nodes=n[2-4]", "partition b has n3, n4, which no NodeName line has"),
-        ("SchedulerParameters=bf_interval=-1", "bf_interval=-1 is not a whole number from 1 on"),
+        ("SchedulerParameters=bf_interval=-2", "bf_interval=-2 is not a whole number from 1 on"),
+        ("Licenses=fluent:some", "Licenses=fluent:some is not a whole number from 0 on"),
         ("PriorityWeightTRES=cpu", "is not a list such as cpu=1000"),
         ("NodeName=m Gres=gpu:a:b:c", "is not a list such as gpu:2"),
         ("Include more.conf", "more.conf, which it includes, does not exist"),
@@ -294,7 +295,7 @@ def test_files_may_not_include_each_other_without_end(written, times):
 def test_switches_and_types_of_gpus_come_from_the_files_beside(written):
     nodes = "NodeName=n[1-3],m[1-2] Gres=gpu:2\nNodeName=g1 Gres=gpu:k80:2\nPartitionName=p Nodes=ALL\n"
     path = written(TYPES + "TopologyPlugin=topology/tree\n" + nodes)
-    assert "topology.conf does not exist" in refused(read_site, path)
+    assert list(map(str, read_site(path).named)) == ["TopologyPlugin=topology/tree without topology.conf"]
     written(
         "SwitchName=s2 Nodes=n[2-3,9]\nSwitchName=s1 Nodes=m[1-2],n1\nSwitchName=top Switches=s[1-2]\n", "topology.conf"
     )
@@ -316,6 +317,141 @@ def test_switches_and_types_of_gpus_come_from_the_files_beside(written):
     ]
     written(path.read_text() + "AccountingStorageTRES=bb/x\nAccountingStorageTRES+=Gres/GPU:a100,gres/gpu\n")
     assert len(read_site(path).warnings) == 2
+
+
+# What is not modelled
+
+FORTY = """JobID|User|Account|Partition|QOS|Submit|Eligible|Reason|Start|End|TimelimitRaw|AllocCPUS|ReqCPUS|NNodes|\
+ReqTRES|AllocTRES|ReqMem|Constraints|State|NodeList|Reservation|Suspended|SubmitLine
+"""
+# Each asks for something of its own; forty jobs of a minute, one after the other, of which one is 2.5 %.
+ASKED = {
+    1: {"line": "-L fluent:2"}, 2: {"line": "--switches=1"}, 3: {"line": "--time-min=1"}, 4: {"tres": ",bb/x=1G"},
+    5: {"reason": "AssocGrpBilling"}, 6: {"line": "--gres=gpu:1", "tres": ",gres/gpu=1"}, 7: {"features": "fast"},
+    8: {"line": "-p a,b"}, 9: {"tres": ",license/matlab@db=1"}, 10: {"line": "--exclusive"},
+}  # fmt: skip
+ONE, ALL = "it could touch 1 job (2.5 %;", "it could touch 40 jobs (100 %; 100 % of processor-hours)"
+NOT_ONE, UNSAID = "it could touch no job of this log:", "the log does not say which jobs it could touch:"
+NODES = "NodeName=n[1-2] CPUs=4 RealMemory=1000 Gres=gpu:2 Features=fast\nPartitionName=a Nodes=ALL\n"
+NODES += "PartitionName=b Nodes=ALL OverSubscribe=YES:4\n"
+TYPED = "PriorityType=priority/multifactor\nSelectTypeParameters=CR_Core_Memory\n"
+A = "PartitionName=a Nodes=ALL "
+KINDS = [
+    (f"{A}OverSubscribe=FORCE:4", f"FORCE:4 (partition a), one job on a CPU; {ALL}"),
+    (f"{A}Shared=YES", f"Shared=YES (partition a), one job on a CPU; {ALL}"),
+    ("", f"{NOT_ONE} OverSubscribe=YES:4 (partition b)"),
+    (f"{A}State=DOWN", f"State=DOWN (partition a), taken as UP; {ALL}"),
+    (f"{A}SelectTypeParameters=CR_Core", "ot modelled: SelectTypeParameters=CR_Core (partition a), left out"),
+    (f"{A}LLN=YES MaxCPUsPerNode=2", f"MaxCPUsPerNode=2 (partition a), left out; {ALL}"),
+    (f"{A}MaxMemPerCPU=10", f"MaxMemPerCPU=10 (partition a), left out; {ALL}"),
+    ("MaxMemPerCPU=5000", f"{NOT_ONE} MaxMemPerCPU=5000"),
+    ("MaxMemPerNode=60", f"MaxMemPerNode=60, left out; {ALL}"),
+    ("DefMemPerGPU=60", f"DefMemPerGPU=60, left out; {ONE}"),
+    ("DefCpuPerGPU=2", f"DefCpuPerGPU=2, left out; {ONE}"),
+    (f"{A}MinNodes=2", f"MinNodes=2 (partition a), left out; {ALL}"),
+    ("OverTimeLimit=5", f"{NOT_ONE} OverTimeLimit=5"),
+    (f"NodeName=n3 RestrictedCoresPerGPU=2\n{A}", "GPU=2 (partition a, b), left out; it could touch 39 jobs"),
+    ("SelectType=select/cray_aries", f"select/cray_aries, taken as select/cons_tres; {ALL}"),
+    ("SchedulerType=sched/wiki2", f"sched/wiki2, taken as sched/backfill; {ALL}"),
+    ("PriorityFlags=DEPTH_OBLIVIOUS,NO_NORMAL_ALL", f"depth_oblivious, taken as NO_FAIR_TREE; {ALL}"),
+    ("PrioritySiteFactorPlugin=x", f"PrioritySiteFactorPlugin=x, left out; {ALL}"),
+    ("SelectTypeParameters=CR_Socket,CR_ONE_TASK_PER_CORE", "cr_socket, left out; it could touch 39 jobs"),
+    ("TopologyPlugin=topology/tree", f"{NOT_ONE} TopologyPlugin=topology/tree without topology.conf"),
+    ("TopologyPlugin=topology/block", f"{NOT_ONE} TopologyPlugin=topology/block"),
+    ("SchedulerParameters=max_switch_wait=9", f"max_switch_wait=9, left out; {ONE}"),
+    ("BurstBufferType=burst_buffer/datawarp", f"datawarp, left out; {ONE}"),
+    ("SchedulerParameters=time_min_as_soft_limit", f"time_min_as_soft_limit, left out; {ONE}"),
+    ("SchedulerParameters=assoc_limit_stop", f"assoc_limit_stop, left out; {ONE}"),
+    ("NodeFeaturesPlugins=node_features/knl", f"node_features/knl, left out; {ONE}"),
+    ("SchedulerParameters=bf_one_resv_per_job", f"bf_one_resv_per_job, left out; {ONE}"),
+    ("Licenses=fluent:4", f"licence matlab@db, which no job waits for; {ONE}"),
+    ("", f"licence fluent, which no job waits for; {ONE}"),
+    ("CompleteWait=32\nSchedulerParameters=bf_max_time=9", f"{UNSAID} CompleteWait=32, bf_max_time=9"),
+    ("FastSchedule=1", "Slurm 19.05, the last with FastSchedule"),
+    ("FederationParameters=fed_display\nPreemptMode=OFF\nNodeName=n4 CpuSpecList=0", "jobs on 3 nodes"),
+    ("Include parts.conf", "parts.conf, which it includes, does not exist", 2),
+    ("ClusterName={{ cluster }}", ":8: '{{ cluster }}' is to be filled in; give the file that Slurm reads", 2),
+    ("SlurmctldHost=@HOST@", ":8: '@HOST@' is to be filled in", 2),
+    ("SlurmctldHost=<your host>", ":8: '<your host>' is to be filled in", 2),
+    ("NodeName=${NODES}", ":8: '${NODES}' is to be filled in", 2),
+    ("This is no line", ":8: 'This is no line' is not NAME=VALUE", 2),
+]  # fmt: skip
+
+
+@pytest.fixture
+def answered(written):
+    """What `what-if` answers with these lines in slurm.conf, on one line."""
+    rows = []
+    for i in range(40):
+        it = ASKED.get(i, {})
+        tres = "cpu=1,mem=100M,node=1" + it.get("tres", "")
+        rows.append(
+            f"{i}|ann|x|a|normal|{10000 + 60 * i}|{10000 + 60 * i}|{it.get('reason', '')}|{10001 + 60 * i}|"
+            f"{10055 + 60 * i}|2|1|1|1|{tres}|{tres}|100Mn|{it.get('features', '')}|COMPLETED|n1|||"
+            f"sbatch -n1 {it.get('line', '')} --wrap x"
+        )
+    log = written(FORTY + "\n".join(rows) + "\n", "log.txt")
+
+    def answer(lines, *options):
+        conf = written("\n\n" + TYPED + NODES + lines + "\n")
+        done = batfill("what-if", log, "--slurm-conf", conf, "--runs", "5", "--details", *options)
+        return done.status, " ".join((done.out + done.err).replace("\xa0", " ").split())
+
+    return answer
+
+
+@pytest.mark.parametrize(("lines", "words", "status"), [(*row, 0)[:3] for row in KINDS])
+def test_each_kind_of_line_is_answered_and_named_with_the_jobs_that_it_could_touch(answered, lines, words, status):
+    found, text = answered(lines)
+    assert (found, words in text) == (status, True), text
+    assert "Traceback" not in text
+
+
+def test_beyond_a_twentieth_of_the_jobs_the_answer_begins_with_a_caution(answered):
+    lines = "PartitionName=a Nodes=ALL OverSubscribe=FORCE:4\nCompleteWait=9"
+    caution = "Cannot tell: what is not modelled could touch 100 % of jobs, over 5 %. Simulated,"
+    assert caution in answered(lines)[1]
+    assert "Cannot tell: 1 day is too few" in answered("")[1]  # two jobs of forty name licences that the site has not
+    assert "what is not modelled could touch 7.5 % of jobs, over 5 %. Simulated," in answered("BurstBufferType=x")[1]
+
+
+def test_a_change_switches_off_what_the_file_has(site_of, written):
+    lines = "PartitionName=b Nodes=n1 Shared=FORCE:4 MaxCPUsPerNode=3\nPartitionName=c Nodes=n2 OverSubscribe=FORCE:4\n"
+    lines += "Licenses=fluent:2\nBurstBufferType=x\nPreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n"
+    site = site_of(SMALL + lines, accounts=[written(QOS, "q")])
+    changes = ["partition.b.OverSubscribe=NO", "partition.b.MaxCPUsPerNode=", "BurstBufferType=", "qos.high.Flags="]
+    new = apply(site, [*changes, "Licenses=", "PreemptType=preempt/none", "PreemptMode="])
+    assert list(map(str, new.named)) == ["OverSubscribe=FORCE:4 (partition c)"]
+    assert (new.settings.licenses, new.settings.preempt, new.settings.preempt_mode) == ({}, "", "off")
+    assert not new.qos[1].no_reserve
+    kept = apply(site, ["partition.b.MaxTime=3", "qos.high.Priority=3"])
+    assert (kept.named, kept.qos[1].no_reserve) == (site.named, True)
+    assert apply(site, ["PreemptType=", "Licenses=fluent:9,ansys"]).settings.licenses == {"fluent": 9, "ansys": 1}
+
+
+ODD = (
+    *("SchedulerParameters=", "SchedulerParameters=,,bf_continue,", "Licenses=a:1,b@db:3,c*2", "SelectType=cons_tres"),
+    *("SchedulerParameters=bf_interval=-1", "SchedulerParameters=sched_interval=-1"),
+    *("SelectTypeParameters=CR_Core,CR_LLN,CR_Pack_Nodes", "PreemptMode=CHECKPOINT"),
+    *("PartitionName=c Nodes=n1 PreemptMode=CHECKPOINT", "PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG"),
+    *("PriorityFlags=FAIR_TREE,CALCULATE_RUNNING", "PreemptMode=GANG", "MCSPlugin=mcs/user", "TopologyPlugin=default"),
+    *("TopologyPlugin=topology/3d_torus", "TopologyParam=Dragonfly,TopoOptional", "PriorityUsageResetPeriod=None"),
+    *("NodeSet=x Nodes=n1\nPartitionName=c Nodes=x,y\nNodeSet=y Feature=fast", "NodeName=DEFAULT Weight=9 Odd=1"),
+    *("PartitionName=DEFAULT OverSubscribe=FORCE LLN=YES\nPartitionName=c Nodes=n1 Shared=NO LLN=NO", "NewOption=a,b"),
+    *("PartitionName=c Nodes=n1 OverSubscribe=EXCLUSIVE ExclusiveTopo=YES Topology=t", "PartitionName=c MinNodes=4"),
+    *("NodeName=n9 State=CLOUD Features=cloud Gres=gpu:h100:8,shard:32", "FrontendName=f1 FrontendAddr=f2 Reason=x"),
+    *("NodeName=n9 State=FUTURE\nDownNodes=n2 State=DOWN", "SuspendProgram=/bin/x\nSuspendExcNodes=n[1-2]\nTmpFS=/tmp"),
+    *("AccountingStorageTRES=gres/gpu,license/a\nLicenses=a", "PartitionName=c Nodes=n1 MaxTime=UNLIMITED MaxNodes=-1"),
+    *("PriorityWeightTRES=CPU=1000,License/a=7", "SchedulerParameters=defer_batch,bf_node_space_size=9,nohold_on"),
+    *("PartitionName=c Nodes=n1 TRESBillingWeights=License/a=2,CPU=1 PreemptMode=off GraceTime=0 State=INACTIVE",),
+    *("SwitchType=switch/none\nSelectType=select/linear\nSelectTypeParameters=CR_Memory,OTHER_CONS_TRES",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", ODD)
+def test_no_line_that_slurm_can_read_ends_the_answer(answered, lines):
+    found, text = answered(lines)
+    assert (found, "Traceback" in text) == (0, False), text
 
 
 # Accounts
@@ -363,13 +499,10 @@ def test_a_dump_the_qos_and_usage_are_joined_whatever_their_order(written):
     ]
     assert read.qos["normal"] == Qos("normal")
     user, account = Limits(jobs=3, gpus=2, memory_mb=102_400), Limits(jobs=4, cpus=32)
-    assert read.qos["high"][:7] == ("high", 100, 2.0, Limits(jobs=10, cpus=64, nodes=4), user, account, 86400.0)
-    assert read.warnings == [
-        "associations: without shares of their own, 1 assumed: biology",
-        "associations: limits that are not modelled: GrpTRES=gres/gpu:a100, grptresmins, maxsubmitjobs, maxsubmitpu, "
-        "maxtres",
-        "QOS: flags that are not modelled: DenyOnLimit (high), NoReserve (high)",
-    ]
+    group = Limits(jobs=10, cpus=64, nodes=4)
+    assert read.qos["high"] == Qos("high", 100, 2.0, group, user, account, 86400.0, no_reserve=True)
+    assert read.warnings == ["associations: without shares of their own, 1 assumed: biology"]
+    assert list(map(str, read.named)) == ["DenyOnLimit (QOS high)", "limits=GrpTRES=gres/gpu:a100, grptresmins"]
 
 
 def test_usage_alone_tells_the_tree_too(written):
@@ -422,12 +555,10 @@ def test_preemption_is_read_of_the_site_its_partitions_and_qos(site_of, written)
         True,
         0,
     )
-    assert [each[7:] for each in site.qos] == [
+    assert [each[7:12] for each in site.qos] == [
         ((), "requeue", True, None, 10), (("low", "mid"), "", False, 0.0, 0), ((), "suspend", False, None, 20),
     ]  # fmt: skip
-    assert any(
-        "SUSPEND is not modelled with preempt/qos: their jobs are not preempted: mid" in x for x in site.warnings
-    )
+    assert list(map(str, site.named)) == ["PreemptMode=SUSPEND (QOS mid)"]
     assert (
         "preempts no job, as no QOS with a Preempt list is given"
         in site_of(SMALL + "PreemptType=preempt/qos\n").warnings[-1]
@@ -497,7 +628,9 @@ ACCOUNTS = [
     (QOS.replace("cpu=64", "cpu64"), ":3: GrpTRES=cpu64,node=4 is not a list such as cpu=100"),
 ]
 CHANGES = [
-    ("bf_intervall=60", "bf_intervall: it can change starts, but is not modelled; did you mean 'bf_interval'?"),
+    ("bf_intervall=60", "bf_intervall: it is not modelled; did you mean 'bf_interval'?"),
+    ("PriorityFlags=MAX_TRES,DEPTH_OBLIVIOUS", "depth_oblivious: it is not modelled; known: "),
+    ("bf_busy_nodes=", "bf_busy_nodes: it is not modelled; known: "),
     ("bf_interval", "bf_interval=yes is not a whole number"),
     ("MaxTime=3", "MaxTime: set it of a partition, as partition.NAME.MaxTime=..."),
     ("SchedulerParameters=bf_interval=3", "SchedulerParameters: set its keys by themselves, as bf_interval=60"),

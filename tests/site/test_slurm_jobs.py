@@ -64,7 +64,7 @@ def test_a_job_has_what_it_asked_for_and_the_layout_in_which_it_ran(read):
         "memory_per_node_mb": 8192, "memory_unsaid": False, "partitions": "", "required": "", "excluded": "",
         "gpus_per_node": 0, "gpu_type": "", "constraint": "", "partition": "main", "qos": "normal",
         "account": "physics", "user": "ann", "array": -1, "nice": 0, "exclusive": False, "started_s": 1700000100,
-        "ran_on": "n[01-02]", "held": False, "requeue": -1, "slept_s": 0, "preempted": 0,
+        "ran_on": "n[01-02]", "held": False, "licenses": "", "marks": 0, "requeue": -1, "slept_s": 0, "preempted": 0,
     }  # fmt: skip
 
 

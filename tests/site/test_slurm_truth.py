@@ -20,10 +20,14 @@ RUNS = {
     "own-a": (0, 0, 0),
     "own-b": (0, 0, 3),  # job 46 ended 0.1 s before a cycle, and its nodes were not clean: 58, 63 and 65
     "own-grace": (1, 7, 0),  # job 98 waited 2.3 s for nodes that no log has as held
+    "own-flags": (0, 0, 0),
     "own-kinds": (0, 0, 0),
     "own-layouts": (0, 0, 0),
+    "own-licences": (0, 0, 0),
+    "own-licences-planned": (0, 0, 0),
     "own-limits": (0, 0, 0),
     "own-maintenance": (0, 0, 0),
+    "own-over": (0, 0, 0),
     "own-partitions": (5, 9, 4),  # after 83 jobs a node is not used that is free by the log
     "own-requeue": (0, 0, 0),
     "own-suspend": (0, 0, 0),

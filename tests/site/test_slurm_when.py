@@ -40,14 +40,14 @@ JobId={id} {array}JobName=a JobId=7
    AllocTRES=(null)
    MinCPUsNode=1 MinMemory{memory} MinTmpDiskNode=0
    Features={features} DelayBoot=00:00:00
-   OverSubscribe={shared} Contiguous=0 Licenses=(null) Network=(null)
+   OverSubscribe={shared} Contiguous=0 Licenses={licenses} Network=(null)
    Command=/tmp/x Features=lie
 """
 USUAL = {
     "array": "", "user": "ann", "account": "physics", "nice": 0, "state": "PENDING", "reason": "Priority", "at": "",
     "ran": "00:00:00", "limit": "00:10:00", "start": "Unknown", "partition": "main", "nodes": "1-1", "cpus": 1,
     "memory": "Node=0", "features": "(null)", "shared": "OK",
-    "required": "(null)", "excluded": "(null)",
+    "required": "(null)", "excluded": "(null)", "licenses": "(null)",
     "submit": 1_795_720_935, "eligible": 1_795_720_935,
 }  # fmt: skip
 
@@ -351,3 +351,13 @@ def test_a_job_that_cannot_be_asked_about_is_refused_in_one_line(small, text, sa
         small(text, default="NO" if text == "time=1h" else "YES")
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_job_that_waits_for_licences_that_the_site_has_is_one_of_the_queue(tmp_path):
+    conf, state = tmp_path / "slurm.conf", tmp_path / "state.txt"
+    conf.write_text(CONF.read_text() + "Licenses=fluent:2\n")
+    runs = {"state": "RUNNING", "ran": "00:01:00", "start": USUAL["submit"], "at": "cb01", "nodes": 1}
+    blocks = [block("1", licenses="fluent:2", reason="None", **runs), block("2", licenses="fluent", reason="Licenses")]
+    state.write_text("\n".join([*blocks, block("3", reason="Licenses")]) + "\n")
+    now = read_now(state, [], read_site(conf))
+    assert (now.jobs.licenses[:2], dict(now.left_out)) == (("fluent=2", "fluent=1"), {"3": "Licenses"})

@@ -25,14 +25,14 @@ from batfill_site.slurm.options import (
     whole,
     words,
 )
-from batfill_site.slurm.site import Association, Limits, Qos
+from batfill_site.slurm.site import Association, Limits, Part, Qos
 
 Columns = dict[str, str]  # texts by `column`
 DUMPED = re.compile(r"(Cluster|Parent|Account|User)\s+-\s+(['\"]?)(.*?)\2(?::(.*))?")
 SPECIFICATION = re.compile(r"((?:'[^']*'|\"[^\"]*\"|(?<=gres/gpu):|[^:])+)")  # a type of GPU follows a colon, too
 TRES = {"cpu": "cpus", "node": "nodes", "mem": "memory_mb", "gres/gpu": "gpus"}
 NOT_MODELLED = re.compile(
-    "grpwall|(grp|max)(tres[mr]|submit|jobsacc|cpu|node|mem).*|maxtres(p[jn]|per[jn].*)?|min(tres|prio).*"
+    "grpwall|(grp|max)(tres[mr]|jobsacc|cpu|node|mem).*|minprio.*"  # others of a job alone let it run, or be refused
 )
 
 
@@ -45,6 +45,14 @@ def amount(text: str) -> float:
     if not re.fullmatch(r"[0-9]+\.?[0-9]*(e[+-]?[0-9]{1,2})?", text):
         raise ValueError("is not a number from 0 on")
     return float(text)
+
+
+FLAGS = {"noreserve": "no_reserve", "overpartqos": "over_partition_qos"}
+FLAGS |= {"partitiontimelimit": "over_time", "partitionmaxnodes": "over_nodes"}
+
+
+def flags(text: str) -> dict[str, bool]:
+    return {field: flag in words(text) for flag, field in FLAGS.items()}
 
 
 BOTH = (
@@ -62,6 +70,7 @@ ASSOCIATION_ROWS = rows(
 QOS_ROWS = rows(
     Option("Priority", "priority", whole),
     Option("UsageFactor", "usage_factor", amount),
+    Option("Flags", "", flags),
     Option("Preempt", "preempts", lambda text: tuple(words(text))),
     Option("PreemptMode", "", preempt_mode),
     Option("PreemptExemptTime", "preempt_exempt_s", longest),
@@ -98,6 +107,7 @@ class Accounts(NamedTuple):
     associations: dict[tuple[str, str], Association]  # by account and user
     qos: dict[str, Qos]
     warnings: list[str]
+    named: list[Part]
 
 
 def without_loop(qos: Mapping[str, Qos], where: str) -> None:
@@ -111,13 +121,14 @@ def without_loop(qos: Mapping[str, Qos], where: str) -> None:
 
 def read_accounts(paths: Iterable[Path]) -> Accounts:
     """The associations and QOS of several files, each adding to those before; sshare's shares count last."""
-    read, shareless, missing, flags = Accounts({}, {}, []), list[str](), dict[str, None](), dict[str, None]()
+    read, shareless, missing = Accounts({}, {}, [], []), list[str](), dict[str, None]()
     for where, kind, every in chain.from_iterable(map(records, paths)):
         columns = {key: text for key, text in every.items() if text}
         missing |= {key: None for key, text in columns.items() if NOT_MODELLED.fullmatch(key) and text not in OFF}
         if kind == "qos":
             name = columns["name"]
-            flags |= dict.fromkeys(f"{flag.strip()} ({name})" for flag in columns.get("flags", "").split(",") if flag)
+            own = (flag.strip() for flag in columns.get("flags", "").split(",") if flag)
+            read.named.extend(Part("qos", flag, "yes", (name,)) for flag in own if flag.lower() not in FLAGS)
             read.qos[name], others = with_texts(read.qos.get(name, Qos(name)), QOS_ROWS, where, columns)
             without_loop(read.qos, where)
         else:
@@ -134,12 +145,10 @@ def read_accounts(paths: Iterable[Path]) -> Accounts:
         missing |= dict.fromkeys(others)
     parents = dict.fromkeys(name for each in read.associations.values() for name in (each.account, each.parent))
     shareless += [name for name in parents if name not in ("", "root") and (name, "") not in read.associations]
-    said = {
-        "associations: without shares of their own, 1 assumed": shareless,
-        "associations: limits that are not modelled": [*missing],
-        "QOS: flags that are not modelled": [*flags],
-    }
-    read.warnings.extend(f"{what}: {listed(names)}" for what, names in said.items() if names)
+    if missing:
+        read.named.append(Part("", "limits", ", ".join(missing)))
+    if shareless:
+        read.warnings.append(f"associations: without shares of their own, 1 assumed: {listed(shareless)}")
     return read
 
 

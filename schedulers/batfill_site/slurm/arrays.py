@@ -27,6 +27,7 @@ from batfill_site.slurm.records import (
     KINDS,
     MEMORY,
     NODES,
+    Licences,
     Limited,
     Nodes,
     Plan,
@@ -49,6 +50,9 @@ from batfill_site.slurm.site import (
     Records,
     Site,
     SlurmJobs,
+    held_cpus,
+    licences_of,
+    memory_of,
 )
 
 NO_LIMIT = 2**62
@@ -140,11 +144,6 @@ def featured(site: Site, constraint: str) -> set[int]:
     return any_of(text) if constraint else set(range(len(site.nodes)))
 
 
-def memory_of(jobs: SlurmJobs) -> Ints:
-    """The memory that each job takes on each of its nodes at least, in MB."""
-    return np.where(jobs.memory_per_node_mb > 0, jobs.memory_per_node_mb, jobs.memory_per_cpu_mb * jobs.cpus_per_node)
-
-
 def requested(jobs: SlurmJobs) -> Ints:
     """What each job requests of each kind that is limited (Q3), (n_jobs, KINDS)."""
     memory = np.where(
@@ -184,6 +183,8 @@ class Needs(NamedTuple):
     """What decides whether a job could start: columns of `records_of`."""
 
     partition: str
+    qos: str
+    licenses: str
     constraint: str
     required: str
     excluded: str
@@ -223,9 +224,12 @@ def lacking(site: Site, asked: Asked, job: Needs) -> str:
     """What a partition lacks for a job, or ""."""
     if job.partition not in site.partition_of:
         return f"there is no partition {job.partition}"
-    most = least(site.partition_of[job.partition].max_nodes, len(asked.partitions[job.partition]))
+    over = job.qos in site.qos_of and site.qos_of[job.qos].over_nodes
+    most = least(None if over else site.partition_of[job.partition].max_nodes, len(asked.partitions[job.partition]))
     if job.nodes > most:
         return "they need more nodes than their partition has or allows"
+    if any(number > site.settings.licenses.get(name, number) for name, number in licences_of(job.licenses).items()):
+        return "they need more licences than there are"
 
     memory_mb = job.memory_per_node_mb or job.memory_per_cpu_mb * job.cpus_per_node
 
@@ -364,8 +368,8 @@ def limit_arrays(
     `billed` are the classes of what is billed, which `job_arrays` gives.
     """
     counters, classes, parent, on_nodes = Numbers(), Numbers(), shares.tree["parent"].tolist(), Numbers()
-    of_partition = (site.partition_of[name].qos for name in jobs.partition)
-    keys = list(zip(association.tolist(), jobs.user, jobs.account, of_partition, jobs.qos, strict=True))
+    of_qos = (qos_in_order(site, *each) for each in zip(jobs.partition, jobs.qos, strict=True))
+    keys = list(zip(association.tolist(), jobs.user, jobs.account, of_qos, strict=True))
     table["limits"] = of_jobs = classes.all(keys)
     held = [limits_of(site, rows, parent, *each) for each in classes]
     limited = {what: limits for each in held for what, limits in each.items() if least(*limits) is not None}
@@ -395,7 +399,7 @@ def limit_arrays(
 
 
 def limits_of(
-    site: Site, rows: list[Association], parent: list[int], leaf: int, user: str, account: str, *of_qos: str
+    site: Site, rows: list[Association], parent: list[int], leaf: int, user: str, account: str, of_qos: Iterable[str]
 ) -> dict[Any, Limits]:
     """The limits that count for a class of jobs, by what they are of (Q5), and `of_qos` before others."""
     found, left = dict[Any, Limits](), dict.fromkeys(("group", "per_user", "per_account"), Limits(*[True] * KINDS))
@@ -416,13 +420,20 @@ def limits_of(
     return found
 
 
+def qos_in_order(site: Site, partition: str, qos: str) -> tuple[str, str]:
+    """The QOS of a job and of its partition, that first whose limits go first (Q5)."""
+    of_partition = site.partition_of[partition].qos if partition in site.partition_of else ""
+    first = qos in site.qos_of and site.qos_of[qos].over_partition_qos
+    return (qos, of_partition) if first else (of_partition, qos)
+
+
 def longest_s(site: Site, jobs: SlurmJobs, association: Ints, rows: list[Association]) -> Floats:
     """The longest limit that is allowed each job (Q6); the last two are of `share_arrays`."""
-    walls = {each.name: each.max_wall_s for each in site.qos}
-    of = {each.name: (each.max_time_s, walls.get(each.qos)) for each in site.partitions}
+    walls, over = {each.name: each.max_wall_s for each in site.qos}, {each.name for each in site.qos if each.over_time}
     longest = []
     for i, qos, name in zip(association.tolist(), jobs.qos, jobs.partition, strict=True):
-        time_s, *given_s = *of.get(name, (None, None)), walls.get(qos), rows[i].max_wall_s
+        given_s = *map(walls.get, qos_in_order(site, name, qos)), rows[i].max_wall_s
+        time_s = None if qos in over else site.max_times_s.get(name)
         longest.append(least(np.inf, time_s, next((each for each in given_s if each is not None), None)))
     return np.array(longest, np.float64)
 
@@ -486,16 +497,6 @@ def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association], cpu
     return total + tres - jobs.nice
 
 
-def held_cpus(site: Site, jobs: SlurmJobs) -> Ints:
-    """The CPUs that each job held where the log says that it ran, but for whole cores."""
-    cpus = np.where(jobs.max_nodes == jobs.nodes, np.maximum(jobs.cpus, jobs.nodes * jobs.cpus_per_node), jobs.cpus)
-    alone = np.isin(jobs.partition, [each.name for each in site.partitions if each.exclusive])
-    for row in np.flatnonzero(jobs.exclusive | alone | site.settings.whole_nodes).tolist():
-        names = expand(jobs.ran_on[row]) if jobs.ran_on[row] else ()
-        cpus[row] = sum(site.nodes[site.place[name]].cpus for name in names if name in site.place) or cpus[row]
-    return cpus
-
-
 def billing_of(site: Site, jobs: SlurmJobs) -> Floats:
     """What a second of each job added to usage where the log says that it ran."""
     of, jobs = np.array(jobs.partition, dtype=object), replace(jobs, cpus=held_cpus(site, jobs))
@@ -535,6 +536,10 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
     table["aged_from"] = table["submit"] if settings.accrue_always else table["eligible"]
     table["partition"] = in_ = np.array([place[name] for name in jobs.partition], np.int64)
     most = np.array([NO_LIMIT if each.max_nodes is None else each.max_nodes for each in given], np.int64)[in_]
+    most[np.isin(jobs.qos, [each.name for each in site.qos if each.over_nodes])] = NO_LIMIT
+    table["no_reserve"] = np.isin(jobs.qos, [each.name for each in site.qos if each.no_reserve])
+    most_s = [NO_LIMIT if each.max_time_s is None else int(each.max_time_s) for each in given]
+    table["planned"] = np.minimum(jobs.limit_s, np.array(most_s, np.int64)[in_])
     table["barred"] = (jobs.nodes > most) | (jobs.limit_s > longest_s)
     table["most"] = np.minimum(most, np.where(jobs.max_nodes > 0, jobs.max_nodes, NO_LIMIT))
     table["needs"] = np.maximum(jobs.cpus, jobs.nodes)
@@ -626,8 +631,16 @@ def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
     return Shapes._make([*on_nodes, *of_slots, *keys])
 
 
-def new_plan(room: int, words: int) -> Plan:
-    return Plan(np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros((room, words), np.uint64))
+def licence_arrays(site: Site, jobs: SlurmJobs) -> Licences:
+    names, taken = list(site.settings.licenses), list(map(licences_of, jobs.licenses))
+    takes = np.array([[each.get(name, 0) for name in names] for each in taken], np.int64).reshape(len(jobs), len(names))
+    there = np.array([*site.settings.licenses.values()], np.int64)
+    return Licences(there, there.copy(), takes)
+
+
+def new_plan(room: int, words: int, licences: int) -> Plan:
+    begin, end = np.zeros((2, room), np.int64)
+    return Plan(begin, end, np.zeros((room, words), np.uint64), np.zeros((room, licences), np.int64))
 
 
 def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
@@ -648,7 +661,8 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     most_cpus, options = site.cpus * layers(site), option_record(site)
     places_of = [np.zeros(int(jobs.nodes.sum()) + most_cpus, np.int64) for _ in range(2)]
     ends, preemption = new_ends(min(n, most_cpus) + 1), preemption_arrays(site, jobs, table, options)
-    plan = [new_plan(ROOM, nodes.mask.size), window_arrays(site), preemption]
+    licences = licence_arrays(site, jobs)
+    plan = [licences, new_plan(ROOM, nodes.mask.size, len(licences.all)), window_arrays(site), preemption]
     counted = [counts_of, np.zeros(places, np.int64), most]
     dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(9, np.inf), np.empty(0)]
     dates += [np.empty(0, np.uint8), *(np.empty(0) for _ in range(3))]

@@ -25,7 +25,7 @@ from batfill_site.slurm.placement import (
 )
 from batfill_site.slurm.preempt import arrange, candidates, choose_over, lift_all, needed, preempt, rearrange, settle
 from batfill_site.slurm.records import COUNTED, TRIED
-from batfill_site.slurm.running import keep_startable, on_any, passed_over, start, would_exceed
+from batfill_site.slurm.running import keep_startable, lacks, on_any, passed_over, start, would_exceed
 from batfill_site.slurm.site import BACKFILL
 
 FIRST_GROUP_S, OVERDUE_S = 30, 30
@@ -56,8 +56,8 @@ def cut(options, date):
 
 
 @outlined
-def reserve(slurm, b, e, taken):
-    """Reserve nodes in [b, e) (B7)."""
+def reserve(slurm, b, e, taken, row):
+    """Reserve nodes in [b, e) (B7), and the licences of a job, unless it is -1."""
     plan, state = slurm.plan, slurm.state[0]
     meets(slurm, b)
     meets(slurm, e)
@@ -68,29 +68,37 @@ def reserve(slurm, b, e, taken):
         if plan.begin[k] >= b and plan.end[k] <= e:
             for x in range(len(taken)):
                 plan.free[k, x] &= ~taken[x]
+            if row >= 0 and slurm.options[0].bf_licenses:
+                for x in range(plan.licences.shape[1]):
+                    plan.licences[k, x] -= slurm.licences.takes[row, x]
     for k in range(state.intervals - 1):
-        if same(plan.free[k], plan.free[k + 1]):
+        if same(plan, k):
             plan.end[k] = plan.end[k + 1]
             state.intervals -= 1
             for i in range(k + 1, state.intervals):
                 plan.begin[i], plan.end[i] = plan.begin[i + 1], plan.end[i + 1]
-                move(plan.free, i, i + 1)
+                move(plan, i, i + 1)
             return
 
 
 @kernel
-def move(sets, to, source):
-    """Copy a row of sets."""
-    for x in range(sets.shape[1]):
-        sets[to, x] = sets[source, x]
+def move(plan, to, source):
+    """Copy what is not reserved in an interval."""
+    for x in range(plan.free.shape[1]):
+        plan.free[to, x] = plan.free[source, x]
+    for x in range(plan.licences.shape[1]):
+        plan.licences[to, x] = plan.licences[source, x]
 
 
 @kernel
-def same(one, other):
-    """Whether two sets are equal."""
+def same(plan, k):
+    """Whether the same is reserved in an interval and in the next one."""
     different = ZERO
-    for x in range(len(one)):
-        different |= one[x] ^ other[x]
+    for x in range(plan.free.shape[1]):
+        different |= plan.free[k, x] ^ plan.free[k + 1, x]
+    for x in range(plan.licences.shape[1]):
+        if plan.licences[k, x] != plan.licences[k + 1, x]:
+            return False
     return different == ZERO
 
 
@@ -101,7 +109,7 @@ def split(plan, state, date):
         if plan.begin[k] < date < plan.end[k]:
             for i in range(state.intervals, k, -1):
                 plan.begin[i], plan.end[i] = plan.begin[i - 1], plan.end[i - 1]
-                move(plan.free, i, i - 1)
+                move(plan, i, i - 1)
             plan.end[k] = plan.begin[k + 1] = date
             state.intervals += 1
             return
@@ -109,16 +117,36 @@ def split(plan, state, date):
 
 @kernel
 def begin_plan(slurm):
-    """The plan with the windows that are known (B2)."""
+    """The plan with the windows that are known (B2), and what running jobs have in it (Q7)."""
     plan, state = slurm.plan, slurm.state[0]
     plan.begin[0] = cut(slurm.options[0], state.now)
     plan.end[0] = plan.begin[0] + slurm.options[0].window
     for x in range(plan.free.shape[1]):
         plan.free[0, x] = ~ZERO
+    for x in range(plan.licences.shape[1]):
+        plan.licences[0, x] = slurm.licences.all[x]
     state.intervals = 1
     for i in range(state.windows):
-        window = slurm.windows.live[i]
-        reserve(slurm, slurm.windows.windows[window].b, slurm.windows.windows[window].e, slurm.windows.nodes[window])
+        window, nodes = slurm.windows.windows[slurm.windows.live[i]], slurm.windows.nodes[slurm.windows.live[i]]
+        reserve(slurm, window.b, window.e, nodes, -1)
+    for i in range(state.running):
+        keep(slurm, slurm.held[i])
+
+
+@kernel
+def keep(slurm, row):
+    """Reserve what a job that runs has in the plan (Q7)."""
+    job, options, mask, has_licences = slurm.jobs[row], slurm.options[0], slurm.nodes.mask, 0
+    if not options.bf_running_job_reserve:
+        return
+    for x in range(len(mask)):
+        mask[x] = ZERO
+    for place in range(job.first, job.first + job.placed * job.exclusive):
+        put(mask, slurm.at[place])
+    for x in range(len(slurm.licences.left)):
+        has_licences += slurm.licences.takes[row, x] * options.bf_licenses
+    if job.exclusive or has_licences > 0:
+        reserve(slurm, slurm.plan.begin[0], cut(options, job.ends), mask, row)
 
 
 @kernel
@@ -227,10 +255,12 @@ def free_between(slurm, b, e, taken):
 
 
 @kernel
-def enough(slurm, job, k, at):
+def enough(slurm, row, k, at):
     """Whether enough of `nodes.reached` are asked and not reserved, as in `ask`."""
-    plan, nodes, until, n = slurm.plan, slurm.nodes, k, 0
-    while until < slurm.state[0].intervals and plan.begin[until] <= at + job.limit:
+    job, plan, nodes, until, n = slurm.jobs[row], slurm.plan, slurm.nodes, k, 0
+    while until < slurm.state[0].intervals and plan.begin[until] <= at + job.planned:
+        if lacks(slurm.licences.takes[row], plan.licences[until]):
+            return False
         until += 1
     for x in range(len(nodes.reached)):
         word = nodes.reached[x] & nodes.asked[job.asks, x] & ~nodes.shut[x]
@@ -266,25 +296,28 @@ def later_than(slurm, k):
         for x in range(plan.free.shape[1]):
             if plan.free[k + 1, x] & ~plan.free[k, x] != ZERO:
                 return plan.end[k]
+        if lacks(plan.licences[k + 1], plan.licences[k]):
+            return plan.end[k]
         k += 1
     return NEVER
 
 
 @kernel
-def ask(slurm, job, k, at):
+def ask(slurm, row, k, at):
     """Set `nodes.mask` to the nodes that no interval from number k on reserves for a job from a date on (B4, 1)."""
-    plan, state, mask, blocking = slurm.plan, slurm.state[0], slurm.nodes.mask, ZERO
+    job, plan, state, mask, blocking = slurm.jobs[row], slurm.plan, slurm.state[0], slurm.nodes.mask, ZERO
     for x in range(len(mask)):
         mask[x] = slurm.nodes.asked[job.asks, x] & ~slurm.nodes.shut[x]
-    while k < state.intervals and plan.begin[k] <= at + job.limit:
+    while k < state.intervals and plan.begin[k] <= at + job.planned:
+        short = lacks(slurm.licences.takes[row], plan.licences[k])
         for x in range(len(mask)):
-            mask[x] &= plan.free[k, x]
+            mask[x] = ZERO if short else mask[x] & plan.free[k, x]
         k += 1
     while at == state.now and blocking == ZERO and k < state.intervals:
         for x in range(len(mask)):
             blocking |= mask[x] & ~plan.free[k, x]
         if blocking != ZERO:
-            same_until(slurm, plan.begin[k] - job.limit)
+            same_until(slurm, plan.begin[k] - job.planned)
         k += 1
 
 
@@ -310,9 +343,9 @@ def try_job(slurm, place, may_reserve):
         while seen < len(order) and keys[order[seen]] < bound:
             put(nodes.reached, order[seen])
             seen += 1
-        reached = seen >= job.nodes and enough(slurm, job, k, at)
+        reached = seen >= job.nodes and enough(slurm, row, k, at)
         if reached or not tested:
-            ask(slurm, job, k, at)
+            ask(slurm, row, k, at)
             tested = reached or testable(slurm, job)
         last, without = first_fit(slurm, job, slot, mask) if reached else NEVER, False
         if options.preempts and reached and last != NOW:
@@ -365,7 +398,7 @@ def try_job(slurm, place, may_reserve):
                     preempt(slurm, row, victims)
         if begin > now and not may_reserve:
             return tested, 0
-        b, e = cut(options, begin), cut(options, begin + job.limit)
+        b, e = cut(options, begin), cut(options, begin + job.planned)
         meets(slurm, b)
         meets(slurm, e)
         clash = begin > now and not free_between(slurm, b, e, nodes.found)
@@ -373,7 +406,7 @@ def try_job(slurm, place, may_reserve):
             at = begin
             continue
         if not clash:
-            reserve(slurm, b, e, nodes.found)
+            reserve(slurm, b, e, nodes.found, row)
             for kind in range(TRIED, COUNTED):
                 if slurm.counts_of[row, kind] >= 0:
                     slurm.counts[slurm.counts_of[row, kind]] += 1
@@ -414,16 +447,19 @@ def cycle(slurm):
     tested = started = place = 0
     while place < state.waiting and tested < options.bf_max_job_test and started < options.bf_max_job_start:
         row = slurm.queue[place]
-        if counted(slurm, row, 0, TRIED) or passed_over(slurm, row):
+        barred = not options.bf_licenses and lacks(slurm.licences.takes[row], slurm.licences.left)
+        if barred or counted(slurm, row, 0, TRIED) or passed_over(slurm, row):
             place += 1
             continue
         for kind in range(TRIED):
             slurm.counts[slurm.counts_of[row, kind]] += 1
         job = slurm.jobs[row]
-        may_reserve = may_wait(slurm, job) and not counted(slurm, row, TRIED, COUNTED)
+        may_reserve = may_wait(slurm, job) and not (job.no_reserve or counted(slurm, row, TRIED, COUNTED))
         was_tested, after = try_job(slurm, place, may_reserve)
         tested += was_tested
-        started += after > 0
+        if after > 0:
+            started += 1
+            keep(slurm, row)
         place = after - 1 if after > 0 else place + 1
     if options.by_qos:
         rearrange(slurm, queued)

@@ -6,6 +6,7 @@ import csv
 import math
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC
@@ -19,24 +20,25 @@ from batfill.model.limits.dates import date_of
 from batfill_site.accounting.record_text import lines_of
 from batfill_site.slurm.accounts import read_accounts
 from batfill_site.slurm.hosts import MOST, by_name, expand, numbers
+from batfill_site.slurm.named import row_of
 from batfill_site.slurm.options import (
     DROPPED,
     HARMLESS,
-    OFF,
     PARTITION_ROWS,
-    SHARED,
     Option,
     listed,
+    off,
     rows,
     settings_of,
     value,
     whole,
     words,
 )
-from batfill_site.slurm.site import Node, Partition, Site, Window
+from batfill_site.slurm.site import Node, Part, Partition, Site, Window
 
 COMMENT = re.compile(r"(?<!\\)#.*")
 PAIR = re.compile(r"([A-Za-z]\w*)\s*[+-]?=+(?:\s+(?!\w+\s*=))?(\"[^\"]*\"|\S*)(?:\s+|$)")  # a text may be empty
+TEMPLATE = re.compile(r"\{[{%\w].*|\$[{(A-Za-z].*|@\w+@|<[^<>]*>")
 IN_PARENTHESES = re.compile(r"\(.*?\)")
 GRES = re.compile(  # a name, a type, which is no number, and a number
     r"([\w.-]+)(?::(?!no_consume)(?![0-9]+[kmgtp]?$)([^:]+))?(?::no_consume)?(?::([0-9]{1,9})([kmgtp]?))?",
@@ -101,20 +103,22 @@ class Line(NamedTuple):
     def hosts(self, key: str) -> list[str]:
         return expand(self.text(key), self.where) if self.text(key) not in ("", "(null)") else []
 
-    def fields(self, others: dict[str, None]) -> dict[str, Any]:
-        """The fields that a line of nodes or a partition sets; what is not modelled is added to `others`."""
-        found: dict[str, Any] = {}
-        known, harmless = ROWS_OF[self.kind], HARMLESS[self.kind].split()
+    def fields(self) -> dict[str, Any]:
+        """The fields that a line of nodes or a partition sets, and for each name the part that is not modelled."""
+        found: dict[Any, Any] = {}
+        known, harmless, kind = ROWS_OF[self.kind], {*HARMLESS[self.kind].split()}, self.kind.removesuffix("name")
         for key, (name, text) in sorted(
             self.pairs.items(), key=lambda pair: pair[0] != "priority"
         ):  # parts override it
-            pair = f"{key}={text}".lower()
-            if SHARED.fullmatch(pair):
-                others[f"{name}={text}"], text = None, "NO"
-            if key in known:
-                found |= value(known[key], self.where, text) if text not in ("", "(null)") else {}
-            elif key not in harmless and pair not in harmless and text.lower() not in OFF:
-                others[name] = None
+            part = Part(kind, name, text)
+            odd = not {key, f"{key}={text}".lower()} & harmless and not off(text)
+            row, field = row_of(part) if odd else None, known[key].field if key in known else key
+            counted = row is not None and row.touches is not None
+            found["not modelled", field] = part if odd and (counted or key not in known) else None
+            if counted and key in known:
+                found[field] = Partition._field_defaults[field]
+            elif key in known and text not in ("", "(null)"):
+                found |= value(known[key], self.where, text)
         return found
 
 
@@ -128,6 +132,8 @@ def lines_in(path: Path, within: tuple[Path, ...] = (), found: list[Path] | None
             begun += text[:-1] + " "
             continue
         text, begun, where = (begun + text).strip(), "", f"{path}:{start}"
+        if template := TEMPLATE.search(text):
+            raise WorkloadError(f"{where}: {template[0]!r:.40} is to be filled in; give the file that Slurm reads")
         if match := re.fullmatch(r"include\s+(\S+)", text, re.IGNORECASE):
             other = (*within, path)[0].parent / match[1]
             if not os.path.isfile(other):  # noqa: PTH113 - Path's raises an OSError for a name that is too long
@@ -178,11 +184,11 @@ def read_site(
     path, known = Path(slurm_conf), read_accounts(map(Path, [*accounts, *([] if sshare is None else [sshare])]))
     described, lines, down = dict[str, dict[str, Any]](), dict[str, tuple[Line, dict[str, Any]]](), set[str]()
     usual: dict[str, dict[str, Any]] = {"nodename": {}, "partitionname": {}}  # of DEFAULT lines
-    others, given, groups = dict[str, None](), list[tuple[str, str, str]](), dict[str, list[str]]()
+    given, sets = list[tuple[str, str, str]](), dict[str, Line]()
     for line in lines_in(path):
         name = line.text(line.kind)
         if line.kind in usual:
-            fields = usual[line.kind] | line.fields(others)
+            fields = usual[line.kind] | line.fields()
             if name.upper() == "DEFAULT":
                 usual[line.kind] = fields
             elif line.kind == "partitionname":
@@ -192,15 +198,17 @@ def read_site(
                 if len(described) > MOST:
                     raise WorkloadError(f"{line.where}: the site has more than {MOST:,} nodes; correct its lists")
         elif line.kind == "nodeset":
-            having = [host for host in described if line.text("feature") in described[host].get("features", ())]
-            groups[name] = line.hosts("nodes") + having
+            sets[name] = line
         elif line.kind != "downnodes":
             given += [(line.where, name, text) for name, text in line.pairs.values()]
         if line.kind == "downnodes" or (line.kind == "nodename" and line.text("state").lower().startswith(DOWN)):
             down |= {*line.hosts(line.kind)}
     if not described or not lines:
         raise WorkloadError(f"{path}: it has no {'partitions' if described else 'nodes'}; give the whole slurm.conf")
-    groups["ALL"] = list(described)
+    groups = {"ALL": list(described)}
+    for name, line in sets.items():
+        having = [host for host in described if line.text("feature") in described[host].get("features", ())]
+        groups[name] = line.hosts("nodes") + having
     types = types_of(path.with_name("gres.conf"), described)
     texts = {name.lower(): text for _, name, text in given}
     whole_cores = not {"cr_core", "cr_core_memory"}.isdisjoint(
@@ -210,18 +218,26 @@ def read_site(
     nodes = tuple(node_of(name, described[name], types[name], whole_cores=whole_cores) for name in names)
     if sum(node.cpus + node.gpus for node in nodes) > MOST_CPUS:
         raise WorkloadError(f"{path}: its nodes have more than {MOST_CPUS:,} CPUs and GPUs; correct their numbers")
-    partitions = []
+    partitions, among = [], defaultdict[Part, dict[str, None]](dict)
     for name, (line, fields) in lines.items():
         hosts = {host for item in line.hosts("nodes") for host in groups.get(item, [item])}
         if unknown := sorted(hosts - {*described}, key=by_name):
             raise WorkloadError(f"{line.where}: partition {name} has {listed(unknown)}, which no NodeName line has")
+        for part in chain(fields.values(), *(described[host].values() for host in hosts)):
+            if isinstance(part, Part):
+                among[part][name] = None
+        fields = {key: each for key, each in fields.items() if isinstance(key, str)}
         default = line.text("default").lower() == "yes"
         partitions.append(Partition(name, tuple(sorted(hosts - down, key=by_name)), default=default, **fields))
     dated = {DROPPED[key]: name for _, name, _ in given if (key := name.lower()) in DROPPED}
     latest = min(dated, default=VERSION)
     of = f", the last with {dated[latest]}" if dated else ""
-    settings, warnings = settings_of(given, version or version_of(latest), str(path))
-    switches = switches_of(path.with_name("topology.conf"), texts.get("topologyplugin", "none"), nodes)
+    topology = path.with_name("topology.conf")
+    plugin = texts.get("topologyplugin", "none")
+    if plugin.lower().endswith("tree") and not topology.is_file():
+        given.append((str(path), "TopologyPlugin", plugin := f"{plugin} without topology.conf"))
+    settings, named, warnings = settings_of(given, version or version_of(latest), str(path))
+    switches = switches_of(topology, plugin, nodes)
     associations, qos = tuple(known.associations.values()), tuple(known.qos.values())
     usual_mb: dict[str, Any] = {}  # of all partitions that have none
     for where, name, text in given:
@@ -235,7 +251,6 @@ def read_site(
     tracked = any(name.lower() == "accountingstoragetres" and "gres/gpu" in text.lower() for _, name, text in given)
     used, below = {name for each in partitions for name in each.nodes}, {name for leaf in switches for name in leaf}
     said = {
-        "on lines of nodes or partitions, unknown or not modelled": others,
         "nodes with several types of GPUs, which count as one": [
             name for name, kinds in types.items() if len(kinds) > 1
         ],
@@ -245,18 +260,17 @@ def read_site(
         "PreemptType=preempt/qos preempts no job, as no QOS with a Preempt list is given": [
             "give what `sacctmgr -P show qos` prints"
         ][: settings.preempt == "qos" and not any(each.preempts or each.preempt_within for each in qos)],
-        "SUSPEND is not modelled with preempt/qos: their jobs are not preempted": [
-            each.name
-            for each in qos
-            if settings.preempt == "qos" and "suspend" in (each.preempt_mode or settings.preempt_mode)
-        ],
         "limits that AccountingStorageEnforce does not enforce, left out": limited,
     }
     warnings += tuple(f"{path}: {what}: {listed(names)}" for what, names in said.items() if names)
     if not tracked and any(node.gpus for node in nodes):
         warnings += (f"{path}: {NO_GPUS}",)
     site = Site(nodes=nodes, partitions=tuple(partitions), switches=switches, settings=settings)
-    site = replace(site, associations=associations, qos=qos, warnings=(*warnings, *known.warnings))
+    named += tuple(part._replace(of=tuple(names)) for part, names in among.items()) + tuple(known.named)
+    suspended = [each.name for each in qos if "suspend" in (each.preempt_mode or settings.preempt_mode)]
+    if settings.preempt == "qos" and suspended:
+        named += (Part("qos", "PreemptMode", "SUSPEND", tuple(suspended)),)
+    site = replace(site, associations=associations, qos=qos, named=named, warnings=(*warnings, *known.warnings))
     mixed = frozenset[str]().union(*(types[node.name] for node in nodes if len(types[node.name]) > 1)) - {""}
     site = replace(site, mixed=mixed)
     if version is None:
@@ -300,8 +314,6 @@ def switches_of(path: Path, plugin: str, nodes: tuple[Node, ...]) -> tuple[tuple
     """The nodes below each leaf switch of topology.conf; () if the plug-in reads none."""
     if not plugin.lower().endswith("tree"):
         return ()
-    if not path.is_file():
-        raise WorkloadError(f"{path} does not exist, but slurm.conf has TopologyPlugin={plugin}; copy it there")
     leaves = ({*line.hosts("nodes")} for line in lines_in(path) if line.text("nodes"))
     below = (tuple(node.name for node in nodes if node.name in leaf) for leaf in leaves)
     return tuple(leaf for leaf in below if leaf)

@@ -29,12 +29,13 @@ from batfill_pages.words import count
 from batfill_site.accounting.outages import GRID_S, held, idle_spans
 from batfill_site.answer import NB, Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
-from batfill_site.slurm.arrays import held_cpus, possible, with_usage
+from batfill_site.slurm.arrays import possible, with_usage
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, ran
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
-from batfill_site.slurm.site import Bools, File, Floats, Site, SlurmJobs, Window
+from batfill_site.slurm.named import touched
+from batfill_site.slurm.site import Bools, File, Floats, Site, SlurmJobs, Window, held_cpus
 
 # The measures: their heads and how they are written.
 SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -122,6 +123,7 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
     off_s = scores["model"]["off_s"]["mean"] * rows.sum()
     for one in tried:
         one["share"] = one.pop("gain_s") / off_s if off_s else 0.0
+    lines, caution = touched(site, jobs)
     content = document(
         "fidelity",
         seed=seed,
@@ -131,13 +133,14 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
             "source_sha256": digest(path),
             "procs": site.cpus,
             "jobs": len(jobs),
-            "warnings": [*site.notes, *jobs.warnings, *never],
+            "warnings": [*site.notes, *jobs.warnings, *never, *lines],
         },
         results={
             "scores": scores,
             "logged_mean_s": float(logged_s[rows].mean()),
             "compared": int(rows.sum()),
             "held": int(jobs.held.sum()),
+            "caution": caution,
             "not_started": [jobs.ids[row] for row in np.flatnonzero(~starts)],
             "groups": groups,
             "causes": sorted(tried, key=lambda one: -one["share"]),
@@ -202,6 +205,7 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> 
             f"{duration(noise['mean'])}",
             table_of([{name: cell for name, cell in row.items() if name not in MORE} for row in rows]),
             {
+                "Caution": f"{found['caution']}." if found["caution"] else "",
                 "Causes": f"{cause}.",
                 "Logged": f"waits of {duration(found['logged_mean_s'])} on average.",
                 "Not compared": f"{'; '.join(beside)}." if beside else "",

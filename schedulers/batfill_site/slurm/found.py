@@ -21,6 +21,7 @@ from batfill_site.slurm.ensemble import (
     Difference,
     Figure,
 )
+from batfill_site.slurm.named import touched
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
 if TYPE_CHECKING:
@@ -122,11 +123,11 @@ class SlurmWhatIf(Keyed):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Reasons not to trust the answer, a sentence each: waits not shown, too short a log."""
+        """Reasons not to trust the answer, a sentence each: waits not shown, parts not modelled, too short a log."""
         days = (self.jobs.submit_s - self.jobs.submit_s[0]) // DAY_S
         short = too_short(len(np.unique(days // 7)), len(np.unique(days)))
         unlike = self.logged.unlike if self.logged is not None else None
-        return tuple(filter(None, (unlike, short)))
+        return tuple(filter(None, (unlike, touched(self.site, self.jobs)[1], short)))
 
     @property
     def best(self) -> int:

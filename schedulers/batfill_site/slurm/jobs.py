@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from batfill_site.accounting.slurm import (
     tres_of,
 )
 from batfill_site.slurm.hosts import expand
-from batfill_site.slurm.site import NONE, Ints, SlurmJobs
+from batfill_site.slurm.site import BURST, LIMITED, NONE, SWITCHES, TIME_MIN, Ints, SlurmJobs
 
 # All columns that are read, as in docs/how-to/slurm.md. Any that may hold bars (Reason, Constraints, SubmitLine) stands
 # before one that cannot be mistaken, or last. A Slurm that does not know one of them says so; it can be left out.
@@ -51,15 +52,16 @@ FLAGS = re.compile(
     "quiet|reboot|requeue|share|spread-job|test-only|unbuffered|usage|use-min-nodes|verbose|version|wait|whole)"
 )
 LONG = {"-N": "--nodes", "-n": "--ntasks", "-c": "--cpus-per-task", "-w": "--nodelist", "-x": "--exclude"}
-LONG |= {"-p": "--partition", "-G": "--gpus"}
+LONG |= {"-p": "--partition", "-G": "--gpus", "-L": "--licenses"}
+MARKS = {"--bb": BURST, "--bbf": BURST, "--switches": SWITCHES, "--time-min": TIME_MIN}
 NICE = 100  # of `--nice` without a number
 # Reasons for which jobs wait in Slurm and not in the model; those of EARLY, too, if Eligible does not say until when.
 UNMODELLED = (
-    "^(ReqNodeNotAvail|Nodes?Down|Licenses|BurstBuffer|Partition(Down|Inactive)|Reservation|JobArrayTaskLimit|"
+    "^(ReqNodeNotAvail|Nodes?Down|BurstBuffer|Partition(Down|Inactive)|Reservation|JobArrayTaskLimit|"
     "Cleaning|FedJobLock|Prolog|.*(Minutes|RunMin))"
 )
 EARLY = "^(Dependency|BeginTime|JobHeld)"
-TEXTS = ("gpu_type", "constraint", "ran_on", "reason", "partitions", "required", "excluded")
+TEXTS = ("gpu_type", "constraint", "ran_on", "reason", "partitions", "required", "excluded", "licenses")
 HELD = 8  # from here on, what is assumed of a job means that it is held
 REASON = "jobs that waited for what is not modelled, such as licences or nodes that were down, by their Reason"
 WAITED = "jobs cancelled before they started, left out: others hardly wait for them, but plans had places for some"
@@ -111,6 +113,8 @@ class Line(NamedTuple):
     partitions: str = ""
     required: str = ""
     excluded: str = ""
+    licenses: str = ""
+    marks: int = 0
     odd: int = 0  # its list of nodes is a file, or wrong
 
 
@@ -171,8 +175,17 @@ def line_of(text: str) -> Line:
         partitions=options.get("--partition", "") if "," in options.get("--partition", "") else "",
         required=good["--nodelist"],
         excluded=good["--exclude"],
+        licenses=licences_in(options.get("--licenses", "")),
+        marks=sum({MARKS[name] for name in MARKS if name in options}),
         odd=int(good != lists),
     )
+
+
+@lru_cache(1 << 16)
+def licences_in(text: str, prefix: str = "") -> str:
+    """The licences that `-L`, or a list of TRES, names, as ansys=2,fluent=1; of alternatives the first."""
+    found = re.findall(rf"(?:^|[,;]){prefix}([^:=*,;|]+)(?:[:=*]([0-9]{{1,9}}))?", text.replace(" ", "").lower())
+    return ",".join(f"{name}={int(number or 1)}" for name, number in sorted(found))
 
 
 def nodes_in(text: str) -> int:
@@ -247,6 +260,9 @@ class SlurmRecords(Records):
         limit_s[unlimited] = np.clip(np.ceil(np.where(longest_s > 0, longest_s, YEAR_S)), 1, LAST_S)[unlimited]
         eligible_s = columns["eligible_s"].seconds if "Eligible" in table else np.zeros(len(table), np.int64)
         early = having(table["Reason"], EARLY) & (eligible_s <= columns["submit_s"].seconds)
+        of_tres = [licences_in(text, "license/") for text in table["ReqTRES"]]
+        licenses = _first(line["licenses"], self.names["licenses"].codes(of_tres).astype(np.int64))
+        limited = having(table["Reason"], "^(Assoc|QOS)")
         # A bit each, in this order, which is counted of the jobs that are kept.
         assumed = {
             "jobs that ran on an unknown number of nodes: one": ran_on == 0,
@@ -262,7 +278,9 @@ class SlurmRecords(Records):
             )
             | table.paused(columns["start_s"], columns["end_s"]),
             "jobs in a reservation: they start as others do": having(table["Reservation"], "[^ ]"),
-            REASON: early | having(table["Reason"], UNMODELLED),
+            REASON: early
+            | having(table["Reason"], UNMODELLED)
+            | (having(table["Reason"], "^Licenses") & (licenses == 0)),
         }
         self.assumed = tuple(assumed)
         return {
@@ -284,6 +302,8 @@ class SlurmRecords(Records):
             "partitions": line["partitions"],
             "required": line["required"],
             "excluded": line["excluded"],
+            "licenses": licenses,
+            "marks": line["marks"] | BURST * having(table["ReqTRES"], "(^|,)bb/") | LIMITED * limited,
             "gpu_type": types[:, 0],
             "constraint": self.names["constraint"].codes(table["Constraints"]),
             "ran_on": self.names["ran_on"].codes(table["NodeList"]),

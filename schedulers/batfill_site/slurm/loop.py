@@ -24,7 +24,7 @@ from batfill_site.slurm.preempt import (
 )
 from batfill_site.slurm.priority import add_usage, enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
-from batfill_site.slurm.running import end, keep_startable, look, passed_over, start, whole, would_exceed
+from batfill_site.slurm.running import end, keep_startable, lacks, look, passed_over, start, whole, would_exceed
 from batfill_site.slurm.site import MAIN
 
 # Kinds of events, in the order of simultaneous ones.
@@ -56,6 +56,11 @@ def main_pass(slurm, full):
         seen += 1
         looked_at[partition] += 1
         if closed[partition] or passed_over(slurm, row):
+            place += 1
+            continue
+        if lacks(slurm.licences.takes[row], slurm.licences.left):
+            if options.bf_licenses:
+                break
             place += 1
             continue
         slot = slot_of(slurm, job)
@@ -217,6 +222,7 @@ def has_room(slurm):
     """Whether the plan and `at` have room for a pass."""
     state, options = slurm.state[0], slurm.options[0]
     most = min(options.bf_max_job_test, state.waiting) + len(slurm.windows.live)
+    most += state.running * options.bf_running_job_reserve
     return 2 * most + 2 <= len(slurm.plan.begin) and state.placed + options.cpus <= len(slurm.at)
 
 
@@ -229,7 +235,7 @@ def make_cycle(slurm):
         return
     state.changed = 0
     if not (state.steady and state.now < state.until):
-        state.steady = 1
+        state.steady = not options.bf_running_job_reserve
         look(slurm)
         state.last_tried = cycle(slurm)
     tried = state.last_tried

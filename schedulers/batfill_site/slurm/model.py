@@ -73,7 +73,7 @@ class Model:
         set_factors(slurm)
         resume(slurm, self.rows, self.started_s)
         while advance(slurm) != OVER:
-            plan = new_plan(2 * len(slurm.plan.begin), slurm.plan.free.shape[1])
+            plan = new_plan(2 * len(slurm.plan.begin), slurm.plan.free.shape[1], len(slurm.licences.all))
             at, cpus_at = (np.concatenate([each, np.zeros_like(each)]) for each in (slurm.at, slurm.cpus_at))
             slurm = slurm._replace(plan=plan, at=at, cpus_at=cpus_at)
         if slurm.state[0]["noted"] > len(slurm.preemption.noted):
@@ -95,6 +95,8 @@ class Model:
         slurm: Slurm = own(self.slurm)
         settings, first_s = self.settings, self.first_s
         options, state, dates_s = slurm.options, slurm.state, slurm.dates_s
+        if settings.sched_interval_s == math.inf:
+            clock = clock._replace(main_s=(math.inf,))
         for name, value in numbers_of(clock).items():
             options[name] = value
         for name in ("main", "cycles", "checks"):

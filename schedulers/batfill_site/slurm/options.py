@@ -5,6 +5,7 @@ Names, units and defaults are those of the manual page slurm.conf(5) of 22.05; `
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -12,11 +13,12 @@ from typing import Any, NamedTuple
 
 from batfill.base.errors import WorkloadError, nearest
 from batfill_site.accounting.record_text import clock_seconds
-from batfill_site.slurm.site import FAIR_TREE_DEFAULT, MODES, Settings
+from batfill_site.slurm.named import row_of
+from batfill_site.slurm.site import FAIR_TREE_DEFAULT, MODES, Part, Settings
 
 Given = tuple[str, str, str]  # where an option stands, its name, its text
 UNLIMITED = frozenset(("unlimited", "infinite", "-1"))
-OFF = UNLIMITED | {"", "0", "no", "none", "off", "(null)"}  # with such a text an option changes nothing
+OFF = UNLIMITED | {"", "0", "no", "none", "off", "false", "(null)"}
 AMOUNT = re.compile(r"(\w[^=]*)=(-?[0-9]*\.?[0-9]+)([KMGTP]?)", re.IGNORECASE)
 
 
@@ -55,6 +57,11 @@ def seconds(text: str) -> int:
     return int(found)
 
 
+def off(text: str) -> bool:
+    """Whether an option with this text changes nothing."""
+    return text.lower() in OFF or text.lower().endswith("/none")
+
+
 def limit(text: str, read: Callable[[str], Any] = whole) -> Any:
     return None if text.lower() in UNLIMITED else read(text)
 
@@ -86,8 +93,18 @@ def words(text: str) -> list[str]:
 
 def priority_flags(text: str) -> dict[str, bool]:
     flags = words(text)
-    tree = {"fair_tree": "fair_tree" in flags} if {"fair_tree", "no_fair_tree"} & {*flags} else {}
+    decides = {"fair_tree", "no_fair_tree", "depth_oblivious"} & {*flags}
+    tree = {"fair_tree": "fair_tree" in flags} if decides else {}
     return tree | {name: name in flags for name in ("small_relative_to_time", "accrue_always", "max_tres")}
+
+
+def licences(text: str) -> dict[str, int]:
+    """The numbers of licences by name: fluent:30,ansys."""
+    found: dict[str, int] = {}
+    for item in words(text):
+        name, _, number = item.replace("*", ":").partition(":")
+        found[name] = found.get(name, 0) + whole(number or "1")
+    return found
 
 
 def resources(text: str) -> dict[str, bool]:
@@ -136,6 +153,7 @@ ROWS = rows(
     Option("PriorityFavorSmall", "favor_small", flag),
     Option("PriorityFlags", "", priority_flags),
     Option("FairShareDampeningFactor", "damping", some),
+    Option("Licenses", "licenses", licences),
     Option("PreemptType", "preempt", partial(one_of, values=PREEMPT)),
     Option("PreemptMode", "", partial(preempt_mode, usual="off")),
     Option("PreemptExemptTime", "preempt_exempt_s", lambda text: limit(text, duration) or 0.0),
@@ -148,7 +166,11 @@ ROWS = rows(
     Option("pack_serial_at_end", "serial_at_end", flag),
     Option("bf_window", "bf_window_s", some_time),  # in minutes
     Option("bf_max_job_test max_job_bf", "bf_max_job_test", some),
-    *(Option(name, f"{name}_s", some) for name in ("sched_interval", "bf_interval", "bf_resolution")),
+    Option("bf_interval", "", lambda text: {"backfill": False} if text == "-1" else {"bf_interval_s": some(text)}),
+    Option("sched_interval", "sched_interval_s", lambda text: math.inf if text == "-1" else some(text)),
+    Option("bf_resolution", "bf_resolution_s", some),
+    Option("bf_licenses", "", lambda text: dict.fromkeys(("bf_licenses", "bf_running_job_reserve"), flag(text))),
+    Option("bf_running_job_reserve", "bf_running_job_reserve", flag),
     *(Option(name, f"{name}_s", whole) for name in ("batch_sched_delay", "bf_min_age_reserve", "bf_window_linear")),
     *(Option(name, name, whole) for name in (*COUNTS, *(f"bf_max_job_{name}" for name in MOST_JOBS))),
 )
@@ -165,13 +187,6 @@ PARTITION_ROWS = rows(
     Option("GraceTime", "grace_s", seconds),
     *(Option(f"DefMemPer{each}", f"memory_per_{each.lower()}_mb", whole) for each in ("CPU", "Node")),
 )
-REFUSED = {
-    "federationparameters": "federations are not modelled",
-    "burstbuffertype": "burst buffers are not modelled",
-    "licenses": "licences are not modelled",
-    "depth_oblivious": "it is not modelled; NO_FAIR_TREE and Fair Tree are",
-    "schedulerparameters": "set its keys by themselves, as bf_interval=60",
-}
 # `conf` reads them.
 ELSEWHERE = ("topologyplugin", "accountingstorageenforce", "accountingstoragetres", "defmempercpu", "defmempernode")
 # On lines of nodes and partitions: what decides no start of a job that the log has in this partition, with this memory
@@ -182,7 +197,6 @@ HARMLESS = {
     "defaulttime defmempercpu defmempernode denyaccounts denyqos disablerootjobs hidden minnodes=1 reqresv "
     "resumetimeout rootonly state=up suspendtimeout",
 }
-SHARED = re.compile("(oversubscribe|shared)=(yes|force)(:(?!0*1$)[0-9]+)?", re.IGNORECASE)  # of several jobs on a CPU
 # The last version that knows an option. A site may have kept the line for longer: the version is assumed, and stated.
 DROPPED = {
     **dict.fromkeys(("cryptotype", "memlimitenforce"), "18.08"),
@@ -190,13 +204,6 @@ DROPPED = {
     "sallocdefaultcommand": "20.02",
     "accountingstorejobcomment": "20.11",
 }
-# Can change starts, and is not modelled. What is in no table is of timers, logs, accounting or the launch of jobs.
-MISSING = re.compile(
-    "completewait|def(cpu|mem)pergpu|maxmemper.*|mcsplugin|nodefeaturesplugins|overtimelimit|prioritysitefactorplugin|"
-    "suspend(program|time)|topologyparam|bf_(?!allow|continue|max_time|node_space|yield).*|assoc_limit_stop|"
-    "defer_batch|delay_boot|extra_constraints|max_switch_wait|reduce_completing_frag|sched_min_interval|"
-    "spec_cores_first|time_min_as_soft_limit|incr_only|no_normal_.*|ticket_based|cr_(one_task|pack|socket).*|ll_.*"
-)
 
 
 def value(row: Option, where: str, text: str) -> dict[str, Any]:
@@ -217,31 +224,35 @@ def unpacked(given: Iterable[Given]) -> Iterable[Given]:
             continue
         yield where, name, text
         if name.lower() in ("priorityflags", "selecttypeparameters"):
-            yield from ((where, word, "yes") for word in words(text) if word in REFUSED or MISSING.fullmatch(word))
+            yield from ((where, word, "yes") for word in words(text) if row_of(Part("", word, "yes")))
 
 
-def settings_of(given: Iterable[Given], version: tuple[int, int], source: str) -> tuple[Settings, tuple[str, ...]]:
-    """The settings that options make, the last of a name counts, and a warning for each kind of the others."""
+def settings_of(
+    given: Iterable[Given], version: tuple[int, int], source: str
+) -> tuple[Settings, tuple[Part, ...], tuple[str, ...]]:
+    """The settings that options make, the last of a name counts; what is not modelled, and a warning of the others."""
     new = version >= (23, 11)
     fields: dict[str, Any] = {"version": version, "multifactor": new, "whole_nodes": not new}
     fields |= {"fair_tree": version >= FAIR_TREE_DEFAULT, "bf_max_job_test": 500 if version >= (20, 2) else 100}
-    others, seen = dict[str, dict[str, None]](), set[str]()
+    others, seen, named = dict[str, dict[str, None]](), set[str](), dict[str, Part]()
     for where, name, text in unpacked(given):
-        off = text.lower() in OFF or text.lower().endswith("/none")
-        if (key := name.lower()) in ROWS:
-            seen.add(key)
+        key, part = name.lower(), Part("", name, text)
+        seen.add(key)
+        named.pop(key, None)
+        if (row := row_of(part)) and (row.touches or key not in ROWS):
+            named |= {} if off(text) else {key: part}
+        elif key in ROWS:
             fields |= value(ROWS[key], where, text) if text else {}
-        elif key in REFUSED and not off:
-            raise WorkloadError(f"{where}: {name}={text}: {REFUSED[key]}")
-        elif MISSING.fullmatch(key) and not off:
-            others.setdefault("can change starts, but is not modelled", {})[name] = None
-        elif not (key in ELSEWHERE or key in REFUSED or MISSING.fullmatch(key)):
+        elif key not in ELSEWHERE:
             others.setdefault("without effect in the model", {})[name] = None
+    if "selecttype" in named:
+        fields["whole_nodes"] = False
     if "selecttypeparameters" not in seen:
         fields["memory"] = not fields["whole_nodes"]
     if absent := [name for name in ("PriorityType", "SelectType", "SelectTypeParameters") if name.lower() not in seen]:
         others["not given, taken as Slurm's default"] = dict.fromkeys(absent)
-    return Settings(**fields), tuple(f"{source}: {said}: {listed(names)}" for said, names in sorted(others.items()))
+    warnings = tuple(f"{source}: {said}: {listed(names)}" for said, names in sorted(others.items()))
+    return Settings(**fields), tuple(named.values()), warnings
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
@@ -250,9 +261,11 @@ def listed(names: Iterable[str], most: int = 12) -> str:
 
 
 def refusal(where: str, name: str, known: Mapping[str, Option]) -> WorkloadError:
-    key, names = name.lower(), listed((row.name for row in known.values()), 99)
-    said = "it can change starts, but is not modelled" if MISSING.fullmatch(key) else "the model has no such option"
-    said = REFUSED.get(key, said + (nearest(name, [row.name for row in known.values()]) or f"; known: {names}"))
-    if key in PARTITION_ROWS and known is ROWS:
-        said = f"set it of a partition, as partition.NAME.{PARTITION_ROWS[key].name}=..."
+    names = listed((row.name for row in known.values()), 99)
+    said = "it is not modelled" if row_of(Part("", name, "yes")) else "the model has no such option"
+    said += nearest(name, [row.name for row in known.values()]) or f"; known: {names}"
+    if name.lower() == "schedulerparameters":
+        said = "set its keys by themselves, as bf_interval=60"
+    if name.lower() in PARTITION_ROWS and known is ROWS:
+        said = f"set it of a partition, as partition.NAME.{PARTITION_ROWS[name.lower()].name}=..."
     return WorkloadError(f"{where}: {name}: {said}")

@@ -40,6 +40,7 @@ JOB = np.dtype(
         ("eligible", "i8"),
         ("aged_from", "i8"),
         ("limit", "i8"),
+        ("planned", "i8"),  # of it, what plans have (Q6)
         ("fixed", "f8"),  # the part of its priority without age and usage,
         ("fixed_later", "f8"),  # and from the first tick on
         ("nodes", "i8"),  # at least,
@@ -54,6 +55,7 @@ JOB = np.dtype(
         ("gpu_type", "i8"),  # -1 for any
         ("exclusive", "u1"),
         ("features", "u1"),  # whether it names some
+        ("no_reserve", "u1"),
         ("barred", "u1"),  # its partition allows fewer nodes or less time, or its QOS or association less time
         ("asked", "u1"),  # the run is over when all such jobs have started
         ("tier", "i8"),
@@ -214,13 +216,23 @@ class Shares(NamedTuple):
     resets_s: Floats
 
 
-@record(I8, I8, SETS)
+@record(I8, I8, Array(I8, 2))
+class Licences(NamedTuple):
+    """The licences of the site."""
+
+    all: Ints  # (licences,)
+    left: Ints  # (licences,)
+    takes: Ints  # (n_jobs, licences)
+
+
+@record(I8, I8, SETS, Array(I8, 2))
 class Plan(NamedTuple):
-    """The intervals of a cycle, and the nodes that are not reserved in them."""
+    """The intervals of a cycle, and the nodes and licences that are not reserved in them."""
 
     begin: Ints
     end: Ints
     free: NDArray[np.uint64]  # (intervals, words)
+    licences: Ints  # (intervals, licences)
 
 
 @record(WINDOW, SETS, I8)
@@ -245,7 +257,27 @@ class Preemption(NamedTuple):
 
 
 @record(
-    *(JOB, I8, I8, I8, I8, I8, F8, U1, I8, I8, Ends, Nodes, Shapes, Limited, Shares, Plan, Windows, Preemption),
+    *(
+        JOB,
+        I8,
+        I8,
+        I8,
+        I8,
+        I8,
+        F8,
+        U1,
+        I8,
+        I8,
+        Ends,
+        Nodes,
+        Shapes,
+        Limited,
+        Shares,
+        Licences,
+        Plan,
+        Windows,
+        Preemption,
+    ),
     *(Array(I8, 2), I8, I8, Array(I8, 2), F8, F8, U1, F8, F8, F8, OPTIONS, STATE),
 )
 class Slurm(NamedTuple):
@@ -266,6 +298,7 @@ class Slurm(NamedTuple):
     shapes: Shapes
     limited: Limited
     shares: Shares
+    licences: Licences
     plan: Plan
     windows: Windows
     preemption: Preemption

@@ -76,8 +76,10 @@ def seat(slurm, row, sign):
 @kernel
 def hold(slurm, row, sign):
     """A job begins to hold its nodes, and to count toward its limits, or ends to if `sign` is -1."""
-    job, limited = slurm.jobs[row], slurm.limited
+    job, limited, licences = slurm.jobs[row], slurm.limited, slurm.licences
     seat(slurm, row, sign)
+    for x in range(len(licences.left)):
+        licences.left[x] -= sign * licences.takes[row, x]
     for place in range(limited.first[job.limits], limited.first[job.limits + 1]):
         counter = limited.counters[place]
         for kind in range(KINDS):
@@ -89,6 +91,15 @@ def hold(slurm, row, sign):
                 i = slurm.at[at]
                 jobs_on[i] += sign
                 limited.used[counter, NODES] += sign * (jobs_on[i] == (sign > 0))
+
+
+@kernel
+def lacks(takes, left):
+    """Whether a job takes more licences than are left (Q7)."""
+    short = False
+    for x in range(len(left)):
+        short = short or takes[x] > left[x]
+    return short
 
 
 @kernel

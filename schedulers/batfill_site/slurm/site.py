@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from batfill_site.slurm.hosts import expand
 
 File = Path | str
 Floats = NDArray[np.float64]
@@ -88,6 +90,27 @@ class Association(NamedTuple):
     max_wall_s: float | None = None  # MaxWall: the longest limit of a job, unless an association below sets one
 
 
+class Part(NamedTuple):
+    """A part of the configuration that is not modelled; `named.py` says what is done about it."""
+
+    kind: str  # partition, node or qos; "" for the whole site
+    name: str
+    text: str  # yes for a word without a value
+    of: tuple[str, ...] = ()  # the QOS, or the partitions, whose jobs it could touch; () for all
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}.{self.name}={self.text}".lower().removeprefix(".")
+
+    @property
+    def number(self) -> int:
+        return int(self.text) if self.text.isdecimal() else 0
+
+    def __str__(self) -> str:
+        what = self.name if self.text == "yes" else f"{self.name}={self.text}"
+        return f"{what} ({'QOS' if self.kind == 'qos' else 'partition'} {', '.join(self.of)})" if self.of else what
+
+
 class Qos(NamedTuple):
     """A quality of service."""
 
@@ -103,6 +126,10 @@ class Qos(NamedTuple):
     preempt_within: bool = False  # its jobs may preempt each other
     preempt_exempt_s: float | None = None  # PreemptExemptTime; None: the site's
     grace_s: int = 0
+    no_reserve: bool = False  # NoReserve: no plan has a place for its jobs
+    over_partition_qos: bool = False  # OverPartQOS: its limits go before those of the partition's QOS,
+    over_time: bool = False  # PartitionTimeLimit: its jobs may be longer
+    over_nodes: bool = False  # PartitionMaxNodes: or wider than their partition allows
 
 
 class Window(NamedTuple):
@@ -148,7 +175,7 @@ class Settings:
     # Main pass
     default_queue_depth: int = 100
     partition_job_depth: int = 0  # 0: no limit; so in all that follow
-    sched_interval_s: float = 60.0
+    sched_interval_s: float = 60.0  # infinite: no main pass is made
     batch_sched_delay_s: float = 3.0
     sched_max_job_start: int = 0
     defer: bool = False  # no main pass at submissions
@@ -168,6 +195,9 @@ class Settings:
     bf_min_age_reserve_s: float = 0.0
     bf_min_prio_reserve: int = 0
     bf_job_part_count_reserve: int = 0
+    licenses: Mapping[str, int] = field(default_factory=lambda: NONE)  # how many there are of each
+    bf_licenses: bool = False
+    bf_running_job_reserve: bool = False  # bf_licenses implies it
     # Preemption
     preempt: str = ""  # what decides who may preempt: partition_prio (tiers) or qos; "" for none
     preempt_mode: str = "off"  # of jobs whose partition, or QOS, has none; one of MODES
@@ -195,7 +225,8 @@ class Site:
     qos: tuple[Qos, ...] = ()
     settings: Settings = Settings()
     windows: tuple[Window, ...] = ()
-    warnings: tuple[str, ...] = ()  # what was assumed, or is not modelled; a sentence each
+    warnings: tuple[str, ...] = ()  # what was assumed; a sentence each
+    named: tuple[Part, ...] = ()  # what is not modelled
     assumed: str = ""  # the version, if it was not given
     mixed: frozenset[str] = frozenset()  # types of GPUs that share nodes with others: jobs of these take any
 
@@ -230,6 +261,9 @@ class Site:
         return {each.name: each.max_time_s for each in self.partitions if each.max_time_s is not None}
 
 
+BURST, SWITCHES, TIME_MIN, LIMITED = 1, 2, 4, 8  # a burst buffer, --switches, --time-min, a limit
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJobs:
     """Jobs as Slurm has them, one row each, by (submit_s, id). Every column has shape (n_jobs,).
@@ -258,6 +292,7 @@ class SlurmJobs:
     partitions: tuple[str, ...]  # all that it names, as a,b; "" for that one
     required: tuple[str, ...]  # nodes that it must have, as cb[01-06]; "" for none
     excluded: tuple[str, ...]  # nodes that it must not have
+    licenses: tuple[str, ...]  # as ansys=2,fluent=1; "" for none
     qos: tuple[str, ...]
     account: tuple[str, ...]
     user: tuple[str, ...]
@@ -271,6 +306,7 @@ class SlurmJobs:
     ran_on: tuple[str, ...]  # node lists as cb[01-06]; "" if not known
     preempted: Ints  # how often it was
     held: Bools  # it waited for something that is not modelled, or ran in a reservation
+    marks: Ints  # what else it asked or waited for: BURST and so on
     warnings: tuple[str, ...] = field(default=())
 
     @classmethod
@@ -358,3 +394,27 @@ class Run(NamedTuple):
     tried: int  # jobs tried in them
     longest_queue: int
     preempted: Records = np.zeros(0, PREEMPTED)  # by date; of one date in the order of the rules
+
+
+# What jobs ask for and hold.
+
+
+@cache
+def licences_of(text: str) -> dict[str, int]:
+    """The licences of ansys=2,fluent=1."""
+    return {name: int(number) for name, _, number in (item.partition("=") for item in text.split(",") if item)}
+
+
+def memory_of(jobs: SlurmJobs) -> Ints:
+    """The memory that each job takes on each of its nodes at least, in MB."""
+    return np.where(jobs.memory_per_node_mb > 0, jobs.memory_per_node_mb, jobs.memory_per_cpu_mb * jobs.cpus_per_node)
+
+
+def held_cpus(site: Site, jobs: SlurmJobs) -> Ints:
+    """The CPUs that each job held where the log says that it ran, but for whole cores."""
+    cpus = np.where(jobs.max_nodes == jobs.nodes, np.maximum(jobs.cpus, jobs.nodes * jobs.cpus_per_node), jobs.cpus)
+    alone = np.isin(jobs.partition, [each.name for each in site.partitions if each.exclusive])
+    for row in np.flatnonzero(jobs.exclusive | alone | site.settings.whole_nodes).tolist():
+        names = expand(jobs.ran_on[row]) if jobs.ran_on[row] else ()
+        cpus[row] = sum(site.nodes[site.place[name]].cpus for name in names if name in site.place) or cpus[row]
+    return cpus

@@ -42,7 +42,8 @@ from batfill_site.slurm.fill import answer_of
 from batfill_site.slurm.found import Group, Logged, Outcome, Payers, SlurmWhatIf
 from batfill_site.slurm.hosts import by_name, expand
 from batfill_site.slurm.jobs import read_jobs
-from batfill_site.slurm.options import PARTITION_ROWS, ROWS, listed, refusal, value
+from batfill_site.slurm.named import touched
+from batfill_site.slurm.options import PARTITION_ROWS, ROWS, listed, off, refusal, settings_of, unpacked, value
 from batfill_site.slurm.site import Floats, Ints, Site, SlurmJobs
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def compared(
     if never.any():
         jobs, found = jobs.select(np.flatnonzero(~never)), [one.of(~never) for one in found]
     slowdowns = [bounded_slowdown(one.wait_s, jobs.run_s, tau_s) for one in found]
-    by = [*kinds(jobs, first.cpus), *users(jobs)]
+    by, (lines, _) = [*kinds(jobs, first.cpus), *users(jobs)], touched(first, jobs)
     groups = [group for kind in by for group in grouped(*kind, found, slowdowns)]
     return SlurmWhatIf(
         name,
@@ -154,7 +155,7 @@ def compared(
         assumed="; ".join(filter(None, (NO_SHARES * (fair and not first.associations), first.assumed))),
         settings=settings,
         inputs=inputs,
-        warnings=(*left_out, *([NO_USAGE] if fair and not used else []), *jobs.warnings, *first.warnings),
+        warnings=(*left_out, *[NO_USAGE] * (fair and not used), *jobs.warnings, *lines, *first.warnings),
         filled=answer_of,
     )
 
@@ -208,16 +209,35 @@ def apply(site: Site, changes: Iterable[str]) -> Site:
     """
     for change in changes:
         name, equals, text = change.strip().partition("=")
+        before, site = site, without(site, name)
         where, (kind, dot, rest) = f"--set {change}", name.partition(".")
         if name.lower() == ADD_NODES.lower():
             site = add_nodes(site, text)
         elif dot:
             site = with_part(site, where, kind.lower(), *rest.rpartition(".")[::2], text)
-        elif (row := ROWS.get(name.lower())) is None:
+        elif (row := ROWS.get(name.lower())) is not None:
+            if odd := [word for _, word, _ in unpacked([(where, name, text)]) if word != name]:
+                raise refusal(where, odd[0], ROWS)
+            given, usual = text if equals else "yes", settings_of((), site.settings.version, "")[0]
+            new = value(row, where, given) if given or not row.field else {row.field: getattr(usual, row.field)}
+            site = replace(site, settings=replace(site.settings, **new))
+        elif site == before or not off(text):
             raise refusal(where, name, ROWS)
-        else:
-            site = replace(site, settings=replace(site.settings, **value(row, where, text if equals else "yes")))
     return site
+
+
+def without(site: Site, option: str, kind: str = "", of: str = "") -> Site:
+    """The site without what is not modelled of an option, of one partition or QOS if it is named."""
+    fields = {name: row.field for name, row in PARTITION_ROWS.items()} if kind == "partition" else {}
+    named, key = [], option.lower()
+    for part in site.named:
+        name = "flags" if kind == "qos" and part.text == "yes" else part.name.lower()
+        if part.kind == kind and fields.get(name, name) == fields.get(key, key):
+            part = part._replace(of=tuple(each for each in part.of if each != of))
+            named += [part] * bool(part.of)
+        else:
+            named.append(part)
+    return replace(site, named=tuple(named))
 
 
 def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: str) -> Site:
@@ -229,7 +249,10 @@ def with_part(site: Site, where: str, kind: str, owner: str, option: str, text: 
     known = listed(filter(None, names)) or "none, give the files of accounts"
     if not owner or owner not in names:
         raise WorkloadError(f"{where}: no {kind} {owner!r}; known: {known}")
+    before, site = site, without(site, option, kind, owner)
     if column(option) not in rows:
+        if site != before and off(text):
+            return site
         raise refusal(where, option, rows)
     at = names.index(owner)
     old[at], others = with_texts(old[at], rows, where, {column(option): text})

@@ -20,6 +20,7 @@ from batfill_site.slurm.arrays import with_usage_at
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
+from batfill_site.slurm.named import touched
 from batfill_site.slurm.now import asked_about, read_now
 from batfill_site.slurm.site import Floats, Limits, Site, SlurmJobs
 from batfill_site.starts.estimates import Estimates
@@ -121,6 +122,8 @@ def when_under_slurm(
         columns = ids[asked], known.procs[rows], jobs.limit_s[rows], known.submit_s[rows]
         found = list(zip(*columns, *(column[asked] for column in starts[1:]), reasons, strict=True))
     lone = said_of(text for text, one, _ in submitted if one.user[0] not in jobs.user)
+    lines, caution = touched(site, jobs)
+    notes = (*lines, *site.warnings, *jobs.warnings)
     return Estimates.of(
         known,
         found,
@@ -134,10 +137,10 @@ def when_under_slurm(
         clock=Clock(first_s, zone_of(timezone or "UTC")),
         model="the site's Slurm as configured",
         lacks="failing nodes and what users do next",
-        more={"warnings": [*site.notes, *jobs.warnings]},
+        more={"warnings": [*site.notes[: bool(site.assumed)], *notes]},
         left_out=now.left_out,
-        assumed="; ".join(filter(None, (site.assumed, lone))),
-        warnings=(*site.warnings, *jobs.warnings),
+        assumed="; ".join(filter(None, (site.assumed, caution, lone))),
+        warnings=notes,
     )
 
 
