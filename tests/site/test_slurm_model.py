@@ -22,14 +22,15 @@ from batfill_site.slurm import arrays
 from batfill_site.slurm.arrays import featured, possible
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import Association, Clock, Node, Partition, Settings, Site, SlurmJobs
-from slurm_cases import BEGAN, random_case
+from batfill_site.slurm.site import KILLED, Association, Clock, Node, Partition, Settings, Site, SlurmJobs
+from slurm_cases import BEGAN, preempting_case, random_case
 from slurm_twin import Twin
 from sweeps import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 # Together these reach every line of the kernels, with the tests below; a change of slurm_cases.py asks for others.
-REACHING = (3, 7, 10, 11, 12, 24, 30, 37, 40, 44, 46, 62, 65, 67, 69, 70, 77, 81, 82)
+REACHING = (2, 3, 4, 7, 10, 13, 24, 37, 46, 50, 62, 67, 70, 81, 82)
+PREEMPTING = (16, 42, 53, 57, 59)  # of preempting_case
 
 
 def jobs_of(**columns):
@@ -62,11 +63,43 @@ def test_these_sites_give_the_twins_runs_in_plain_python_too(seed):
     assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
 
 
+@pytest.mark.parametrize("seed", PREEMPTING)
+def test_these_preempting_sites_give_the_twins_runs_in_plain_python_too(seed):
+    site, jobs, clock = preempting_case(seed, 25)
+    jobs, _ = possible(site, jobs)
+    assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
+
+
+def test_nodes_of_jobs_that_are_preempted_again_and_again_are_clean_in_the_order_of_dates():
+    # Both low jobs on n0 and n1 are preempted twice; while they are cleaned, the one on n2 ends and is clean at once.
+    names = ("n0", "n1", "n2")
+    partitions = Partition("low", names), Partition("high", names[:2], tier=2)
+    chosen = Settings(preempt="partition_prio", preempt_mode="requeue", cred_expire_s=0)
+    site, nodes = site_of(3, partitions=partitions, settings=chosen), [1, 1, 1, 2, 2]
+    given = {"partition": ("low",) * 3 + ("high",) * 2, "limit_s": [9000] * 5, "required": (*names, "", "")}
+    jobs = jobs_of(**given, nodes=nodes, cpus=nodes, max_nodes=nodes, run_s=[2000.0, 2000.0, 101.0, 50.0, 50.0])
+    submit_s = BEGAN + np.array([0.0, 0.0, 0.0, 100.0, 400.0])
+    jobs = replace(jobs, submit_s=submit_s, eligible_s=submit_s)
+    clock = Clock(killing_s=2.0, cleaning_s=0.0, overhead_s=0.0)
+    run = Model(site, jobs).run(clock)
+    assert_same(run, Twin(site, jobs).run(clock))
+    assert run.preempted["job"].tolist() == [1, 0, 1, 0]  # the last that is needed goes first (E4)
+
+
 @pytest.mark.compiled
 @settings(max_examples=examples(100))
 @given(SEEDS)
 def test_every_start_pass_and_node_is_the_twins(seed):
     site, jobs, clock = possible_case(seed)
+    assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
+
+
+@pytest.mark.compiled
+@settings(max_examples=examples(60))
+@given(SEEDS)
+def test_every_job_that_is_preempted_or_sleeps_is_the_twins(seed):
+    site, jobs, clock = preempting_case(seed, 25)
+    jobs, _ = possible(site, jobs)
     assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
 
 
@@ -94,7 +127,11 @@ def test_one_slot_for_all_shapes_and_room_for_one_interval_are_enough(seed):
 def test_no_node_holds_more_than_it_has_and_no_job_starts_before_it_is_queued(seed):
     site, jobs, clock = possible_case(seed)
     run = Model(site, jobs).run(clock)
-    started = np.flatnonzero(run.by > 0)
+    started, ends_s = np.flatnonzero(run.by > 0), run.start_s + jobs.run_s + clock.overhead_s
+    if site.suspends:
+        return  # jobs that sleep are on nodes of others
+    killed = run.preempted[run.preempted["how"] == KILLED]
+    ends_s[killed["job"]] = killed["at_s"]
     assert (run.start_s[started] >= np.maximum(jobs.submit_s, jobs.eligible_s)[started]).all()
     assert np.isnan(run.start_s[run.by == 0]).all()
     for i, node in enumerate(site.nodes):
@@ -104,8 +141,8 @@ def test_no_node_holds_more_than_it_has_and_no_job_starts_before_it_is_queued(se
                 memory = jobs.memory_per_node_mb[row] or jobs.memory_per_cpu_mb[row] * jobs.cpus_per_node[row]
                 memory *= not jobs.memory_unsaid[row]  # whose partition decides
                 holds = np.array([jobs.cpus_per_node[row], memory * site.settings.memory, jobs.gpus_per_node[row]])
-                end_s = run.start_s[row] + jobs.run_s[row] + clock.overhead_s
-                changes += [(end_s, 0, -holds), (run.start_s[row], 1, holds)] if end_s > run.start_s[row] else []
+                if ends_s[row] > run.start_s[row]:
+                    changes += [(ends_s[row], 0, -holds), (run.start_s[row], 1, holds)]
         held = np.zeros(3)
         for *_, change in sorted(changes, key=lambda each: each[:2]):
             held = held + change
