@@ -983,6 +983,9 @@ class Twin:
         for job, end_s in sorted(self.at_first, key=lambda each: (len(each[0].seats), each[0].row)):  # R0
             need = [job.nodes, job.nodes * job.k if job.even else job.cpus, {}]
             counts = self.p1_counts(job, self.free, job.seats, False)
+            if not {*job.seats} <= {*counts}:  # it has not what it held
+                job.start = math.nan
+                continue
             for i in job.seats:
                 self.p5_take(job, counts, i, need)
             job.held = self.p7_held(job, need[2])
