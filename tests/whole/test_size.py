@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = {".py", ".pyi", ".js", ".css", ".html", ".j2"}
 LINES = {
-    "schedulers/batfill": 26_050,
-    "schedulers/batfill_site": 12_430,
+    "schedulers/batfill": 26_680,
+    "schedulers/batfill_site": 13_610,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 32_920,
+    "tests": 34_070,
 }
-FUNCTIONS = 2_800  # in the four houses
-WORDS = 55_000  # of README, guides, reference and results, without the background
+FUNCTIONS = 2_900  # in the four houses
+WORDS = 57_700  # of README, guides, reference and results, without the background
 
 
 def code_of(house):
