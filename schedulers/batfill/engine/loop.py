@@ -290,7 +290,7 @@ def begin_instant(now_s, queue, events):
         pay(now_s, queue)
     while next_end_s(ends) == now_s:
         row = ends.slots[next_end(ends)].row
-        if np.isnan(queue.jobs[row].start_s):  # it was stopped, and is queued again
+        if queue.rules[0].requeue_delay_s > 0 and np.isnan(queue.jobs[row].start_s):  # it is queued again
             leave_next(ends)
             requeue(now_s, queue, row)
             continue
@@ -340,8 +340,9 @@ def submit_all(size, queue, events):
 @kernel
 def lacks_room(size, queue, events):
     """Whether the next step, which stops each running job once at most, could fill `events.kills`."""
-    most = min(np.int64(size), np.int64(len(queue.jobs)))
-    return queue.rules[0].preempts > 0 and len(events.kills) - events.clock[0].kills < most
+    if queue.rules[0].preempts == 0:
+        return False
+    return len(events.kills) - events.clock[0].kills < min(np.int64(size), np.int64(len(queue.jobs)))
 
 
 @entry(float, int, QueueArrays, Events, gives=int)
