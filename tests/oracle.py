@@ -316,13 +316,16 @@ class Oracle:
         without = self.copied()
         for other in stopped:
             without.finish(without.jobs[other.seq])
+        order = [one for one in sorted(without.waiting, key=without.sort_rule(t)) if not without.is_held(one)]
+        if order[0].seq != job.seq:
+            return False
         before = len(without.order)
-        without.waiting = [without.jobs[job.seq]]
+        without.waiting = order[:1]
         without.planned_pass(t) if without.depth is not None else without.reserving_pass(t)
         return len(without.order) > before
 
     def kept_of(self, ran):
-        return ran // self.checkpoint * self.checkpoint if self.checkpoint < math.inf else 0.0
+        return math.floor(ran / self.checkpoint) * self.checkpoint if self.checkpoint < math.inf else 0.0
 
     def stop(self, t, job, why):
         """Stop a running job, which is queued again."""

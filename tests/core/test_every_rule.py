@@ -319,7 +319,7 @@ def test_a_replay_is_the_oracles_run(case):
     assert_same(run.schedule(), oracle_of(*case))
 
 
-@thorough(120)
+@thorough(50)
 @given(urgent_cases())
 def test_a_replay_that_stops_jobs_for_urgent_ones_is_the_oracles_run(case):
     run = replay_of(*case)
@@ -456,7 +456,7 @@ def test_under_batsim_tries_start_when_the_oracles_do(version, case):
 
 
 @pytest.mark.parametrize("version", HOSTS)
-@thorough(40)
+@thorough(15)
 @given(urgent_cases())
 def test_under_batsim_jobs_are_stopped_for_urgent_ones_when_the_oracles_are(version, case):
     assert_same_under_batsim(version, case)

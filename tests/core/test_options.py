@@ -160,6 +160,11 @@ MISTAKEN = [
     *({"urgent": word} for word in ("queue", "share:200%", "share:5%,seed=x", "list:no-such-file", 3)),
     *({"preempt": "youngest"}, {**URGENT, "preempt": "oldest"}, {**URGENT, "preempt-exempt": 60}, {**URGENT, **KEPT}),
     *({**PREEMPT, "preempt-exempt": "soon"}, {**PREEMPT, "requeue-delay": -1}, {**PREEMPT, "checkpoint": "1h,cost=x"}),
+    *(
+        {**PREEMPT, "requeue-delay": "1e300"},
+        {**PREEMPT, "checkpoint": "60s,cost=1h"},
+        {**PREEMPT, "checkpoint": "1e13"},
+    ),
     *({**PREEMPT, "checkpoint": 0}, {"checkpoint": "1h"}, {**PREEMPT, "small": "forest"}),
 ]
 LIVE = [

@@ -19,6 +19,7 @@ from batfill.model.preemption import Checkpoint, Urgent
 from strategies import table
 from swf_text import row
 
+SAMPLE = "workloads/sample.json"
 LEAST, YOUNGEST = {"preempt": "least-lost"}, {"preempt": "youngest"}
 # On a machine of 4 a job of 4 for 100 s, and an urgent one of 2 for 5 s. A job is (submission, run time, walltime, q).
 WHOLE, SHORT = (0, 100, 100, 4), (10, 5, 5, 2)
@@ -108,17 +109,29 @@ def test_urgent_jobs_are_those_of_a_column_a_list_or_a_share(tmp_path):
 
 def test_a_replay_with_urgent_jobs_stops_forks_and_is_saved(tmp_path):
     options = {"urgent": "share:10%", **LEAST, "requeue_delay_s": 120, "checkpoint": "1h"}
-    whole = bf.replay("workloads/sample.json", "saf", **options).schedule
-    run = bf.Replay("workloads/sample.json", "saf", **options).run(until_s=100_000)
+    whole = bf.replay(SAMPLE, "saf", **options).schedule
+    run = bf.Replay(SAMPLE, "saf", **options).run(until_s=100_000)
     assert len(whole.kills) > len(run.result().schedule.kills) > 0
     run.save(tmp_path / "run.npz")
     for other in (run.fork(), bf.Replay.load(tmp_path / "run.npz")):
         assert other.run().result().schedule == replace(whole, jobs=other.engine.table)
 
 
+def test_what_is_kept_is_what_the_engine_keeps_where_a_period_is_not_exact():
+    found = bf.replay(SAMPLE, "saf", urgent="share:10%", **LEAST, checkpoint="0.1").schedule
+    assert len(found.kills) > 20
+    assert found.lost_proc_s() == pytest.approx(0, abs=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_jobs_stopped_for_an_urgent_one_do_not_make_way_for_another_of_their_user_that_was_skipped(seed):
+    options = {"urgent": f"share:10%,seed={seed}", **LEAST, "max_running": 3}
+    assert bf.replay(SAMPLE, "saf", **options).schedule.ended.all()
+
+
 def test_result_files_say_why_tries_were_stopped_and_give_the_figures_of_the_replay(tmp_path):
     options = {"urgent": "share:10%", **LEAST, "checkpoint": "1h"}
-    found = bf.replay("workloads/sample.json", "saf", **options)
+    found = bf.replay(SAMPLE, "saf", **options)
     found.to_batsim(tmp_path / "run")
     read = read_results(tmp_path / "run_jobs.csv", size=found.size)
     assert set(read.facts.stopped.tolist()) == {-1, PREEMPTED}

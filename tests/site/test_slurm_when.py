@@ -297,6 +297,7 @@ UNREADABLE = [
     ("nodes=x,time=1h", "has 'x' processors"),
     ("nodes=1,time=1h,partition=gpuu", "did you mean 'gpu'"),
     ("nodes=1,time=1h,qos=urgent", "known: normal"),
+    ("nodes=1,time=nan", "requests 'nan'; give 30min"),
     ("gpus=two,time=1h", "give it as 2 or a100:2"),
     ("mem=lots,time=1h", "give it as 16G"),
     ("nodelist=n[1,time=1h", "is no list of nodes"),

@@ -443,7 +443,9 @@ def ended_if_needed(now_s, queue, row):
 
 @kernel
 def starts_now(now_s, queue, row):
-    """Whether the first job of the queue that is not skipped would start in a pass now."""
+    """Whether a job would start in a pass now, as the first of the queue that is not skipped."""
+    if skips_some(queue) and first_not_held(now_s, queue) != row:
+        return False
     if queue.rules[0].planned:
         return starts_by_plan(now_s, queue, row)
     return queue.jobs[row].procs <= queue.state[0].free and not lacks_now(queue, row)

@@ -282,6 +282,16 @@ def next_instant_s(queue, events):
     return now_s
 
 
+@outlined
+def queued_again(now_s, row, queue, ends):
+    """Queue the next job of `ends` again if it was stopped; returns whether it was."""
+    if not np.isnan(queue.jobs[row].start_s):
+        return False
+    leave_next(ends)
+    requeue(now_s, queue, row)
+    return True
+
+
 @kernel
 def begin_instant(now_s, queue, events):
     """Handle what happens at an instant before jobs are submitted: ends, and dates of the calendar."""
@@ -290,9 +300,7 @@ def begin_instant(now_s, queue, events):
         pay(now_s, queue)
     while next_end_s(ends) == now_s:
         row = ends.slots[next_end(ends)].row
-        if queue.rules[0].requeue_delay_s > 0 and np.isnan(queue.jobs[row].start_s):  # it is queued again
-            leave_next(ends)
-            requeue(now_s, queue, row)
+        if queue.rules[0].requeue_delay_s > 0 and queued_again(now_s, row, queue, ends):
             continue
         killed = queue.jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]
         leave_next(ends)
@@ -337,11 +345,9 @@ def submit_all(size, queue, events):
     clock.lacks_pass = not (decided or (clock.due > 0 and state.settled and same))
 
 
-@kernel
+@outlined
 def lacks_room(size, queue, events):
     """Whether the next step, which stops each running job once at most, could fill `events.kills`."""
-    if queue.rules[0].preempts == 0:
-        return False
     return len(events.kills) - events.clock[0].kills < min(np.int64(size), np.int64(len(queue.jobs)))
 
 
@@ -357,7 +363,7 @@ def advance(until_s, size, queue, events):
     clock = events.clock[0]
     while True:
         if clock.stage == OVER:
-            if lacks_room(size, queue, events):
+            if queue.rules[0].preempts and lacks_room(size, queue, events):
                 return LACKS_ROOM
             now_s = next_instant_s(queue, events)
             if now_s == np.inf:
@@ -374,7 +380,7 @@ def advance(until_s, size, queue, events):
                 clock.lacks_pass = 0
                 return TO_DECIDE
         while clock.lacks_pass or clock.due > 0:
-            if lacks_room(size, queue, events):
+            if queue.rules[0].preempts and lacks_room(size, queue, events):
                 return LACKS_ROOM
             bring_forward(clock.now_s, queue)
             if clock.lacks_pass:

@@ -188,10 +188,10 @@ class Options(Limits):
     preempt: str = option(URGENT_JOBS, words(NO_PREEMPTION, *PREEMPTIONS), NO_PREEMPTION, "Which running jobs are "
         "stopped and queued again if an urgent job then starts: those that lose the least work, or the youngest.",
         OF_URGENT, quiet=True)
-    preempt_exempt_s: float = option(URGENT_JOBS, Kind(seconds_of, "a duration, >= 0", "duration", TIME, " s"), 0,
-        "How long a job runs before it may be stopped.", OF_URGENT, OF_PREEMPTION, quiet=True)
-    requeue_delay_s: float = option(URGENT_JOBS, Kind(seconds_of, "a duration, >= 0", "duration", TIME, " s"), 0,
-        "How long after that it is queued again.", OF_URGENT, OF_PREEMPTION, quiet=True)
+    preempt_exempt_s: float = option(URGENT_JOBS, Kind(partial(seconds_of, most=1e12), "a duration, >= 0", "duration",
+        TIME, " s"), 0, "How long a job runs before it may be stopped.", OF_URGENT, OF_PREEMPTION, quiet=True)
+    requeue_delay_s: float = option(URGENT_JOBS, Kind(partial(seconds_of, most=1e12), "a duration, >= 0", "duration",
+        TIME, " s"), 0, "How long after that it is queued again.", OF_URGENT, OF_PREEMPTION, quiet=True)
     checkpoint: Checkpoint | None = option(URGENT_JOBS, lazily("preemption", "Checkpoint.of", "a duration, with "
         "`,cost=` and another", "every", "Checkpoint | float | str"), None, "A stopped job goes on from its last "
         "checkpoint, one each 1h, or each 1h,cost=30s of its work.", quiet=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 STATES = re.compile(r"([A-Za-z_][\w./-]{0,39})=(\d{1,15}(?:\+\d{1,15})*)", re.ASCII)
 SHARE = re.compile(r"share:([^,]+)(?:,\s*seed=([^,]+))?")
 COSTS = re.compile(r"([^,]+)(?:,\s*cost=([^,]+))?")
+MOST_S = 1e12  # as of dates and durations of logs
 OF_LOGS = ("queue", "group", "partition", "executable")  # columns of archive logs, beside the user
 FORM = (
     "give FIELD=NUMBER, as queue=3 or user=7+8; list:FILE, with the id of an urgent job on each line; or share:5%, "
@@ -127,8 +128,8 @@ class Checkpoint:
         found = COSTS.fullmatch(str(value))
         if found is None:
             raise BatfillError(f"option {option}: {value!r:.60} is no duration; give 1h, or 1h,cost=30s")
-        every_s = seconds_of(option, found[1], least=1e-3, or_else=", with ,cost=30s behind it")
-        return cls(every_s, seconds_of(f"{option}: cost", found[2] or 0))
+        every_s = seconds_of(option, found[1], least=1e-3, most=MOST_S, or_else=", with ,cost=30s behind it")
+        return cls(every_s, seconds_of(f"{option}: cost", found[2] or 0, most=every_s))
 
     def lengthened(self, work_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """How long jobs run with so much work, (n_jobs,): none pauses at its end."""

@@ -117,6 +117,7 @@ class Rushed(AsDict):
     mean_wait_s: float
     p99_wait_s: float
     max_wait_s: float
+    others: int  # other jobs that have ended
     others_mean_wait_s: float
     others_max_wait_s: float
     preemptions: int  # how often a running job was stopped for an urgent one,
@@ -127,9 +128,10 @@ class Rushed(AsDict):
     lost: float  # and its share of the work of the jobs that have ended
 
     def as_text(self) -> str:
-        jobs, others = things(self.jobs, "urgent job"), f"other jobs {duration(self.others_mean_wait_s)} on average"
-        began = f"{self.at_once:.1%} of {jobs} start at once, {self.within_minute:.1%} in a minute"
-        waits = f"99 % wait at most {duration(self.p99_wait_s)}, {others}"
+        began = f"{self.at_once:.1%} of {things(self.jobs, 'urgent job')} start at once"
+        began += f", {self.within_minute:.1%} in a minute"
+        waits = f"99 % wait at most {duration(self.p99_wait_s)}"
+        waits += f", other jobs {duration(self.others_mean_wait_s)} on average" if self.others else ""
         if not self.preemptions:
             return f"{began}; {waits}"
         stops = f"{things(self.stopped, 'job')} stopped {self.preemptions:,} times, one up to {self.most_of_job}"
@@ -185,7 +187,7 @@ class Schedule(ReadOnly):
     def kept_of(self, kills: NDArray[np.void]) -> NDArray[np.float64]:
         """What tries that were stopped had done at their last checkpoints, (n_kills,)."""
         ran_s: NDArray[np.float64] = kills["ran_s"]
-        return ran_s // self.checkpoint_s * self.checkpoint_s if self.checkpoint_s < np.inf else 0 * ran_s
+        return np.floor(ran_s / self.checkpoint_s) * self.checkpoint_s if self.checkpoint_s < np.inf else 0 * ran_s
 
     @property
     def done_s(self) -> NDArray[np.float64]:
@@ -225,6 +227,7 @@ class Schedule(ReadOnly):
             float(wait_s.mean()),
             float(np.quantile(wait_s, 0.99)),
             float(wait_s.max()),
+            len(others_s),
             float(others_s.mean()) if len(others_s) else 0.0,
             float(others_s.max(initial=0)),
             len(stopped),

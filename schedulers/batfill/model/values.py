@@ -78,7 +78,7 @@ def speed_given(name: str, value: Any) -> float:
     return number_of(name, number, 1e-300, math.inf, rule, given=value)
 
 
-def seconds_of(name: str, value: Any, *, least: float = 0.0, or_else: str = "") -> float:
+def seconds_of(name: str, value: Any, *, least: float = 0.0, most: float = math.inf, or_else: str = "") -> float:
     """The value as a finite number of seconds, at least `least`: a number, or text such as 72000, 20h, 1.5d, 1d12h."""
     number = value = of_numpy(value)
     number = value.total_seconds() if hasattr(value, "total_seconds") else number
@@ -88,7 +88,7 @@ def seconds_of(name: str, value: Any, *, least: float = 0.0, or_else: str = "") 
     elif text and (found := PARTS.fullmatch(text)):
         number = sum(float(part or 0) * UNITS_S[unit] for unit, part in found.groupdict().items())
     rule = f"a number of seconds {'> 0' if least else '>= 0'}, as 72000, 20h, 1d12h or 30min{or_else}"
-    return number_of(name, number, least, math.inf, rule, given=value)
+    return number_of(name, number, least, most, rule + f", up to {most:g}" * (most < math.inf), given=value)
 
 
 def part_of(name: str, value: Any, *, most: float = math.inf, positive: bool = False) -> float:

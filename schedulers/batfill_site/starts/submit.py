@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -41,7 +42,10 @@ def questions(submit: Asked | Iterable[Asked], known: Mapping[str, Check], *need
 def time_of(where: str, text: str) -> float:
     if re.fullmatch("[0-9.]+", text):  # minutes for Slurm, seconds elsewhere
         raise BatfillError(f"{where} requests {text!r} without a unit; give 30min, 2h, 2:00:00 or 1-0")
-    return request_of(where, text)
+    request_s = request_of(where, text)
+    if math.isinf(request_s) and text.upper() != "UNLIMITED":
+        raise BatfillError(f"{where} requests {text!r:.60}; give 30min, 2h, 2:00:00, 1-0, or UNLIMITED")
+    return request_s
 
 
 def of_form(form: str, example: str, names: Iterable[str] = ()) -> Check:
