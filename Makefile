@@ -31,7 +31,7 @@ test-pages test-site test-lab test-studies test-whole: test-%: $(VENV)/.test ker
 
 # The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and queue.py.
 UNCOMPILED := $(addprefix tests/core/test_,engine.py on_paper.py blocks.py policies.py cluster.py tries.py replay_state.py \
-	ends.py invariants.py plan.py limits.py every_rule.py) \
+	ends.py invariants.py plan.py limits.py every_rule.py urgent.py) \
 	tests/whole/test_kernels.py tests/lab/test_deciding.py \
 	tests/site/test_slurm_model.py
 

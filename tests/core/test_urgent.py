@@ -15,6 +15,10 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.results import read_results
 from batfill.engine.records import BY_FAILURE, PREEMPTED
+from batfill.learn import Judgement
+from batfill.live.cluster import Cluster
+from batfill.live.request import Request
+from batfill.model.options import Options
 from batfill.model.preemption import Checkpoint, Urgent
 from strategies import table
 from swf_text import row
@@ -139,3 +143,24 @@ def test_result_files_say_why_tries_were_stopped_and_give_the_figures_of_the_rep
     assert read.wait_s[read.final] == pytest.approx(found.schedule.wait_s)
     assert read.summary().as_dict() == pytest.approx(found.figures.as_dict())
     assert (read.facts.kept_s > 0).sum() > 3
+
+
+def test_a_cluster_names_whom_it_stops_and_that_job_keeps_its_class():
+    cluster = Cluster(range(4), Options.of({"urgent": "user=1", **LEAST}))
+
+    def submit(name, submit_s, procs, user):
+        request = Request(name, submit_s, 100.0, 100.0, procs, "delay", user)
+        cluster.submit(request, Judgement(100.0, False))
+
+    def started(now_s):
+        return [start.job for start in cluster.decide(now_s)]
+
+    submit("a", 0.0, 4, 0)
+    assert started(0.0) == ["a"]
+    submit("b", 10.0, 2, 1)
+    assert (started(10.0), list(cluster.to_stop(10.0))) == ([], ["a"])
+    cluster.end("a", "a#1", stopped=True)
+    cluster.requeue("a#1", 10.0)
+    assert started(10.0) == ["b"]
+    cluster.end("b")
+    assert started(15.0) == ["a#1"]
