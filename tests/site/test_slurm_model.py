@@ -22,15 +22,15 @@ from batfill_site.slurm import arrays
 from batfill_site.slurm.arrays import featured, possible
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import KILLED, Association, Clock, Node, Partition, Settings, Site, SlurmJobs
+from batfill_site.slurm.site import KILLED, Association, Clock, Limits, Node, Partition, Qos, Settings, Site, SlurmJobs
 from slurm_cases import BEGAN, preempting_case, random_case
 from slurm_twin import Twin
 from sweeps import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 # Together these reach every line of the kernels, with the tests below; a change of slurm_cases.py asks for others.
-REACHING = (2, 3, 4, 7, 10, 13, 24, 37, 46, 50, 62, 67, 70, 81, 82)
-PREEMPTING = (16, 42, 53, 57, 59)  # of preempting_case
+REACHING = (2, 3, 4, 7, 10, 13, 24, 37, 46, 50, 62, 67, 70, 81, 82, 104)
+PREEMPTING = (16, 42, 53, 57, 59, 80)  # of preempting_case
 
 
 def jobs_of(**columns):
@@ -84,6 +84,42 @@ def test_nodes_of_jobs_that_are_preempted_again_and_again_are_clean_in_the_order
     run = Model(site, jobs).run(clock)
     assert_same(run, Twin(site, jobs).run(clock))
     assert run.preempted["job"].tolist() == [1, 0, 1, 0]  # the last that is needed goes first (E4)
+
+
+@pytest.mark.parametrize(
+    ("again", "rows", "nodes", "preempted"),
+    [
+        # Of victims with 1, 2 and 3 nodes, all needed, the last goes first, then the others by what they hold (E4).
+        (1, [("n0", 1), ("n1,n2", 2), ("n3,n4,n5", 3)], 6, [2, 1, 0]),
+        # n2 is taken away first, and then n0 and n1, which suffice: who is on n2 goes on.
+        (0, [("n2", 1), ("n0,n1", 2)], 2, [1]),
+    ],
+)
+def test_victims_are_those_on_the_jobs_nodes_and_come_by_what_they_hold(again, rows, nodes, preempted):
+    names = tuple(f"n{i}" for i in range(sum(n for _, n in rows)))
+    partitions = Partition("low", names), Partition("high", names, tier=2)
+    chosen = Settings(preempt="partition_prio", preempt_mode="requeue", preempt_reorder_count=again)
+    site = site_of(len(names), partitions=partitions, settings=chosen)
+    counts = [*(n for _, n in rows), nodes]
+    given = {"partition": ("low",) * len(rows) + ("high",), "required": (*(on for on, _ in rows), "")}
+    jobs = jobs_of(**given, nodes=counts, cpus=counts, max_nodes=counts, run_s=[2000.0] * len(rows) + [50.0])
+    submit_s = BEGAN + np.array([0.0] * len(rows) + [100.0])
+    jobs = replace(jobs, submit_s=submit_s, eligible_s=submit_s, limit_s=np.full(len(jobs), 9000))
+    run = Model(site, jobs).run(Clock(cleaning_s=0.0, overhead_s=0.0))
+    assert_same(run, Twin(site, jobs).run(Clock(cleaning_s=0.0, overhead_s=0.0)))
+    assert run.preempted["job"].tolist() == preempted
+
+
+def test_a_job_whose_whole_nodes_would_exceed_a_limit_starts_in_no_pass():
+    # The second asks for a CPU of the two that its user has left, and would hold a node of two, until the first ends.
+    partitions = (Partition("p", ("n0", "n1"), exclusive=True),)
+    nodes = tuple(Node(name, 2) for name in ("n0", "n1"))
+    normal = Qos("normal", per_user=Limits(cpus=3))
+    site = Site(nodes=nodes, partitions=partitions, qos=(normal,))
+    jobs = jobs_of(run_s=[500.0, 50.0], qos=("normal",) * 2, user=("ann",) * 2, limit_s=[900, 900])
+    run = Model(site, jobs).run(Clock(cleaning_s=0.0, overhead_s=0.0))
+    assert_same(run, Twin(site, jobs).run(Clock(cleaning_s=0.0, overhead_s=0.0)))
+    assert run.start_s[1] >= run.start_s[0] + 500
 
 
 @pytest.mark.compiled
