@@ -14,7 +14,7 @@ LINES = {
     "schedulers/batfill_site": 13_610,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 34_070,
+    "tests": 34_120,
 }
 FUNCTIONS = 2_900  # in the four houses
 WORDS = 57_700  # of README, guides, reference and results, without the background

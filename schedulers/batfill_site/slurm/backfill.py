@@ -387,10 +387,8 @@ def try_job(slurm, place, may_reserve):
                 if choose(slurm, job, slot, nodes.open, NOW, old_even) or (
                     options.suspends and choose_over(slurm, row, nodes.open)
                 ):
-                    if would_exceed(slurm, row):
-                        return tested, 0
-                    after = place + 1 - start(slurm, place, BACKFILL)
-                    if options.suspends:
+                    after = 0 if would_exceed(slurm, row) else place + 1 - start(slurm, place, BACKFILL)
+                    if options.suspends and after > 0:
                         settle(slurm)
                     return tested, after
                 victims = needed(slurm, row, nodes.open) if options.preempts and not job.preempted else 0
