@@ -20,6 +20,7 @@ from batfill.live.cluster import Cluster
 from batfill.live.request import Request
 from batfill.model.options import Options
 from batfill.model.preemption import Checkpoint, Urgent
+from batfill.replays.engine_replay import EngineReplay
 from strategies import table
 from swf_text import row
 
@@ -164,3 +165,12 @@ def test_a_cluster_names_whom_it_stops_and_that_job_keeps_its_class():
     assert started(10.0) == ["b"]
     cluster.end("b")
     assert started(15.0) == ["a#1"]
+
+
+def test_room_for_stops_grows_before_an_instant_that_may_need_it():
+    jobs = jobs_of([WHOLE, SHORT])
+    options = Options.of({"urgent": "user=1", **LEAST})
+    run = EngineReplay(options.prepared(jobs, "jobs"), 4, options.rules)
+    run.events = run.events._replace(kills=run.events.kills[:1])
+    assert run.advance()
+    assert (run.start_s.tolist(), len(run.kills)) == ([15, 10], 1)
