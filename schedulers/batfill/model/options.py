@@ -35,7 +35,7 @@ from batfill.model.kinds import (
     words,
 )
 from batfill.model.limits import Limits
-from batfill.model.values import count_of, machines_of, of_numpy, seconds_of, seed_of, text_of, width_of
+from batfill.model.values import MOST_S, count_of, machines_of, of_numpy, seconds_of, seed_of, text_of, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -188,9 +188,9 @@ class Options(Limits):
     preempt: str = option(URGENT_JOBS, words(NO_PREEMPTION, *PREEMPTIONS), NO_PREEMPTION, "Which running jobs are "
         "stopped and queued again if an urgent job then starts: those that lose the least work, or the youngest.",
         OF_URGENT, quiet=True)
-    preempt_exempt_s: float = option(URGENT_JOBS, Kind(partial(seconds_of, most=1e12), "a duration, >= 0", "duration",
+    preempt_exempt_s: float = option(URGENT_JOBS, Kind(partial(seconds_of, most=MOST_S), "a duration, >= 0", "duration",
         TIME, " s"), 0, "How long a job runs before it may be stopped.", OF_URGENT, OF_PREEMPTION, quiet=True)
-    requeue_delay_s: float = option(URGENT_JOBS, Kind(partial(seconds_of, most=1e12), "a duration, >= 0", "duration",
+    requeue_delay_s: float = option(URGENT_JOBS, Kind(partial(seconds_of, most=MOST_S), "a duration, >= 0", "duration",
         TIME, " s"), 0, "How long after that it is queued again.", OF_URGENT, OF_PREEMPTION, quiet=True)
     checkpoint: Checkpoint | None = option(URGENT_JOBS, lazily("preemption", "Checkpoint.of", "a duration, with "
         "`,cost=` and another", "every", "Checkpoint | float | str"), None, "A stopped job goes on from its last "

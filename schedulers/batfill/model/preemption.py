@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.model.values import as_word, number_or_text, seconds_of, seed_of, width_of
+from batfill.model.values import MOST_S, as_word, number_or_text, seconds_of, seed_of, width_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 STATES = re.compile(r"([A-Za-z_][\w./-]{0,39})=(\d{1,15}(?:\+\d{1,15})*)", re.ASCII)
 SHARE = re.compile(r"share:([^,]+)(?:,\s*seed=([^,]+))?")
 COSTS = re.compile(r"([^,]+)(?:,\s*cost=([^,]+))?")
-MOST_S = 1e12  # as of dates and durations of logs
 OF_LOGS = ("queue", "group", "partition", "executable")  # columns of archive logs, beside the user
 FORM = (
     "give FIELD=NUMBER, as queue=3 or user=7+8; list:FILE, with the id of an urgent job on each line; or share:5%, "

@@ -22,6 +22,7 @@ POLICY_NAMES = (
     *("f1", "f2", "f3", "f4"),
 )
 MIXED, AGED, IN_FILE = "mixed:a,b,c,d,e,f", "aged:c,alpha,beta", "NAME@FILE.json"
+MOST_S = 1e12  # no date or duration of a log exceeds it, as batfill.model.jobs.LONGEST_S says
 MOST_SAMPLES = 10_000  # resampled logs of a log; more is a mistake
 UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 QUANTITY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)([A-Za-z]*)")

@@ -117,9 +117,8 @@ BYTES = ("mem", "bb/")  # TRES in MB if they have no unit
 NOT_HELD = ("cpu", "node", "billing", "energy", "vmem", "pages", "fs", "ic")  # TRES that are no pool's
 PER_NODE, PER_CPU = 1, 2
 REQUEUED_S = 3600  # a try is submitted again when the earlier one is over and its nodes are clean
-AGAIN_S = (
-    121  # a requeued job is eligible so much later than submitted: AuthInfo's cred_expire, 120 s by default, and 1
-)
+# A requeued job is eligible so much later than submitted: AuthInfo's cred_expire, 120 s by default, and 1.
+AGAIN_S = 121
 LEFT_OUT = "earlier tries of requeued jobs, left out"
 MISSING = "requeued jobs without their earlier tries, by their Eligible: waits are too short; print them with sacct -D"
 DIVIDERS = {"|": "bar (|)", ",": "comma (,)", ";": "semicolon (;)", "\t": "tab (\\t)"}  # of columns

@@ -1,6 +1,6 @@
 """Jobs that are preempted: rules E1 to E11 of docs/background/slurm.md. Kernels change `slurm`, arrays.Slurm.
 
-To see where a job fits without others, these leave their nodes (`lift`), the job is placed, and they return (`drop`).
+To see where a job fits without others, these leave their nodes (`lift`), the job is placed, and they return.
 """
 
 from __future__ import annotations
