@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -360,6 +361,50 @@ def test_a_classifier_of_ones_own_has_its_divider_and_kills():
 def test_an_object_that_cannot_predict_is_refused(options, said):
     with pytest.raises(BatfillError, match=said):
         bf.replay(bf.generate(jobs=3, procs=4, seed=1), **options)
+
+
+PREDICTED = "job,expected_s,p90\n"
+
+
+@pytest.mark.parametrize("use", ["order", "all"])
+def test_predictions_of_a_file_are_those_of_who_knows_them(tmp_path, use):
+    log, path = bf.generate(jobs=300, procs=16, seed=3), tmp_path / "mine.csv"
+    jobs, whole = log.jobs, {"policy": "saf", "predict_for": use}
+    rows = zip(jobs.ids.tolist(), jobs.runtime_s.tolist(), (10 * jobs.request_s).tolist(), strict=True)
+    path.write_text(PREDICTED + "7777,1,1\n" + "".join(f"{job},{max(s, 1e-9)},{most}\n" for job, s, most in rows))
+    found = bf.replay(log, predict=str(path), **whole)
+    known = bf.replay(log, predict="runtime", **whole).schedule.start_s
+    assert found.schedule.start_s.tolist() == known.tolist() != bf.replay(log, "saf").schedule.start_s.tolist()
+    stated = json.loads(found.as_json())
+    assert stated["options"]["predict"] == f"{path},column=expected_s"
+    assert stated["predict_sha256"] == sha256(path.read_bytes()).hexdigest()
+    # A prediction above the request is the request.
+    above = bf.replay(log, predict=f"{path},column=p90", **whole).schedule.start_s
+    assert above.tolist() == bf.replay(log, "saf").schedule.start_s.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "said"),
+    [
+        (
+            PREDICTED,
+            ",column=p99",
+            "line 1: there is no column p99; option predict: a file of predictions",
+        ),
+        ("expected_s\n1\n", "", "line 1: there is no column job"),
+        (f"{PREDICTED}1,-3,1\n", "", "line 2: expected_s '-3' is no number of seconds > 0"),
+        (f"{PREDICTED}1,1,1\n2,nan,1\n", "", "line 3: expected_s 'nan' is no number"),
+        (f"{PREDICTED}1,1,1\n2,soon,1\n", "", "line 3: expected_s 'soon' is no number"),
+        (f"{PREDICTED}1,1,1\n01,2,1\n", "", "line 3: job '01' stands twice"),
+        (f"{PREDICTED},1,1\n", "", "line 2: job '' is no id"),
+        (f"{PREDICTED}1\n", "", "line 2: has too few values"),
+        (f"{PREDICTED}0,1,1\n1,1,1\n", "", "has no expected_s of job 02; add a line, with its request"),
+    ],
+)
+def test_a_file_that_does_not_predict_every_job_is_refused(tmp_path, text, more, said):
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(BatfillError, match=rf"mine.csv: {said}"):
+        bf.replay(bf.generate(jobs=12, procs=4, seed=1), predict=f"{tmp_path / 'mine.csv'}{more}")
 
 
 @pytest.mark.parametrize("expected_s", [0.0, math.nan, math.inf, -1.0])

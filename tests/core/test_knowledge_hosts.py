@@ -91,6 +91,20 @@ def test_the_hosts_agree_on_predictions_that_only_order(tmp_path, predictor, ord
     assert ordered != starts_of_replay(path, 12, orders)
 
 
+@pytest.mark.parametrize(*sweep(2, use=["order", "all"], policy=["saf", "fcfs"], outliving=[0.0, 0.6]))
+def test_the_hosts_agree_on_predictions_from_a_file(tmp_path, use, policy, outliving):
+    path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=outliving)
+    jobs, rng = read_batsim_json(path).jobs, np.random.default_rng(7)
+    noisy_s = np.maximum(jobs.runtime_s * rng.lognormal(0, 1, len(jobs)), 1).tolist()
+    rows = [f"{name.lstrip('0') or '0'},{noisy_s[row]},1" for row, name in enumerate(jobs.ids.tolist())]
+    table = tmp_path / "made.csv"
+    table.write_text("job,p50,p90\n" + "\n".join(reversed(rows)) + "\n")
+    options = {"predict": f"{table},column=p50", "predict-for": use, "policy": policy}
+    assert (assert_hosts_agree(path, 12, options) == starts_of_replay(path, 12, {"policy": policy})) == (
+        use == "order" and policy == "fcfs"
+    )
+
+
 @pytest.mark.parametrize(*sweep(known=KNOWN, policy=["fcfs", "saf", "wfp3"], outliving=[0.0, 0.6]))
 def test_the_hosts_agree_on_what_is_known_also_of_jobs_that_outlive_their_requests(tmp_path, known, policy, outliving):
     path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=outliving)

@@ -56,7 +56,7 @@ def test_choices_are_every_combination(read):
             "3: cluster.memory is 'much'; string should match pattern",
         ),
         ("cluster: {type: pbs}\n", "3: cluster.type is 'pbs'; input should be 'slurm' or 'oar'"),
-        ("knowledge:\n- request\n- oracle\n", "5: option small: 'oracle' is none of none, "),
+        ("knowledge:\n- request\n- oracle\n", "5: option predict: 'oracle' is none of request, "),
         ("knowledge: [{kill: always}]\n", "3: option kill: no job is small"),
         ("knowledge: [{small: forest, seed: 1}]\n", "3: a campaign's seeds are a separate list"),
         (

@@ -343,8 +343,8 @@ def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Comm
     """An option of the table on the command line; None if it is not given."""
     usual = "" if option.default is None else f" [default: {option.default}]"
     how: dict[str, Any] = {"default": None, "help": f"{option.help.removesuffix('.')}{usual}."}
-    how["type"] = Checked(option.kind.metavar, option.check)
-    if option.kind.choices:
+    how["type"] = Checked(option.kind.metavar, option.check, option.kind.choices)
+    if option.kind.choices and not option.kind.typed:
         how |= {"type": Choice(option.kind.choices), "metavar": option.kind.metavar.upper()}
     elif option.name == "policies":
         how["type"] = PolicyName("ten", "twelve", several=True)

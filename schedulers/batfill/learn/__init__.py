@@ -25,6 +25,7 @@ class SubmittedJob(NamedTuple):
     user: int  # -1 if unknown
     killable: bool = True  # whether it may be killed and restarted
     request_s: float | None = None  # as the log has it, nan if unknown; None: p~
+    id: str = ""
 
     @property
     def known_request_s(self) -> float:

@@ -72,7 +72,7 @@ class KnowledgeByName:
         if submit_s > self.now_s:
             self.events.catch_up(submit_s)
             self.now_s = submit_s
-        job = SubmittedJob(self.submitted, submit_s, expected_s, procs, user, killable, request_s)
+        job = SubmittedJob(self.submitted, submit_s, expected_s, procs, user, killable, request_s, name)
         self.submitted += 1
         self.jobs[name] = job
         return self.knowledge.judge(job)

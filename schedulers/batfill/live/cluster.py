@@ -113,8 +113,7 @@ class Cluster:
 
         A small one goes first only if it is narrow enough for a try.
         """
-        job_id = request.name.partition("!")[2] or request.name
-        urgent = self.urgent is not None and self.urgent.holds(job_id, request.user, request.amounts)
+        urgent = self.urgent is not None and self.urgent.holds(request.name, request.user, request.amounts)
         small = judgement.small and request.procs <= self.widest_try and not urgent
         killable = small and self.kills and request.killable
         pools = self.pools

@@ -124,17 +124,17 @@ def lazily(module: str, function: str, *more: Any) -> Kind:
 
 
 class Own(str):
-    """The class's name of a user's own predictor or classifier, which results state, and the object."""
+    """A user's own predictor or classifier, and its name, which results state: by default that of its class."""
 
     knowledge: Any  # a `learn.Knowledge`
 
-    def __new__(cls, knowledge: Any) -> Own:
-        word = super().__new__(cls, type(knowledge).__name__)
+    def __new__(cls, knowledge: Any, name: str = "") -> Own:
+        word = super().__new__(cls, name or type(knowledge).__name__)
         word.knowledge = knowledge
         return word
 
-    def __reduce__(self) -> tuple[type[Own], tuple[Any]]:
-        return Own, (self.knowledge,)
+    def __reduce__(self) -> tuple[type[Own], tuple[Any, str]]:
+        return Own, (self.knowledge, str(self))
 
 
 MEMBERS = ("name", "classifies", "outlived", "divider_s", "renewal_s", "judge", "started", "ended", "killed", "renew")
@@ -142,8 +142,13 @@ MEMBERS = ("name", "classifies", "outlived", "divider_s", "renewal_s", "judge", 
 
 def words_or_own(classifies: bool, *known: str) -> Kind:
     def check(name: str, value: Any) -> str:
+        if isinstance(value, Own):
+            return value
+        if isinstance(value, str) and not classifies and ".csv" in value.lower():
+            knowledge = import_module("batfill.learn.listed").Listed.of(name, value)
+            return Own(knowledge, knowledge.name)
         if isinstance(value, str):
-            return value if isinstance(value, Own) else one_of(name, value, known)
+            return one_of(name, value, known)
         if isinstance(value, type) or not all(hasattr(value, member) for member in MEMBERS):
             own = f"nor an object with the members of batfill.learn.Knowledge, {', '.join(MEMBERS)}"
             raise BatfillError(f"option {name}: {value!r:.60} is none of {', '.join(known)}, {own}")
@@ -154,7 +159,8 @@ def words_or_own(classifies: bool, *known: str) -> Kind:
             )
         return Own(value)
 
-    return words(*known)._replace(check=check, typed="Any")
+    listed = words(*known)
+    return listed._replace(check=check, typed="Any", value=listed.value + ", `FILE.csv`" * (not classifies))
 
 
 def policy_of(name: str, value: Any) -> Policy:

@@ -211,7 +211,7 @@ class Options(Limits):
     seed: int = option(SMALL_JOBS, Kind(seed_of, "a whole number", "integer", "int"), 0, "Seed of the forests.",
         OF_FOREST)
     predict: str = option(PREDICTIONS, kinds.words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "What a job is "
-        "expected to run: its request, easy++, regression, or the true runtime.", OF_REQUESTS)
+        "expected to run: its request, easy++, regression, the true runtime, or what a file says.", OF_REQUESTS)
     predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where that replaces the request: in the order "
         "alone, or in backfilling, too; all if the order changes.", OF_PREDICTIONS, off=ALL)
     # fmt: on
@@ -269,8 +269,14 @@ class Options(Limits):
         """What a result states besides `as_dict`: the sha256 of files; see `policy.digests`."""
         from batfill.model.policy import digests
 
-        listed = {"urgent_sha256": self.urgent.digest} if self.urgent and self.urgent.digest else {}
-        return digests([self.policy, self.backfill]) | self.file_digests | listed
+        return digests([self.policy, self.backfill]) | self.file_digests
+
+    @property
+    def file_digests(self) -> dict[str, str]:
+        """The sha256 of the files with dates, of a list of urgent jobs, and of predictions."""
+        listed = {"urgent": self.urgent, "predict": self.own}
+        found = {f"{name}_sha256": getattr(one, "digest", "") for name, one in listed.items()}
+        return super(Options, self).file_digests | {name: digest for name, digest in found.items() if digest}
 
     @property
     def fields(self) -> set[str]:

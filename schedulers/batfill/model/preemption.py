@@ -36,7 +36,8 @@ FORM = (
 
 
 def bare(job: str) -> str:
-    """A job's id without leading zeros; 0 stays."""
+    """A job's id without Batsim's name of its workload, and without leading zeros; 0 stays."""
+    job = job.rpartition("!")[2]
     return job.lstrip("0") or job[:1]
 
 

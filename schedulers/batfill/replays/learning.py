@@ -61,7 +61,7 @@ class LearningReplay:
         may_be = np.ones(n_jobs, bool) if killable is None else killable
         self.widest_try = run.size if widest_try is None else widest_try
         may_be = may_be & (table.procs <= self.widest_try)
-        columns = (table.submit_s, table.expected_s, table.procs, table.user, may_be, table.asked_s)
+        columns = (table.submit_s, table.expected_s, table.procs, table.user, may_be, table.asked_s, table.ids)
         self.jobs = [
             SubmittedJob(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))
         ]

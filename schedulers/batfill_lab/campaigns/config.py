@@ -12,7 +12,7 @@ from batfill.base.errors import BatfillError
 from batfill.model.jobs import Overrun, Unrequested
 from batfill.model.kinds import SAME
 from batfill.model.metrics import TAU_S
-from batfill.model.options import FOREST, LEARNED, OPTIONS, REQUEST, RUNTIME, with_preset
+from batfill.model.options import FOREST, OPTIONS, REQUEST, SMALLS, with_preset
 from batfill.model.values import MOST_SAMPLES
 from batfill.workloads.times import MOST_WEEKS, Align, Boundary, ProfileWeeks, ResamplingMethod
 from batfill_lab.campaigns.sections import (
@@ -193,8 +193,7 @@ def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:
     """The options that an entry of `knowledge:` stands for: none for the user's requested times."""
     if not isinstance(knowledge, str):
         return knowledge
-    predicts = knowledge in (REQUEST, *LEARNED, RUNTIME)
-    return {} if knowledge == REQUEST else {"predict" if predicts else "small": knowledge}
+    return {} if knowledge == REQUEST else {"small" if knowledge in SMALLS else "predict": knowledge}
 
 
 def reserving(depth: int | str | None) -> dict[str, Any]:

@@ -87,10 +87,12 @@ def unreached(dated: Mapping[str, Any], end_s: float) -> list[str]:
     return found
 
 
-def read_rows(path: Path, known: Sequence[str], needed: Sequence[str], remedy: str) -> tuple[list[dict[str, Any]], str]:
+def read_rows(
+    path: Path, known: Sequence[str] | None, needed: Sequence[str], remedy: str
+) -> tuple[list[dict[str, Any]], str]:
     """The rows of a CSV file, as text by the names in line 1 and with their `line`, and the file's sha256.
 
-    It may have the `known` columns, and must have the `needed` ones; `remedy` ends the messages.
+    It may have the `known` columns, None for any, and must have the `needed` ones; `remedy` ends the messages.
     """
     with readable(path) as stream:
         content = stream.read()
@@ -102,7 +104,7 @@ def read_rows(path: Path, known: Sequence[str], needed: Sequence[str], remedy: s
             rows = [{**row, "line": reader.line_num} for row in reader]
     except (UnicodeDecodeError, csv.Error):
         raise BatfillError(f"{path}: is not text; {remedy}") from None
-    if other := [name for name in named if name not in known]:
+    if other := [name for name in named if known is not None and name not in known]:
         raise BatfillError(f"{path}: line 1: column {other[0]!r:.60} is unknown; {remedy}")
     if lacking := [name for name in needed if name not in named]:
         raise BatfillError(f"{path}: line 1: there is no column {lacking[0]}; {remedy}")
