@@ -14,7 +14,7 @@ from batfill.base.errors import BatfillError, WorkloadError
 from batfill_site.slurm.arrays import with_usage_at
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.now import read_now
-from batfill_site.slurm.when import machine_of, past_of
+from batfill_site.slurm.when import WHY, machine_of, past_of
 from batfill_site.starts.forecast import calibrated, estimated, quantile_of
 from command import batfill
 
@@ -192,7 +192,10 @@ def test_a_job_is_expected_when_the_running_one_is_likely_to_end(tmp_path):
     row = soon[0]
     assert abs(row["start_s"] - (soon.now_s + 500)) < 90  # 600 s after its start, as all before
     assert row["from_s"] <= row["start_s"] <= row["to_s"]
-    assert row["why"].endswith("(Priority)")
+    slurm, ours = row["why"].split(". The model: ")
+    assert slurm.endswith("(Priority)")
+    assert ours.startswith("what it needs is not free, whoever else waits (Resources); planned by ")
+    assert ours.endswith(" if all run to their limits, on node n1; job 98 runs there now")
     conf.write_text(conf.read_text() + "PriorityType=priority/multifactor\nPriorityWeightFairshare=10000\n")
     other = waits.replace("JobId=99 ", "JobId=100 ").replace("UserId=ann", "UserId=ben")
     text = f"{runs.replace('UserId=ann', 'UserId=cid')}\n{waits}\n{other}".replace("Account=physics", "Account=a")
@@ -284,7 +287,7 @@ def test_a_job_asked_about_is_expected_as_if_it_were_queued(printed, tmp_path):
         one = bf.when(tmp_path / "state.txt", "9999", forks=5, at=at, **site)[0]
         names = ("procs", "requested_s", "submit_s", "start_s", "from_s", "to_s")
         assert [row[name] for name in names] == [one[name] for name in names]
-        assert row["why"].endswith(("(Priority)", "(Resources)", "at once"))
+        assert one["why"] == f"Slurm: {WHY['Priority']}. The model: {row['why']}"
 
 
 NEVER = [
@@ -334,16 +337,21 @@ def small(tmp_path):
 
 def test_the_reason_of_a_job_asked_about_is_what_would_have_to_go(small):
     asked = small(
-        "procs=8,time=1h,user=ann", "nodes=4,procs=16,time=1h,user=dot,account=a", "procs=12,time=1h,user=cid",
+        "procs=8,time=1h,user=ann", "nodes=2,procs=16,partition=gpu,time=1h,user=dot,account=a",
+        "procs=12,time=1h,user=cid", "nodes=4,time=1h,user=dot",
         "procs=2,time=10:00:00,partition=gpu,gpus=1,user=ann", "nodes=9,time=1h",
     )  # fmt: skip
-    now, full, limit, first, never = asked["why"]
+    now, full, limit, above, first, never = asked["why"]
     assert now == "it would start at once"
-    assert (full.endswith("(Resources)"), "at a limit" in limit, first.endswith("(Priority)")) == (True, True, True)
+    assert "(Resources); planned by " in full
+    assert full.endswith("on nodes n1 and n2; job 1 runs there now; 1 waiting job there before it")
+    assert "at a limit" in limit
+    assert above == "its user, account or QOS is at a limit, or it asks for more than that"  # it takes whole nodes
+    assert "(Priority); planned by " in first
     assert never.startswith("never: for jobs like it, they need more nodes")
-    assert (asked["start_s"][0] - asked.now_s < 60, np.isinf(asked["start_s"][4])) == (True, True)
-    assert asked["start_s"][2:4].min() > asked.now_s + 300
-    assert "a user who has no jobs here, for procs=8,time=1h,user=ann and nodes=4" in asked.assumed
+    assert (asked["start_s"][0] - asked.now_s < 60, np.isinf(asked["start_s"][5])) == (True, True)
+    assert asked["start_s"][[2, 4]].min() > asked.now_s + 300
+    assert "a user who has no jobs here, for procs=8,time=1h,user=ann and nodes=2" in asked.assumed
 
 
 @pytest.mark.parametrize(("text", "said"), [*NEVER, *UNREADABLE])

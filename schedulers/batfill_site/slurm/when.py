@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from batfill.base.errors import BatfillError
+from batfill.base.words import things
 from batfill.model.jobs import Clock
 from batfill_site.accounting.record_text import zone_of
 from batfill_site.slurm.arrays import with_usage_at
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import clocks
+from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.named import touched
 from batfill_site.slurm.now import asked_about, read_now
@@ -27,12 +29,14 @@ from batfill_site.starts.estimates import Estimates
 from batfill_site.starts.forecast import FORKS, Fork, Machine, calibrated, estimated
 from batfill_site.starts.past import Past
 from batfill_site.starts.submit import AT_ONCE, said_of
+from batfill_site.starts.why_not import Instants, listed
 
 WHY = {
     "Resources": "it is the first of its partition, and what it needs is not free (Resources)",
     "Priority": "jobs of higher priority wait for the same nodes (Priority)",
 }
 NO_REASON = "Slurm has not looked at it yet"
+MOST_LOOKED_AT = 20  # waiting jobs of which the model says why, too: a look takes up to four short runs
 
 
 def without_limits(site: Site) -> Site:
@@ -106,19 +110,23 @@ def when_under_slurm(
         raise BatfillError(f"{state}: job {job} {f'is left out: {why}' if why else 'does not wait in it'}")
     submitted = [] if submit is None else asked_about(submit, site, now)
     widened, calibrated_on = calibrated(known, machine, forks, seed)
-    found: list[tuple[Any, ...]] = []
+    clock, found = Clock(first_s, zone_of(timezone or "UTC")), list[tuple[Any, ...]]()
+    instants = Instants(now.now_s - first_s, clock)
     for text, one, never in submitted:
         dates_s, reason = [math.inf] * 3, f"never: for jobs like it, {never}"
         if not never:
             more = jobs.followed_by(one)
             then, machine = past_of(more, np.append(now.end_s, np.nan), now.now_s), machine_of(site, more, now.now_s)
             dates_s = [column[-1] for column in estimated(then, machine, forks, seed, widened)[1:]]
-            reason = why_not(site, more, then, seed)
+            (reason,) = held_by(site, more, then, [len(more) - 1], seed, instants)
         found.append((text, one.cpus[0], one.limit_s[0], now.now_s, *dates_s, reason))
     if submit is None:
         starts, rows = estimated(known, machine, forks, seed, widened), waiting[asked]
         said = [now.reasons[row] for row in rows]
-        reasons = [WHY.get(each, f"Slurm's reason is {each}" if each else NO_REASON) for each in said]
+        reasons = [f"Slurm: {WHY.get(each, each)}" if each else NO_REASON for each in said]
+        looked_at = rows.tolist() if len(rows) <= MOST_LOOKED_AT else []
+        for k, own in enumerate(held_by(site, jobs, known, looked_at, seed, instants)):
+            reasons[k] += f". The model: {own}"
         columns = ids[asked], known.procs[rows], jobs.limit_s[rows], known.submit_s[rows]
         found = list(zip(*columns, *(column[asked] for column in starts[1:]), reasons, strict=True))
     lone = said_of(text for text, one, _ in submitted if one.user[0] not in jobs.user)
@@ -134,7 +142,7 @@ def when_under_slurm(
         forks=forks,
         seed=seed,
         calibrated_on=calibrated_on,
-        clock=Clock(first_s, zone_of(timezone or "UTC")),
+        clock=clock,
         model="the site's Slurm as configured",
         lacks="failing nodes and what users do next",
         more={"warnings": [*site.notes[: bool(site.assumed)], *notes]},
@@ -144,19 +152,49 @@ def when_under_slurm(
     )
 
 
-def why_not(site: Site, jobs: SlurmJobs, past: Past, seed: int) -> str:
-    """Why the last job does not start at once: of what it would, were that not there.
+def held_by(site: Site, jobs: SlurmJobs, past: Past, rows: Sequence[int], seed: int, instants: Instants) -> list[str]:
+    """Why each of these waiting jobs does not start at once, on which nodes it is planned, and until when at most."""
+    if not rows:
+        return []
+    used = site if any(each.usage for each in site.associations) else with_usage_at(site, jobs, past.now_s)
+    alive, runs = past.alive, np.isfinite(past.start_s[past.alive])
+    ran_s = np.where(runs, past.now_s - past.start_s[alive], 0.0)
+    these = replace(jobs.select(alive), run_s=np.maximum(jobs.limit_s[alive], ran_s + 1))  # all run to their limits
+    plan = Model(used, these, runs, past.now_s).run(
+        clocks(used, these, 1, seed, past.now_s)[0], asked=np.isin(alive, rows)
+    )
+    at = np.split(plan.at, plan.first[1:-1])
+    holds = {these.ids[k]: set(expand(these.ran_on[k])) for k in np.flatnonzero(runs).tolist() if these.ran_on[k]}
+    found = []
+    for row in rows:
+        why, k = why_not(used, jobs, past, row, seed), int(np.flatnonzero(alive == row)[0])
+        if why != AT_ONCE and len(at[k]):
+            names = [site.nodes[node].name for node in at[k].tolist()]
+            on_them = [job for job, held in holds.items() if held & set(names)]
+            before = np.flatnonzero(~runs & (plan.start_s < plan.start_s[k]))
+            first = sum(bool(np.isin(at[k], at[other]).any()) for other in before.tolist())
+            planned = instants.text(float(plan.start_s[k]) - past.now_s + instants.now_s)
+            said = [f"planned by {planned} if all run to their limits, on {listed(names, 'node')}"]
+            if on_them:
+                said.append(f"{listed(on_them)} run{'s' * (len(on_them) == 1)} there now")
+            why = "; ".join([why, *said, *[f"{things(first, 'waiting job')} there before it"] * bool(first)])
+        found.append(why)
+    return found
+
+
+def why_not(site: Site, jobs: SlurmJobs, past: Past, row: int, seed: int) -> str:
+    """Why a waiting job does not start at once: of what it would, were that not there.
 
     Nothing ends meanwhile: what starts does so in the first main pass, or in the first backfill cycles.
     """
-    soon_s, n = 60 + 2 * max(site.settings.bf_interval_s, site.settings.sched_interval_s), len(jobs) - 1
-    used = site if any(each.usage for each in site.associations) else with_usage_at(site, jobs, past.now_s)
+    before_s, soon_s = 0.0, 60 + 2 * max(site.settings.bf_interval_s, site.settings.sched_interval_s)
     for why, (alone, without) in WITHOUT.items():
-        rows = past.alive[np.isfinite(past.start_s[past.alive]) | (past.alive == n)] if alone else past.alive
+        rows = past.alive[np.isfinite(past.start_s[past.alive]) | (past.alive == row)] if alone else past.alive
         these = jobs.select(rows)
         these = replace(these, run_s=past.now_s - these.submit_s + 2 * soon_s)
-        model = Model(without(used), these, np.isfinite(past.start_s[rows]), past.now_s)
-        start_s = model.run(clocks(used, these, 1, seed, past.now_s)[0], asked=rows == n).start_s[-1]
-        if start_s <= past.now_s + soon_s:
+        model = Model(without(site), these, np.isfinite(past.start_s[rows]), past.now_s)
+        start_s = model.run(clocks(site, these, 1, seed, past.now_s)[0], asked=rows == row).start_s[rows == row][0]
+        if start_s <= past.now_s + soon_s or math.isnan(before_s) > math.isnan(start_s):  # or which it would never
             return why
+        before_s = start_s if alone else 0.0
     return TAKEN

@@ -58,13 +58,13 @@ def length(seconds: float, *, up: bool = False) -> str:
     return duration(whole, up=up)
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], what: str = "job") -> str:
     """Job 1; jobs 1 and 2; jobs 1, 2 and 5 others."""
     if len(names) == 1:
-        return f"job {names[0]}"
+        return f"{what} {names[0]}"
     shown = list(names[:NAMED]) if len(names) > NAMED + 1 else list(names)
     last = f"{len(names) - NAMED} others" if len(names) > NAMED + 1 else shown.pop()
-    return f"jobs {', '.join(shown)} and {last}"
+    return f"{what}s {', '.join(shown)} and {last}"
 
 
 def reasons(queue: Queue, now_s: float, rows: Sequence[int], names: Mapping[int, str], instants: Instants) -> list[str]:
