@@ -146,8 +146,25 @@ def what_we_found(page):
     return Picture("longest wait, days", [row[0] for row in rows], days, logarithmic=True, at=None)
 
 
+def orders(page):
+    """What each order of the queue does to the slowdown and the longest wait."""
+    head, (first, *others) = table_with(page, "queue order", "longest wait", "slowdown")
+    units = {"d": HOURS_A_DAY, "h": 1}
+
+    def hours(cell):
+        return sum(float(n) * units[unit] for n, unit in re.findall(r"([\d,]+) (d|h)", cell))
+
+    series = {}
+    for name, read, shown in (("slowdown", float, "mean bounded slowdown"), ("longest wait", hours, "longest wait")):
+        at = head.index(name)
+        series[shown] = [Dot(read(row[at]) / read(first[at])) for row in others]
+    labels = [re.sub(r"\*| \(`.*", "", row[0]) for row in others]
+    return Picture("over that of first come, first served: KTH-SP2, 28,467 jobs", labels, series, logarithmic=True)
+
+
 # By page, and the file's name if that is another.
 PICTURES = {
+    "../index orders": orders,
     "fidelity": fidelity,
     "power": power,
     "power budgets": power_budgets,

@@ -8,7 +8,8 @@ import pytest
 
 from studies.tables.pictures import PICTURES, Dot, dot_of
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+README = Path(__file__).parents[2] / "README.md"
+RESULTS = README.parent / "docs" / "results"
 
 
 @pytest.mark.parametrize(
@@ -33,4 +34,4 @@ def test_a_picture_shows_the_table_of_its_page(name):
     picture = PICTURES[name](page)
     assert all(len(dots) == len(picture.labels) for dots in picture.series.values())
     assert picture.digest in (RESULTS / path).read_text()
-    assert f"]({path})" in page
+    assert f"{path.removeprefix('../')})" in page + README.read_text()  # which has the home's
