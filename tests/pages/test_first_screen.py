@@ -13,6 +13,7 @@ from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from browser import CHROMIUM, DRIVER
 from pages import ORDERS, SCHEMES, THRESHOLDS_H, WIDTHS, make_pages
+from sweeps import sweep
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
 
@@ -105,9 +106,9 @@ def test_no_page_scrolls_sideways_or_tears_a_unit_from_its_number(browser, made,
     assert browser.log() == []
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
-@pytest.mark.parametrize("name", NAMES)
-def test_axe_finds_nothing(browser, made, name, width, scheme):
+@pytest.mark.parametrize(*sweep(name=list(NAMES), look=[(390, "light"), (1280, "dark")]))
+def test_axe_finds_nothing(browser, made, name, look):
+    width, scheme = look
     browser.sized(width, HEIGHT, scheme)
     browser.open(made[1][name])
     browser.run("for (const e of document.querySelectorAll('details')) e.open = true")

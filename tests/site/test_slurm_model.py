@@ -123,7 +123,7 @@ def test_a_job_whose_whole_nodes_would_exceed_a_limit_starts_in_no_pass():
 
 
 @pytest.mark.compiled
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(SEEDS)
 def test_every_start_pass_and_node_is_the_twins(seed):
     site, jobs, clock = possible_case(seed)
@@ -131,7 +131,7 @@ def test_every_start_pass_and_node_is_the_twins(seed):
 
 
 @pytest.mark.compiled
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(SEEDS)
 def test_every_job_that_is_preempted_or_sleeps_is_the_twins(seed):
     site, jobs, clock = preempting_case(seed, 25)
