@@ -434,15 +434,15 @@ FIT = (
     "rules; whether outages are used, and how long they are known before, is fitted."
 )
 NEAR = (
-    "Mean logged wait, and simulated waits over the logged ones, on the header's machine and nearest to the site; then "
-    "the shares of jobs within 10 min of their logged waits."
+    "Mean logged wait, and simulated waits over the logged ones, on the header's machine, and on the one that ran with "
+    "what the site does besides; then the shares of jobs within 10 min of their logged waits."
 )
 FITTED = ("", "first half", "second half", "its median", "sim/log")
 SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
 HOLDS = {
     "full": "too few free processors",
     "held": "an outage or the first reservation",
-    "order": "another order or more reservations",
+    "order": "another order",
     "limit": "its user's limit",
     "idle": "nothing known",
 }
@@ -456,7 +456,7 @@ def answer_of(
     grade: Fidelity,
 ) -> Answer:
     given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
-    names = {"header": "header's machine", "machine": "the one that ran", "near": "nearest"}
+    names = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
     logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
     replays = [[names[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
     tried = [
@@ -489,7 +489,7 @@ def answer_of(
             Table(("", "mean wait", "longest", *SIMULATED[2:]), [logged, *replays]),
             {
                 "Machine": machine_text(grade),
-                "Holds a waiting job": holds_text(grade.held, grade.held_header),
+                "Held by": holds_text(grade.held, grade.held_header),
                 "Besides": besides(steps),
                 "Outages": outages_text(found["outages"]),
                 "Not modelled": f"{'; '.join(alike)} (one queue for one machine of equal processors)." if alike else "",
@@ -502,7 +502,7 @@ def answer_of(
             Detail(
                 "Groups of jobs",
                 [NEAR],
-                Table(("", "jobs", "in the log", *("header", "nearest"), *("header", "nearest")), groups),
+                Table(("", "jobs", "in the log", *("header", "besides") * 2), groups),
             ),
             Detail(
                 "All figures", [ERRORS], table_of([{k: v for k, v in row.items() if k[-2:] != "_s"} for row in rows])
@@ -523,11 +523,11 @@ def machine_text(grade: Fidelity) -> str:
 
 
 def holds_text(held: Held | None, before: Held | None) -> str:
-    """What holds a waiting job, and on the header's machine what nothing explains."""
+    """What holds waiting jobs; and how much of the time nothing does on the header's machine."""
     if held is None or before is None:
         return ""
     said = [f"{HOLDS[name]} {percent(share)}" for name, share in held._asdict().items() if share]
-    return f"{', '.join(said)} of the waiting time (on the header's machine {percent(before.idle)} nothing)."
+    return f"{', '.join(said)} of the waiting time ({percent(before.idle)} on the header's machine)."
 
 
 def besides(steps: Sequence[Mapping[str, Any]]) -> str:
@@ -546,8 +546,8 @@ def outages_text(given: Mapping[str, Any]) -> str:
     said = [f"{given['number']:,} found in the log, {duration(given['days'] * DAY_S)} in all"]
     if given["sudden"]:
         said.append(
-            f"{given['sudden']:,} of them are known only when they begin, since the longest request would find no time "
-            "to start for weeks"
+            f"{given['sudden']:,} known only when they begin, since else the longest request would find no start for "
+            "weeks"
         )
     return f"{'; '.join(said)}."
 
