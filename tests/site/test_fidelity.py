@@ -302,7 +302,7 @@ def test_a_fit_is_never_worse_than_the_plain_replay_on_the_jobs_it_is_fitted_to(
 def test_golden_the_command_prints_and_writes_what_python_finds(tmp_path, work, monkeypatch):
     monkeypatch.chdir(tmp_path)
     late = replace(work, procs=np.minimum(work.procs, 26)).stating(size=26)
-    path = written(tmp_path / "log.swf", late, 900 + bf.replay(late, "fcfs", depth="all")["wait_s"])
+    path = written(tmp_path / "log.swf", late, 300 + bf.replay(late, "fcfs", depth="all")["wait_s"])
     found = bf.fidelity(path)
     assert json_result("fidelity", path) == json.loads(found.as_json())
     for out in ("found.json", "found.html"):
