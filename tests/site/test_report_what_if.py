@@ -23,8 +23,8 @@ from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
 from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.fill import MOST_WORDS, options_words, screen
 from batfill_site.advice.found import LOW, ChoiceFigures, advised
-from batfill_site.advice.payers import Changed, Payers
-from batfill_site.advice.what_if import LIMITS, groups_of, what_if
+from batfill_site.advice.payers import Changed, Payers, kinds_of
+from batfill_site.advice.what_if import LIMITS, what_if
 from batfill_site.answer import NB, columns, plain
 from batfill_site.score import Score, Whose
 from command import batfill, json_result, refusal
@@ -112,7 +112,8 @@ def test_every_choice_is_a_replay_of_the_log(log, answer):
 def test_a_groups_difference_is_the_mean_over_its_jobs(log, answer):
     jobs = read_workload(log).jobs
     comparison = answer.comparison
-    rows = {(by, name): which for by, name, which in groups_of(jobs, 64)}
+    kinds = kinds_of(jobs, 64, jobs.user)
+    rows = {(by, name): kind.of == k for by, kind in kinds.items() for k, name in enumerate(kind.names or ())}
     for by in ("processors", "ran for"):
         assert sum(group.jobs for group in answer.groups if group.by == by) == len(jobs)
     for group in answer.groups:
@@ -144,7 +145,8 @@ def test_a_user_of_one_job_does_not_lose_most(log, answer, tmp_path):
     path.write_text("\n".join(" ".join([*one[:11], "99", *one[12:]] if one[0] == worst else one) for one in rows))
     payers = what_if(path, thresholds_s=[], small_first=False).outcomes[2].payers
     assert (payers.job.job, payers.job.user) == (worst, 99)
-    assert payers.user.user != 99
+    assert payers.losers
+    assert "99" not in [one.name for one in payers.losers]
 
 
 def log_of(path, rows):
@@ -154,8 +156,8 @@ def log_of(path, rows):
 
 
 def outcome(name, effort, bsld, longest_h, wait_h=0):
-    payers = Payers(Changed(0, 1, 0), None, None, None, None, None)
-    figures = (bsld, wait_h * HOUR_S, 0, longest_h * HOUR_S)
+    payers = Payers(Changed(0, 1, 0), None, None, [], [], None)
+    figures = (bsld, wait_h * HOUR_S, 0, longest_h * HOUR_S, Whose("1", None))
     return ChoiceFigures(name, name, {}, effort, *figures, payers, None, 0, 0, None, 0, 0, 0, 0, None, {})
 
 
@@ -185,6 +187,9 @@ def difference(value, half):
         ((60, 9), (55, 9), (54, 9), 1, 11, "threshold"),
         ((60, 9), (55, 9), (54, 9), 7, 11, "saf"),  # 54 may be chance over 60
         ((60, 9), (55, 9), (40, 9), 1, 11, "kills"),
+        ((60, 10), (70, 9), (80, 9), 1, 11, "saf"),  # an order without a threshold: as long as fcfs's, and no longer,
+        ((60, 10.1), (70, 10.1), (80, 9), 1, 11, "threshold"),  # whatever the limit,
+        ((60, 10.1), (70, 11.1), (80, 11), 1, 11, "kills"),  # which is for the others
     ],
 )
 def test_the_simplest_of_equals_that_gain_within_the_limit_is_advised(saf, threshold, kills, half, limit_h, chosen):
@@ -201,7 +206,7 @@ def test_the_simplest_of_equals_that_gain_within_the_limit_is_advised(saf, thres
 @pytest.mark.parametrize(
     ("limit_h", "half", "chosen", "others"),
     [
-        (2000, 5, "saf", ["kills"]),  # equals: the one that asks less of a site, though jobs wait for weeks
+        (2000, 5, "kills", []),  # nothing in saf bounds a wait
         (np.inf, 5, "kills", ["saf"]),  # without a limit the one under which no job waits so long
         (np.inf, 1, "saf", []),  # but only of equals
     ],
@@ -546,12 +551,17 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
             later = (jobs.submit_s > jobs.submit_s[row]) & (start_s < start_s[row])
             assert (most.user, most.procs, most.passed) == (jobs.user[row], jobs.procs[row], later.sum())
             assert most.raised == (jobs.runtime_s[row] > jobs.asked_s[row])
-        means = {who: longer_s[jobs.user == who].mean() for who in np.unique(jobs.user)}
-        for user, end in ((one.payers.user, max), (one.payers.gainer, min)):
-            if user is not None:
-                assert user.user == end(means, key=means.get)
-                assert user.after_s - user.before_s == pytest.approx(means[user.user])
-    assert [one.payers.gainer is None for one in answer.outcomes] == [True, False, False, False, False]
+        for groups, end in ((one.payers.losers, max), (one.payers.gainers, min)):
+            assert len({group.by for group in groups}) == len(groups)
+            for group in groups:
+                kind = kinds_of(jobs, 64, jobs.user)[group.by]
+                means = {kind.name(k): longer_s[kind.of == k].mean() for k in np.unique(kind.of)}
+                assert group.name == end(means, key=means.get)
+                assert group.after_s - group.before_s == pytest.approx(means[group.name])
+        most = int(np.argmax(wait_s))
+        assert one.whose == Whose(jobs.ids[most].lstrip("0"), jobs.user[most])
+    kinds = [{group.by for group in one.payers.gainers} for one in answer.outcomes]
+    assert kinds == [set(), *[{"user", "processors", "ran for"}] * 4]
     assert answer.outcomes[0].payers.job is None
     assert max(one.large_delayed for one in answer.outcomes) > answer.outcomes[0].large_delayed == 0
     stated = answer.as_dict()["outcomes"][1]
