@@ -98,6 +98,23 @@ def light(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory):
+    """Thirty weeks that each begin with a rush, whose jobs waited for an hour, and fourteen in which nothing waits."""
+    path = tmp_path_factory.mktemp("changed") / "changed.swf"
+    made, each, rush_weeks = generate_log(3300, 64, seed=3, users=12, load=0.9), 110, 30
+    submit_s = made["submit_s"]
+    for week, first in enumerate(range(0, len(submit_s), each)):
+        rush = submit_s[first : first + each]
+        rush += 7 * DAY_S * week - rush[0]
+    write_log(made, path)
+    more = (row(10_000 + k, rush_weeks * 7 * DAY_S + k * DAY_S // 4, 600, req_time=600, user=1) for k in range(392))
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(";")]
+    waited = [" ".join([*one[:2], "3600", *one[3:]]) + "\n" for one in map(str.split, lines)]
+    path.write_text("".join(["; MaxProcs: 64\n", *waited, *more]))
+    return path
+
+
 def test_every_choice_is_a_replay_of_the_log(log, answer):
     workload = read_workload(log)
     assert [o.name for o in answer.outcomes] == ["fcfs", "spf", "saf", "saf + 6 h", "saf + 24 h"]
@@ -147,6 +164,41 @@ def test_a_user_of_one_job_does_not_lose_most(log, answer, tmp_path):
     assert (payers.job.job, payers.job.user) == (worst, 99)
     assert payers.losers
     assert "99" not in [one.name for one in payers.losers]
+
+
+def test_each_period_has_the_advice_of_its_own_jobs_and_the_newest_leads_where_it_decides_otherwise(changed):
+    found = what_if(changed, thresholds_s=[6 * HOUR_S], small_first=False)
+    jobs, whole = read_workload(changed).jobs, found.whole
+    assert sum(period.rows.sum() for period in found.periods) == len(jobs)
+    for period in found.periods:
+        of = np.flatnonzero(period.rows)
+        waits, bsld = whole.comparison.wait_s[:, of], whole.comparison.bsld[:, of]
+        assert np.ptp(jobs.submit_s[of]) <= 1.25 * 13 * 7 * DAY_S
+        for one in period.figures:
+            figures = (waits[one.choice].mean(), waits[one.choice].max(), bsld[one.choice].mean())
+            assert one[2:5] == pytest.approx(figures)
+        logged_s = jobs.waited_s[of].sum()
+        assert period.ratio == (pytest.approx(waits[0].sum() / logged_s) if logged_s else None)
+        able = [
+            k
+            for k in range(1, 4)
+            if bsld[k].mean() <= 0.95 * bsld[0].mean() and waits[k].max() <= (1.1 if k == 3 else 1) * waits[0].max()
+        ]
+        assert (period.advised in able) if able else period.advised == 0
+    taken = whole.advice.name
+    assert (found.advice.name, found.periods[-1].advised) == ("fcfs", 0)
+    assert head(found) == f"Newest quarter: keep fcfs, not {taken}"
+    names = [found.outcomes[period.advised].name for period in found.periods]
+    by = said(found, "By quarter")
+    assert by.startswith(f"{names[0]} (simulated waits {found.periods[0].ratio:.2f} of the logged ones), {names[1]} (")
+    assert by.endswith(", fcfs.")
+    newest = found.periods[-1].rows
+    assert len(found.comparison.at) == newest.sum() == found.outcomes[0].payers.jobs.same
+    assert found.outcomes[2].mean_wait_s == pytest.approx(whole.comparison.wait_s[2][newest].mean())
+    assert f"over the whole log {taken}, slowdown" in said(found, "Why")
+    stored = found.as_dict()
+    assert (stored["of"], stored["advice"], stored["advice_of_all"]) == ("the jobs of the newest period", "fcfs", taken)
+    assert [one["jobs"] for one in stored["periods"]] == [period.rows.sum() for period in found.periods]
 
 
 def log_of(path, rows):

@@ -124,11 +124,11 @@ def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
         found.cost.label if found.cost else "Cap": cap(found.cost, ran=found.logged is not None) if found.cost else "",
         "Why": why(found, limit) if k is None else tested(found, k),
         "Who pays": who_pays(found.outcomes[shown]) if shown else "",
-        "Who gains": f"{gain} on average." if (gain := most_of(found.outcomes[shown].payers.gainers)) else "",
+        "Who gains": f"on average {gain}." if (gain := most_of(found.outcomes[shown].payers.gainers)) else "",
         "Confidence": confidence(found, limit) if k is None else "",
         f"By {found.periods[0].unit if found.periods else ''}": by_period(found) if k is None else "",
         "Needs": needs(found, shown),
-        "Real waits": real_waits(found),
+        "Real waits": real_waits(found, shown),
         "Not modelled": not_modelled(found),
     }
     if k is not None:
@@ -239,10 +239,10 @@ def tested(found: WhatIf, k: int) -> str:
 
 def who_pays(o: ChoiceFigures) -> str:
     said, killed = [longer_text(o.payers)], o.payers.killed
-    said += [f"most {most_of(o.payers.losers)}"] * bool(o.payers.losers)
     if (job := o.payers.job) is not None:
         later = f", passed by {things(job.passed, 'later job')}" * (job.passed > job.passed_before)
-        said.append(f"job {job.job} waits {duration(job.after_s)} (fcfs: {duration(job.before_s)}{later})")
+        said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)}{later})")
+    said += [f"on average {most}" for most in filter(None, [most_of(o.payers.losers)])]
     if killed is not None:
         after = Options.of(o.options).divider_s
         when = f" after {duration(after)}" if math.isfinite(after) else ""
@@ -296,14 +296,16 @@ def needs(found: WhatIf, k: int) -> str:
     return f"{'. '.join(said)}."
 
 
-def real_waits(found: WhatIf) -> str:
+def real_waits(found: WhatIf, k: int) -> str:
     """How near simulated waits are to those in the log and what explains the rest, or why that is not known."""
     score, near = found.logged, found.fidelity
+    first, taken = found.outcomes[0], found.outcomes[k]
+    longest = f"{first.whose}" if first.whose == taken.whose else f"fcfs {first.whose}; {short(taken)} {taken.whose}"
     if score is None or score.ratio is None:
-        return f"all waits are simulated; {lower(str(near))}."
+        return f"all waits are simulated (the longest: {longest}); {lower(str(near))}."
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
     said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}{whose} in the log"
-    said += f"; simulated ones are **{ratio_text(score.ratio)}** of them (longest: {found.outcomes[0].whose})"
+    said += f"; simulated ones are **{ratio_text(score.ratio)}** of them (the longest: {longest})"
     if 1 / CLOSE <= score.ratio <= CLOSE:
         return f"{said}."
     if near.explained is None or near.explained_ratio is None:
