@@ -11,20 +11,19 @@ import numpy as np
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.progress import patient_progress
 from batfill.base.tables import shown
-from batfill.base.words import duration, in_a_row, things
+from batfill.base.words import duration, things
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
-from batfill.model.limits.calendar import Calendar
+from batfill.model.limits.calendar import NO_WINDOWS, Calendar, Window
 from batfill.model.metrics import width_class
 from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
 from batfill.replays.found import document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import part_of, replayable
-from batfill.workloads.swf import job_rows
 from batfill_pages.words import count, log_name
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
-from batfill_site.accounting.outages import most_held, outages
 from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
-from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Score, errors_of, percent, ratio_text, score
+from batfill_site.machine import HEADER, LOG, Held, Machine, Part, calendar_of, holding, machine_of, one_machine
+from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Logged, Score, logged_of, percent, ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,120 +34,21 @@ if TYPE_CHECKING:
     from batfill.workloads.swf_log import SwfLog
 
 
-UNKNOWN_WAIT = -1
 LENGTHS = {600: "10 min or less", HOUR_S: "1 h or less", 6 * HOUR_S: "6 h or less", math.inf: "longer"}  # run times
 HOURS = 3  # of a group by hour of submission
 
 # What is tried of each factor. A factor stays if it lowers the error by `LEAST_GAIN` of it on the jobs that it is
 # fitted to, and on both halves of these.
 NOTICES_S = (WEEK_S, DAY_S, 4 * HOUR_S)
-CAPACITIES = (0.97, 0.95, 0.9, 0.85, 0.8)  # but not below what was in use at once
 DEPTHS = (ALL,)
-WORSE = 2.0  # times the plain error, from which on the outages found are doubted
 LONGEST_BLOCKED_S = 3 * WEEK_S  # by known outages that follow each other, for any request
-# The log shows a limit of running jobs per user if so many users reach it, and it is at least so high.
-FEWEST_USERS, LEAST_LIMIT = 3, 10
-
-
-class Logged(NamedTuple):
-    """A log with waits, and what of it the job table does not have; columns in the table's order."""
-
-    where: Path | str
-    log: SwfLog
-    workload: Jobs
-    wait_s: NDArray[np.float64]  # nan for unknown
-    queue: NDArray[np.int64]  # -1 for unknown
-
-    @property
-    def size(self) -> int:
-        assert self.workload.size is not None
-        return self.workload.size
-
-    @property
-    def counted(self) -> NDArray[np.bool_]:
-        """The jobs that are compared: with a wait, and not wider than the machine."""
-        counted: NDArray[np.bool_] = ~np.isnan(self.wait_s) & (self.workload.jobs.procs <= self.size)
-        return counted
-
-    @property
-    def first_half(self) -> NDArray[np.bool_]:
-        """The first half of the jobs; the second begins with a submission."""
-        submit_s = self.workload.jobs.submit_s
-        first: NDArray[np.bool_] = submit_s < submit_s[len(submit_s) // 2]
-        return first
-
-    @property
-    def has_halves(self) -> bool:
-        return all((self.counted & rows).any() for rows in (self.first_half, ~self.first_half))
-
-    def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | None = None) -> Score:
-        rows = self.counted if rows is None else self.counted & rows
-        return score(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])
-
-    def error(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_]) -> float | None:
-        rows = self.counted & rows
-        return errors_of(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])[0]
-
-    def outages(self) -> Calendar:
-        return outages(self.where, self.log, self.size)
-
-    @property
-    def most_in_use(self) -> int:
-        """The most processors that jobs with a wait had at once; those that end at an instant have none."""
-        jobs, counted = self.workload.jobs, self.counted
-        start_s = (jobs.submit_s + self.wait_s)[counted]
-        return most_held(start_s, start_s + jobs.runtime_s[counted], jobs.procs[counted])
-
-    def limit(self) -> int | None:
-        """The limit of running jobs per user that the log shows; None if it shows none.
-
-        No user ran more jobs at once, and at least `FEWEST_USERS` ran so many while another job of theirs waited.
-        """
-        jobs = self.workload.jobs
-        rows = np.flatnonzero(~np.isnan(self.wait_s) & (jobs.user >= 0) & (jobs.runtime_s > 0))
-        start_s = jobs.submit_s[rows] + self.wait_s[rows]
-        at_s = np.concatenate([start_s + jobs.runtime_s[rows], jobs.submit_s[rows], start_s])
-        user, kind = np.tile(jobs.user[rows], 3), np.repeat(np.arange(3), len(rows))
-        order = np.lexsort((kind, at_s, user))  # in each second ends come first, then submissions
-        user, running, waiting = user[order], *(np.cumsum(np.array(by)[kind[order]]) for by in ((-1, 0, 1), (0, 1, -1)))
-        most = int(running.max(initial=0))
-        held = np.unique(user[(running == most) & (waiting > 0)])
-        return most if most >= LEAST_LIMIT and len(held) >= FEWEST_USERS else None
-
-    def until_half(self) -> Logged:
-        """What the log has of the first half of its jobs, and nothing of the others."""
-        rows, half = job_rows(Path(self.where), self.log).row, self.first_half
-        submit_s = self.workload.jobs.submit_s[len(half) // 2] + self.log["submit_s"][rows[0]]
-        return Logged(
-            self.where,
-            self.log.select(self.log["submit_s"] < submit_s),
-            self.workload.select(half),
-            self.wait_s[half],
-            self.queue[half],
-        )
-
-
-def logged_of(workload: Jobs, log: SwfLog, where: Path | str) -> Logged:
-    """The log of a workload with its waits; WorkloadError if they are not a site's, or one is negative."""
-    ran = job_rows(Path(where), log)
-    kept = ran.row
-    wait_s, jobs = log["wait_s"][kept], f"{len(kept):,} jobs that ran"
-    below = (wait_s < 0) & (wait_s != UNKNOWN_WAIT)
-    if below.any():
-        row = int(np.argmax(below))
-        raise WorkloadError(
-            f"{where}: {int(below.sum()):,} of {jobs} have a negative wait (first: job {ran.number[row]}, "
-            f"{wait_s[row]:g} s); correct or drop them, or write -1 for unknown"
-        )
-    waited = wait_s > 0
-    why = log.unlogged
-    if why is None and (not waited.any() or (workload.jobs.procs[waited] > (workload.size or 0)).all()):
-        why = f"none of the log's {jobs} has a wait above 0"
-    if why is not None:
-        raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
-    return Logged(
-        where, log, workload, np.where(wait_s == UNKNOWN_WAIT, np.nan, wait_s), log["queue"][kept].astype(np.int64)
-    )
+# A log shows a limit of running jobs per user if so many users reach it, it is at least so high, and users wait so many
+# times longer at it or a little below than a little above. They wait at it for so much of their time and beyond it for
+# so little, and few jobs start beyond it.
+FEWEST_USERS, LEAST_LIMIT, CLIFF, BELOW, ABOVE = 3, 4, 10.0, 0.9, 1.1
+LEAST_AT, MOST_BEYOND, MOST_STARTS = 0.005, 0.004, 0.01
+# Shares of the waiting time in which nothing known holds a job: above, nothing can be said, or confidence is low.
+MOST_IDLE, LOW_IDLE = 0.5, 0.3
 
 
 # What a site does
@@ -158,7 +58,6 @@ class Factors(NamedTuple):
     """What a site does beside EASY backfilling in order of submission; the defaults are the plain replay."""
 
     notice_s: float | None = None  # how long before they begin outages are announced; None: outages are left out
-    capacity: float = 1.0  # the share of the processors in use
     depth: int | str = 1  # how many jobs have a reservation
     max_running: int | None = None  # how many jobs of a user run at once; None for any number
 
@@ -168,7 +67,6 @@ class Factors(NamedTuple):
         known = "" if notice is None else f" announced {duration(notice)} before"
         return [
             *([f"its outages{known}"] if notice is not None else []),
-            *([f"{100 * self.capacity:g} % of the processors"] if self.capacity < 1 else []),
             *(["a reservation for every job"] if self.depth == ALL else []),
             *([f"at most {self.max_running} running jobs a user"] if self.max_running is not None else []),
         ]
@@ -176,26 +74,104 @@ class Factors(NamedTuple):
     def __str__(self) -> str:
         return ", ".join(self.names) or "plain"
 
-    def size(self, procs: int) -> int:
-        return max(round(self.capacity * procs), 1)
 
-    def waits(self, workload: Jobs, found: Calendar) -> NDArray[np.float64]:
-        assert workload.size is not None
-        notice_s = self.notice_s
-        jobs, size = workload.jobs, self.size(workload.size)
-        given: dict[str, Any] = {"policy": "fcfs", "depth": self.depth, "max-running": self.max_running}
-        if self.notice_s is not None and found.windows:
-            sudden = sudden_windows(found, longest_request_s(workload))
-            windows = (
-                window._replace(
-                    processors=size,
-                    announced=window.begin - (0.0 if late else notice_s),
-                )
-                for window, late in zip(found.windows, sudden, strict=True)
-            )
-            given["calendar"] = Calendar(tuple(windows))
-        schedule, _ = simulate(jobs, workload.stating(size=size), Options.of(given))
-        return schedule.start_s - jobs.submit_s
+PLAIN = Factors()
+VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "depth": DEPTHS}
+MOST_REPLAYS = 2 + sum(map(len, VALUES.values())) * len(VALUES)
+
+
+class Site(NamedTuple):
+    """A log, the machine that its jobs ran on, and its outages."""
+
+    logged: Logged
+    machine: Machine
+    found: Calendar
+
+    @classmethod
+    def of(cls, logged: Logged, machine: str | int = LOG) -> Site:
+        site = cls(logged, machine_of(logged, machine), logged.outages())
+        if not site.counted.any():
+            raise WorkloadError(f"{logged.where}: no job with a wait fits {site.machine.text()}; give a larger machine")
+        return site
+
+    @property
+    def has_halves(self) -> bool:
+        first = self.logged.first_half
+        return all((self.counted & rows).any() for rows in (first, ~first))
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """The jobs that are compared: with a wait, not wider than the machine, and not of a part that never waits."""
+        never = np.any([part.rows & part.never for part in self.machine.parts], axis=0)
+        counted: NDArray[np.bool_] = ~np.isnan(self.logged.wait_s) & ~self.machine.wide & ~never
+        return counted
+
+    def until_half(self) -> Site:
+        """What the log has of the first half of its jobs, and nothing of the others but the machine."""
+        past = self.logged.until_half()
+        return Site(past, self.machine.select(self.logged.first_half), past.outages())
+
+    def jobs(self, part: Part) -> Jobs:
+        """The jobs that run on a part."""
+        return self.logged.workload.select(part.rows & ~self.machine.wide).stating(size=part.size)
+
+    def outages(self, part: Part, factors: Factors) -> list[Window]:
+        """The outages of a part as they are announced; none if they are left out."""
+        if factors.notice_s is None or not self.found.windows:
+            return []
+        sudden = sudden_windows(self.found, longest_request_s(self.jobs(part)))
+        return [
+            window._replace(announced=window.begin - (0.0 if late else factors.notice_s))
+            for window, late in zip(self.found.windows, sudden, strict=True)
+        ]
+
+    def options(self, part: Part, factors: Factors) -> dict[str, Any]:
+        """The options of a scheduler that replay a part as the site did, where they are not the defaults."""
+        calendar = calendar_of(part, self.outages(part, factors), float(self.logged.workload.submit_s[-1]))
+        given = {"calendar": calendar, "depth": None if factors.depth == 1 else factors.depth}
+        if part is self.machine.parts[0]:
+            given["max-running"] = factors.max_running
+        return {name: value for name, value in given.items() if value is not None}
+
+    def waits(self, factors: Factors) -> NDArray[np.float64]:
+        """The simulated waits; nan for jobs that no part replays."""
+        wait_s = np.full(len(self.logged.wait_s), np.nan)
+        for part in self.machine.parts:
+            jobs = self.jobs(part)
+            if not part.never and len(jobs):
+                schedule, _ = simulate(jobs, jobs, Options.of({"policy": "fcfs", **self.options(part, factors)}))
+                wait_s[part.rows & ~self.machine.wide] = schedule.start_s - jobs.submit_s
+        return wait_s
+
+    def held(self, factors: Factors) -> Held | None:
+        known = factors if factors.notice_s is not None else factors._replace(notice_s=0.0)  # known or not, they hold
+        return holding(self.logged, self.machine, self.outages(self.machine.parts[0], known), factors.max_running)
+
+
+def limit_of(logged: Logged, rows: NDArray[np.bool_]) -> int | None:
+    """The limit of running jobs per user that these jobs of a log show; None if they show none."""
+    jobs = logged.workload.jobs
+    rows = np.flatnonzero(rows & ~np.isnan(logged.wait_s) & (jobs.user >= 0) & (jobs.runtime_s > 0))
+    start_s = jobs.submit_s[rows] + logged.wait_s[rows]
+    at_s = np.concatenate([start_s + jobs.runtime_s[rows], jobs.submit_s[rows], start_s])
+    user, kind = np.tile(jobs.user[rows], 3), np.repeat(np.arange(3), len(rows))
+    order = np.lexsort((kind, at_s, user))  # in each second ends come first, then submissions
+    user, kind, at_s = user[order], kind[order], at_s[order]
+    running, waiting = (np.cumsum(np.array(by)[kind]) for by in ((-1, 0, 1), (0, 1, -1)))
+    lasts_s = np.where(np.diff(user, append=-1) == 0, np.diff(at_s, append=0), 0)
+    waited_s = np.bincount(running, waiting * lasts_s, 1)  # by all users, while each runs so many
+    started = np.bincount(running[kind == 2], minlength=len(waited_s))
+    until, numbers = np.append(0, np.cumsum(waited_s)), np.arange(len(waited_s))
+    best, at_best = None, LEAST_AT * until[-1]
+    for limit in numbers[LEAST_LIMIT:].tolist():
+        lowest, highest = math.floor(BELOW * limit) + 1, min(math.floor(ABOVE * limit) + 1, len(numbers) - 1)
+        at, above = until[limit + 1] - until[lowest], until[highest + 1] - until[limit + 1]
+        if at <= at_best or at < CLIFF * above or until[-1] - until[limit + 1] > MOST_BEYOND * until[-1]:
+            continue
+        reach = np.unique(user[(running >= lowest) & (running <= limit) & (waiting > 0) & (lasts_s > 0)])
+        if len(reach) >= FEWEST_USERS and started[limit + 1 :].sum() <= MOST_STARTS * len(rows):
+            best, at_best = limit, at
+    return best
 
 
 def longest_request_s(workload: Jobs) -> float:
@@ -224,11 +200,6 @@ def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
     return sudden.tolist()
 
 
-PLAIN, WITH_OUTAGES = Factors(), Factors(notice_s=WEEK_S)
-VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "capacity": CAPACITIES, "depth": DEPTHS}
-MOST_REPLAYS = 2 + sum(map(len, VALUES.values())) * len(VALUES)
-
-
 class Step(NamedTuple):
     """Factors that hold, the last of which was found last."""
 
@@ -236,32 +207,28 @@ class Step(NamedTuple):
     error: float | None  # on the jobs that they were fitted to; None if these are too few for one
 
 
-def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
+def fitted(past: Site, advance: Callable[[float], None]) -> list[Step]:
     """The simplest factors that hold: the plain replay, and then one factor more in each step.
 
     The first is the limit of running jobs per user that the log shows, if there is one, unless it raises the error. In
-    each later step the factor and the value are taken that lower the error most. No machine is tried that is smaller
-    than what was in use at once. `advance` is called with 1 after each replay.
+    each later step the factor and the value are taken that lower the error most. `advance` is called with 1 after each
+    replay.
     """
-    found, first, most = past.outages(), past.first_half, past.most_in_use
+    logged, first = past.logged, past.logged.first_half
 
     def errors(factors: Factors) -> list[float | None]:
-        wait_s = factors.waits(past.workload, found)
+        wait_s = past.waits(factors)
         advance(1)
-        return [past.error(wait_s, rows) for rows in (first | True, first, ~first)]
+        return [logged.error(wait_s, rows) for rows in (first | True, first, ~first)]
 
-    best, names = errors(PLAIN), list(VALUES)
+    names, best = list(VALUES), errors(PLAIN)
     steps = [Step(PLAIN, best[0])]
-    limited = PLAIN._replace(max_running=past.limit())
+    limited = PLAIN._replace(max_running=limit_of(logged, past.machine.parts[0].rows))
     if limited != PLAIN and no_worse(each := errors(limited), best):
         best = each
         steps.append(Step(limited, best[0]))
     while names and best[0]:
-        tried = {
-            factors: errors(factors)
-            for factors in next_factors(steps[-1].factors, names)
-            if factors.capacity == 1 or factors.size(past.size) >= most
-        }
+        tried = {factors: errors(factors) for factors in next_factors(steps[-1].factors, names)}
         able = {
             factors: each
             for factors, each in tried.items()
@@ -293,6 +260,7 @@ def fidelity(
     log: Jobs | Path | str,
     *,
     fit: bool = True,
+    machine: str | int = LOG,
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
@@ -304,16 +272,19 @@ def fidelity(
     Args:
         log: a workload that was read from a log with waits, or the log's file; with `slurm_conf` sacct's output.
         fit: whether to fit what the site does on the first half of the jobs, and to score it on the second.
-        procs: the machine's size; by default the log's.
+        machine: that of the replays: the "log"'s, as its use while jobs wait shows, the "header"'s, or a number of
+            processors.
+        procs: the header's size; by default the log's.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
         slurm_conf: the site's. Then its Slurm is modelled, beside the replay on one pool.
         **site: with it, as for `slurm`: accounts, sshare, windows, slurm_version, timezone, runs and seed.
 
     Returns:
-        `scores`: of the plain replay, and of one with the log's outages as announced windows. `groups`: the same by
-        width, run time, hour of submission and queue. `fitted`: the factors that hold, a step each. With `slurm_conf`
-        `causes` are what the files do not say that may explain the rest.
+        `scores`: of replays on the header's machine, on the one that ran, and there with what else the site does.
+        `machine`: its parts. `held`: the shares of the waiting time, by what holds a job. `groups`: scores by width,
+        run time, hour of submission and queue. `fitted`: the factors that hold, a step each. `calendar`: the machine
+        as a replay takes it. With `slurm_conf` `causes` are what the files do not say that may explain the rest.
 
     Raises:
         BatfillError: the log is unusable, or has no waits of a site.
@@ -341,39 +312,51 @@ def fidelity(
     if workload.size is None:
         raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
     logged = logged_of(workload, source.log, source.where)
-    fit &= logged.has_halves
-    with patient_progress("replays", 2 + MOST_REPLAYS * fit) as advance:
-        steps = fitted(logged.until_half(), advance) if fit else []
-        found = logged.outages()
-        waits = {one: one.waits(workload, found) for one in (PLAIN, WITH_OUTAGES, *(step.factors for step in steps))}
-        advance(2)
-    scores = {name: logged.score(waits[one]) for name, one in SHOWN.items()}
+    with patient_progress("replays", MOST_REPLAYS if fit else 2) as advance:
+        found = Fidelity.on(logged, machine, fit=fit, advance=advance)
+    study, part, scores = found.site, found.part, found.scores
+    assert study is not None
+    calendar = found.options.get("calendar", NO_WINDOWS)
     results: dict[str, Any] = {
         "scores": {name: each._asdict() for name, each in scores.items()},
+        "machine": {
+            "text": study.machine.text(),
+            "header": study.machine.header,
+            "sharp": study.machine.sharp,
+            "wide": int(study.machine.wide.sum()),
+            "parts": [
+                {"name": one.name, "jobs": int(one.rows.sum()), "steps": one.steps, "never_waits": one.never}
+                | {"waiting": one.waiting}
+                for one in study.machine.parts
+            ],
+        },
+        "held": {
+            name: held and held._asdict() for name, held in (("machine", found.held), ("header", found.held_header))
+        },
+        "calendar": {"part": part.name, "procs": part.size, "windows": calendar.rows},
         "outages": {
-            "number": len(found.windows),
-            "days": sum(w.end - w.begin for w in found.windows) / DAY_S,
-            "sudden": sum(sudden_windows(found, longest_request_s(workload))),
+            "number": len(study.found.windows),
+            "days": sum(w.end - w.begin for w in study.found.windows) / DAY_S,
+            "sudden": sum(sudden_windows(study.found, longest_request_s(study.jobs(part)))),
         },
         "unmodelled": unmodelled(source.log),
-        "most_in_use": logged.most_in_use,
         "without_wait": int(np.isnan(logged.wait_s).sum()),
-        "groups": list(groups(logged, {name: waits[one] for name, one in SHOWN.items()})),
+        "groups": list(groups(logged, found.shown_s)),
         "fitted": [
             {
                 "factors": str(step.factors),
                 **step.factors._asdict(),
                 "error": step.error,
-                "later": logged.score(waits[step.factors], ~logged.first_half)._asdict(),
+                "later": logged.score(found.waits[step.factors], ~logged.first_half)._asdict(),
             }
-            for step in steps
+            for step in found.steps
         ],
-        "grade": grade_text(*scores.values()),
+        "grade": str(found),
     }
     content = document(
         "fidelity",
         seed=None,
-        given={"fit": fit, "overrun": workload.overrun, "unrequested": workload.unrequested},
+        given={"fit": fit, "machine": machine, "overrun": workload.overrun, "unrequested": workload.unrequested},
         source={
             "source": workload.name,
             "source_sha256": workload.digest,
@@ -384,12 +367,9 @@ def fidelity(
         results=results,
     )
     rows = [{"replay": name, **each.cells()} for name, each in scores.items()]
-    cautions = [*workload.size_warnings, *eligibility_warnings(source.log), *filter(None, [scores["plain"].unlike()])]
+    cautions = [*workload.size_warnings, *eligibility_warnings(source.log)]
     dates = dates_text(workload.jobs.submit_s, workload.clock)
-    return FoundAnswer(content, rows, answer_of(content, rows, dates, cautions))
-
-
-SHOWN = {"plain": PLAIN, "outages": WITH_OUTAGES}
+    return FoundAnswer(content, rows, answer_of(content, rows, dates, cautions, found))
 
 
 def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
@@ -403,10 +383,11 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
     if logged.workload.clock is not None:
         hour = local_hour(jobs.submit_s, logged.workload.clock)
         kinds["submitted"] = (hour // HOURS, [f"{h} to {h + HOURS} h" for h in range(0, 24, HOURS)])
+    compared = np.all([logged.compared(wait_s) for wait_s in waits.values()], axis=0)
     for by, (group_of, names) in kinds.items():
-        there = np.unique(group_of[logged.counted]).tolist()
+        there = np.unique(group_of[compared]).tolist()
         for group in there if len(there) > 1 else []:
-            rows = group_of == group
+            rows = compared & (group_of == group)
             yield {
                 "by": by,
                 "group": str(group) if names is None else names[group],
@@ -462,23 +443,35 @@ ERRORS = (
     "correlation: all waits are equal)."
 )
 FIT = (
-    "Mean errors of what was fitted on the first half of the jobs. Outages are found in each half by a fixed rule; "
-    "whether they are used, and how long they are known before, is fitted. No machine is tried that is smaller than "
-    "what was in use at once in the first half; in the whole log up to {:,} were."
+    "Mean errors of what was fitted on the first half of the jobs. The machine and its outages are found by fixed "
+    "rules; whether outages are used, and how long they are known before, is fitted."
 )
 NEAR = (
-    "Mean logged wait, and simulated waits over the logged ones, of the plain replay and with outages; then near: the "
-    "shares of jobs within 10 min of their logged waits."
+    "Mean logged wait, and simulated waits over the logged ones, on the header's machine and nearest to the site; then "
+    "the shares of jobs within 10 min of their logged waits."
 )
 FITTED = ("", "first half", "second half", "its median", "sim/log")
 SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
-NAMES = {"plain": "plain replay", "outages": "with its outages"}
+HOLDS = {
+    "full": "too few free processors",
+    "held": "an outage or the first reservation",
+    "order": "another order or more reservations",
+    "limit": "its user's limit",
+    "idle": "nothing known",
+}
 
 
-def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str]) -> Answer:
+def answer_of(
+    found: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    dates: str,
+    cautions: list[str],
+    grade: Fidelity,
+) -> Answer:
     given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
+    names = {"header": "header's machine", "machine": "the one that ran", "near": "nearest"}
     logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
-    replays = [[NAMES[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
+    replays = [[names[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
     tried = [
         [
             step["factors"],
@@ -490,25 +483,28 @@ def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates
     ]
     groups = [
         [
-            *(f"{row['by']} {row['group']}", count(row["plain"]["jobs"]), duration(row["plain"]["logged_mean_s"])),
-            *(ratio_text(row[name]["ratio"]) for name in SHOWN),
-            *(percent(row[name]["near"]) for name in SHOWN),
+            *(f"{row['by']} {row['group']}", count(row["header"]["jobs"]), duration(row["header"]["logged_mean_s"])),
+            *(ratio_text(row[name]["ratio"]) for name in ("header", "near")),
+            *(percent(row[name]["near"]) for name in ("header", "near")),
         ]
         for row in found["groups"]
     ]
     means = [
-        (row["by"], row["group"], *(row["plain"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
+        (row["by"], row["group"], *(row["near"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
         for row in found["groups"]
     ]
+    near = f"Simulated waits are **{rows[-1]['sim/log']}** of the logged ones"
     return Answer(
         title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
         about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",
         screen=Screen(
-            f"Simulated waits are **{rows[0]['sim/log']}** of the logged ones",
+            f"Cannot tell: {grade.doubt}" if grade.doubt else near,
             Table(("", "mean wait", "longest", *SIMULATED[2:]), [logged, *replays]),
             {
-                "Not explained": not_explained(steps),
-                "Outages": outages_text(found),
+                "Machine": machine_text(grade),
+                "Holds a waiting job": holds_text(grade.held, grade.held_header),
+                "Besides": besides(steps, grade.factors),
+                "Outages": outages_text(found["outages"]),
                 "Not modelled": f"{'; '.join(alike)} (one queue for one machine of equal processors)." if alike else "",
                 "Not compared": f"{things(beside, 'job')} without a wait in the log." if beside else "",
                 "Advice": "differences between policies are for the machine as simulated.",
@@ -519,12 +515,12 @@ def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates
             Detail(
                 "Groups of jobs",
                 [NEAR],
-                Table(("", "jobs", "in the log", *("sim/log", "outages", "near", "outages")), groups),
+                Table(("", "jobs", "in the log", *("header", "nearest"), *("header", "nearest")), groups),
             ),
             Detail(
                 "All figures", [ERRORS], table_of([{k: v for k, v in row.items() if k[-2:] != "_s"} for row in rows])
             ),
-            Detail("What a site does", [FIT.format(found["most_in_use"])], Table(FITTED, tried)),
+            Detail("What a site does", [FIT], Table(FITTED, tried)),
             Detail("Notes on the log", [f"{text}." for text in given["warnings"]]),
         ],
         data=found,
@@ -534,33 +530,41 @@ def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates
     )
 
 
-def not_explained(steps: Sequence[Mapping[str, Any]]) -> str:
-    """What the fitted factors leave, and whether fewer of them, or none, leave less; "" without a fit."""
+def machine_text(grade: Fidelity) -> str:
+    wide = int(grade.machine.wide.sum())
+    return f"{grade.machine.text()}{f'; {wide:,} wider jobs are left out' if wide else ''}."
+
+
+def holds_text(held: Held | None, before: Held | None) -> str:
+    """What holds a waiting job, and on the header's machine what nothing explains."""
+    if held is None or before is None:
+        return ""
+    said = [f"{HOLDS[name]} {percent(share)}" for name, share in held._asdict().items() if share]
+    return f"{', '.join(said)} of the waiting time (on the header's machine {percent(before.idle)} nothing)."
+
+
+def besides(steps: Sequence[Mapping[str, Any]], factors: Factors) -> str:
+    """What the factors that hold leave of the error; "" without a fit."""
     if not steps:
         return ""
-    first, last, known = steps[0], steps[-1], [step for step in steps if step["later"]["error"] is not None]
-    least = min(known, key=lambda step: step["later"]["error"], default=last)  # of equals the simplest
-    before, left, lowest = (percent(step["later"]["error"]) for step in (first, last, least))
-    said = f"a mean error of {left} on the second half of the jobs"
-    said += f" with {last['factors']}, {before} without" if last is not first else ": no factor that is tried holds"
-    held = (
-        "the factors do not hold there" if least is first else f"the lowest there is {lowest}, with {least['factors']}"
-    )
-    return f"{said}{f'; {held}' if lowest != left else ''}."
+    first, *others = steps
+    named = next((step for step in others if step["factors"] == str(factors)), None)
+    before = percent(first["later"]["error"])
+    if named is None:
+        return f"no factor that is tried holds; a mean error of {before} on the second half of the jobs."
+    left = percent(named["later"]["error"])
+    return f"{factors}: a mean error of {left} on the second half of the jobs, {before} without."
 
 
-def outages_text(found: Mapping[str, Any]) -> str:
-    given, (plainly, other) = found["outages"], (found["scores"][name] for name in SHOWN)
+def outages_text(given: Mapping[str, Any]) -> str:
     if not given["number"]:
         return "none found in the log."
     said = [f"{given['number']:,} found in the log, {duration(given['days'] * DAY_S)} in all"]
-    said.append(f"the replay knows {given['number'] - given['sudden']:,} of them a week before")
     if given["sudden"]:
         said.append(
-            "it learns of the others when they begin, since the longest request would find no time to start for weeks"
+            f"{given['sudden']:,} of them are known only when they begin, since the longest request would find no time "
+            "to start for weeks"
         )
-    if None not in (plainly["error"], other["error"]) and other["error"] > WORSE * plainly["error"]:
-        said.append("they make the error much larger, so these are hardly the site's outages: do not use them")
     return f"{'; '.join(said)}."
 
 
@@ -568,50 +572,108 @@ def outages_text(found: Mapping[str, Any]) -> str:
 
 
 class Fidelity(NamedTuple):
-    """How near simulated waits are to those in the log; its text is one sentence."""
+    """How near simulated waits are to those in the log, and on which machine; its text is one sentence."""
 
-    plain: Score | None  # None if it cannot be known
-    with_outages: Score | None
-    unknown: str = ""  # why not
-    explained: str | None = None  # the factors that bring them nearest on the later half of the jobs; None: none do
-    explained_ratio: float | None = None  # of the mean simulated wait with them to the logged one
+    machine: Machine
+    unknown: str = ""  # why it cannot be known; else the following are
+    site: Site | None = None
+    factors: Factors = PLAIN  # that hold on the later half of the jobs, too
+    steps: Sequence[Step] = ()
+    waits: Mapping[Factors, NDArray[np.float64]] = {}  # of each step
+    shown_s: Mapping[str, NDArray[np.float64]] = {}  # on the header's machine, plain, and nearest
+    header: Score | None = None  # on the header's machine, plain, of the jobs that both replay,
+    plain: Score | None = None  # of the plain replay on this machine,
+    near: Score | None = None  # and with the factors
+    held: Held | None = None  # what holds waiting jobs on this machine, with the factors
+    held_header: Held | None = None  # and on the header's, without
+
+    @classmethod
+    def on(cls, logged: Logged, machine: str | int, *, fit: bool, advance: Callable[[float], None]) -> Fidelity:
+        site, header = Site.of(logged, machine), Site.of(logged, HEADER)
+        fit &= site.has_halves
+        steps = fitted(site.until_half(), advance) if fit else [Step(PLAIN, None)]
+        waits = {step.factors: site.waits(step.factors) for step in steps}
+        header_s = waits[PLAIN] if site.machine.as_stated else header.waits(PLAIN)
+        advance(2)
+        before, after = (logged.error(waits[one], ~logged.first_half) for one in (PLAIN, steps[-1].factors))
+        factors = PLAIN if before is None or after is None or after >= before else steps[-1].factors
+        both = site.counted & header.counted
+        header_score, plain, near = (logged.score(wait_s, both) for wait_s in (header_s, waits[PLAIN], waits[factors]))
+        return cls(
+            site.machine,
+            site=site,
+            factors=factors,
+            steps=steps if fit else (),
+            waits=waits,
+            shown_s={"header": header_s, "near": waits[factors]},
+            header=header_score,
+            plain=plain,
+            near=near,
+            held=site.held(factors),
+            held_header=holding(logged, header.machine),
+        )
+
+    @property
+    def part(self) -> Part:
+        """The part of the machine with the most waiting time: the one that advice is for."""
+        return self.machine.parts[0]
+
+    @property
+    def rows(self) -> NDArray[np.bool_]:
+        """Its jobs, of all of the log."""
+        return self.part.rows & ~self.machine.wide
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a scheduler that replay it as the site did, where they are not the defaults."""
+        if self.site is None:
+            return {}
+        return self.site.options(self.part, self.factors)
+
+    @property
+    def scores(self) -> dict[str, Score]:
+        """By what is replayed; what is the same as one before is left out."""
+        found = {"header": self.header, "machine": self.plain, "near": self.near}
+        same = {"machine": self.machine.as_stated, "near": self.factors == PLAIN}
+        return {name: one for name, one in found.items() if one is not None and not same.get(name)}
+
+    @property
+    def doubt(self) -> str | None:
+        """Why it cannot be known what another scheduler would do; None if it may be."""
+        if self.held is not None and self.held.idle > MOST_IDLE:
+            return f"nothing that the log shows holds jobs for {percent(self.held.idle)} of the time that they wait"
+        return self.near.unlike() if self.near is not None else None
+
+    @property
+    def explained(self) -> str | None:
+        return None if self.factors == PLAIN else str(self.factors)
+
+    @property
+    def explained_ratio(self) -> float | None:
+        return None if self.near is None or self.factors == PLAIN else self.near.ratio
+
+    @property
+    def low(self) -> bool:
+        """Whether advice deserves low confidence at most."""
+        return self.held is not None and self.held.idle > LOW_IDLE
 
     def __str__(self) -> str:
-        if self.plain is None or self.with_outages is None:
+        if self.near is None or self.header is None:
             return self.unknown
-        return grade_text(self.plain, self.with_outages)
+        ratios = [ratio_text(score.ratio) for score in (self.near, self.header)]
+        return (
+            f"on this log simulated waits are {ratios[0]} of the logged ones (mean error {percent(self.near.error)}, "
+            f"median {percent(self.near.median_error)}; on the header's machine alone {ratios[1]}); differences "
+            "between policies are for the machine as simulated"
+        )
 
 
-def fidelity_of(source: Jobs) -> Fidelity:
+def fidelity_of(source: Jobs, machine: str | int = LOG) -> Fidelity:
     workload = part_of(source, source.log)
     try:
         logged = logged_of(workload, source.log, source.where)
     except WorkloadError as error:
-        return Fidelity(None, None, str(error).removeprefix(f"{source.where}: "))
-    found = logged.outages()
-    waits = [one.waits(workload, found) for one in SHOWN.values()]
-    plain, with_outages = (logged.score(wait_s) for wait_s in waits)
-    grade = Fidelity(plain, with_outages)
-    if not logged.has_halves:
-        return grade
-    best = fitted(logged.until_half(), nothing)[-1].factors
-    near_s = best.waits(workload, found)
-    before, after = (logged.error(wait_s, ~logged.first_half) for wait_s in (waits[0], near_s))
-    too_small = best.capacity < 1 and best.size(logged.size) < logged.most_in_use  # what was in use at once later
-    if too_small or before is None or after is None or after >= before:
-        return grade
-    return grade._replace(explained=in_a_row(best.names), explained_ratio=logged.score(near_s).ratio)
-
-
-def grade_text(plain: Score, with_outages: Score) -> str:
-    ratio = "no wait is logged" if plain.ratio is None else f"simulated waits are {plain.ratio:.2f} of the logged ones"
-    explained = with_outages.error is not None and plain.error is not None and with_outages.error < plain.error
-    others = "the outages that it suggests explain none of it"
-    if explained:
-        others = f"with its outages {percent(with_outages.error)} and {percent(with_outages.median_error)}"
-    elif plain == with_outages:
-        others = "outages change nothing"
-    return (
-        f"on this log {ratio} (mean error {percent(plain.error)}, median {percent(plain.median_error)}; {others}); "
-        "differences between policies are for the machine as simulated"
-    )
+        assert workload.size is not None
+        size = machine if isinstance(machine, int) else workload.size
+        return Fidelity(one_machine(workload, size), str(error).removeprefix(f"{source.where}: "))
+    return Fidelity.on(logged, machine, fit=True, advance=nothing)
