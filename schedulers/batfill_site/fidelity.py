@@ -453,11 +453,10 @@ NEAR = (
 FITTED = ("", "first half", "second half", "its median", "sim/log")
 SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
 HOLDS = {
-    "full": "too few free processors",
-    "held": "an outage or the first reservation",
-    "order": "another order or more reservations",
-    "limit": "its user's limit",
-    "idle": "nothing known",
+    "full": "machine full",
+    "held": "outage or first reservation",
+    "order": "other reservations",
+    "limit": "user's limit",
 }
 
 
@@ -536,11 +535,12 @@ def machine_text(grade: Fidelity) -> str:
 
 
 def holds_text(held: Held | None, before: Held | None) -> str:
-    """What holds a waiting job, and on the header's machine what nothing explains."""
+    """For how much of the waiting time something known holds the job, there and on the header's machine, and what."""
     if held is None or before is None:
         return ""
-    said = [f"{HOLDS[name]} {percent(share)}" for name, share in held._asdict().items() if share]
-    return f"{', '.join(said)} of the waiting time (on the header's machine {percent(before.idle)} nothing)."
+    said = [f"{words} {percent(share)}" for name, words in HOLDS.items() if (share := getattr(held, name))]
+    on_header = f" ({percent(1 - before.idle)} on the header's machine)" * (held != before)
+    return f"{percent(1 - held.idle)} of the waiting time{on_header}: {', '.join(said) or 'nothing'}."
 
 
 def besides(steps: Sequence[Mapping[str, Any]], factors: Factors) -> str:
@@ -641,16 +641,11 @@ class Fidelity(NamedTuple):
     def doubt(self) -> str | None:
         """Why it cannot be known what another scheduler would do; None if it may be."""
         if self.held is not None and self.held.idle > MOST_IDLE:
-            return f"nothing that the log shows holds jobs for {percent(self.held.idle)} of the time that they wait"
+            share = percent(self.held.idle)
+            return (
+                f"nothing in the log explains most of the waiting: {share} of it passes with nothing that holds the job"
+            )
         return self.near.unlike() if self.near is not None else None
-
-    @property
-    def explained(self) -> str | None:
-        return None if self.factors == PLAIN else str(self.factors)
-
-    @property
-    def explained_ratio(self) -> float | None:
-        return None if self.near is None or self.factors == PLAIN else self.near.ratio
 
     @property
     def low(self) -> bool:

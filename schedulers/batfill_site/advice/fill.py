@@ -18,6 +18,7 @@ from batfill_site.advice.choices import KILLS, THRESHOLD, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.found import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, REFERENCE, UNSURE, stated
 from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table, dates_text
+from batfill_site.fidelity import PLAIN, holds_text, machine_text
 from batfill_site.score import FAR, LEAST_RANK, ratio_text
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
-CLOSE = 1.1  # a ratio of waits that needs no cause
 MOST_NOTES = 3  # of an import
 MOST_WORDS = 12  # of a headline
 MOST_PERIODS = 6  # in a line
@@ -76,7 +76,6 @@ SLURM_MODEL = "; with `sacct -P` as LOG and `--slurm-conf slurm.conf` they are"
 
 def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
     near = found.fidelity
-    known = near.explained is not None and near.explained_ratio is not None
     stops = [
         Stop(
             stop_name(limit),
@@ -95,10 +94,9 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         given=found.given,
         sure=not found.undecided,
     )
-    workload, of = found.workload, len(found.comparison.at)
-    jobs, dates = things(of, "job"), dates_text(workload.jobs.submit_s, workload.clock)
-    if found.whole:
-        jobs, dates = f"{count(of)} of {count(len(found.whole.comparison.at))} jobs", found.periods[-1].submitted
+    workload, of, jobs = found.workload, len(found.comparison.at), things(found.site.jobs, "job")
+    jobs = jobs if of == found.site.jobs else f"{count(of)} of {jobs}"
+    dates = found.periods[-1].submitted if found.whole else dates_text(workload.jobs.submit_s, workload.clock)
     return Answer(
         title=f"{log_name(workload.name)}: what another queue order would change",
         about=f"{jobs} on {things(workload.size or 0, 'processor')}, {dates}",
@@ -107,7 +105,7 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         details=details(found, log),
         data=found.figures(),
         cautions=[*workload.size_warnings, *found.invented],
-        causes={str(near.explained): float(near.explained_ratio or 0)} if known else {},
+        causes={str(near.factors): near.near.ratio} if near.near and near.near.ratio and near.factors != PLAIN else {},
         terms=TERMS.format(found.settings["tau_s"]),
         guide="how-to/what-if",
     )
@@ -119,16 +117,19 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
 def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
     """The headline, the table and the lines: of the advice under a limit, or of another choice."""
     rows, shown = found.rows(limit, k), found.shown(limit) if k is None else k
+    taken = shown and (k is not None or not found.undecided)  # nothing is said of a choice that is not advised
     table = Table(HEAD, [cells(found, limit, row) for row in rows], [row.choice for row in rows], left=4)
     lines = {
         found.cost.label if found.cost else "Cap": cap(found.cost, ran=found.logged is not None) if found.cost else "",
         "Why": why(found, limit) if k is None else tested(found, k),
-        "Who pays": who_pays(found.outcomes[shown]) if shown else "",
-        "Who gains": f"on average {gain}." if (gain := most_of(found.outcomes[shown].payers.gainers)) else "",
+        "Who pays": who_pays(found.outcomes[shown]) if taken else "",
+        "Who gains": f"on average {gain}." if taken and (gain := most_of(found.outcomes[shown].payers.gainers)) else "",
         "Confidence": confidence(found, limit) if k is None else "",
         f"By {found.periods[0].unit if found.periods else ''}": by_period(found) if k is None else "",
-        "Needs": needs(found, shown),
+        "Needs": needs(found, shown) if taken else "",
         "Real waits": real_waits(found, shown),
+        "Machine": machine(found) if found.logged else "",
+        "Explained": holds_text(found.fidelity.held, found.fidelity.held_header) if found.logged else "",
         "Not modelled": not_modelled(found),
     }
     if k is not None:
@@ -183,7 +184,7 @@ def why(found: WhatIf, limit: Limit) -> str:
     if found.undecided:
         cause = found.undecided.partition(": ")[2] or found.undecided  # the headline has what is before
         if found.unseen and not found.too_short:
-            return f"{cause}; `batfill fidelity` looks for causes."
+            return f"{cause}."
         return f"{cause}; {short(found.outcomes[found.best_seen])} has the least slowdown seen, perhaps by chance."
     mine, least = found.outcomes[limit.advised], found.outcomes[limit.by_slowdown]
     said = [
@@ -252,13 +253,14 @@ def who_pays(o: ChoiceFigures) -> str:
 
 
 def most_of(groups: Sequence[OneGroup]) -> str:
-    """Of each kind of group the one whose mean wait changes most, and by how much."""
-    return ", ".join(f"{one.words} ({growth(one.after_s - one.before_s, 0)})" for one in groups)
+    """Of each kind of group the one whose mean wait changes most, and by how much; a user alone in a group is one."""
+    different = {(one.jobs, one.after_s): one for one in reversed(groups)}.values()
+    return ", ".join(f"{one.words} ({growth(one.after_s - one.before_s, 0)})" for one in reversed(different))
 
 
 def longer_text(payers: Payers) -> str:
     users = payers.users
-    of = f", {users_text(users)} users with {FEWEST_JOBS} or more," if users else ""
+    of = f", {users_text(users)} users," if users else ""
     unknown = "" if users else f"; the log names no users with {FEWEST_JOBS} jobs"
     return f"{percent(payers.jobs.share)} of jobs{of} wait over {LONGER} longer{unknown}"
 
@@ -275,8 +277,9 @@ def by_period(found: WhatIf) -> str:
     """What the rule takes in each period, the oldest first, and the ratio of simulated waits to logged ones there."""
     said, of = [], "simulated waits {} of the logged ones"
     for one in found.periods[-MOST_PERIODS:]:
-        ratio = "" if one.ratio is None else f" ({of.format(ratio_text(one.ratio))})"
-        said.append(f"{short(found.outcomes[one.advised])}{ratio}")
+        ratio = "" if one.ratio is None else of.format(ratio_text(one.ratio))
+        name = "" if found.undecided else short(found.outcomes[one.advised])
+        said.append(f"{name} ({ratio})" if name and ratio else name or ratio or "-")
         of = of if one.ratio is None else "{}"
     return f"{', '.join(said)}." if said else ""
 
@@ -297,21 +300,23 @@ def needs(found: WhatIf, k: int) -> str:
 
 
 def real_waits(found: WhatIf, k: int) -> str:
-    """How near simulated waits are to those in the log and what explains the rest, or why that is not known."""
-    score, near = found.logged, found.fidelity
-    first, taken = found.outcomes[0], found.outcomes[k]
-    longest = f"{first.whose}" if first.whose == taken.whose else f"fcfs {first.whose}; {short(taken)} {taken.whose}"
+    """The waits in the log, how near simulated ones are, and whose the longest are; or why that is not known."""
+    score, first, taken = found.logged, found.outcomes[0], found.outcomes[k]
+    longest = f"{first.whose}" if first.whose == taken.whose else f"{first.whose}; {short(taken)}: {taken.whose}"
     if score is None or score.ratio is None:
-        return f"all waits are simulated (the longest: {longest}); {lower(str(near))}."
+        return f"all waits are simulated (the longest: {longest}); {lower(str(found.fidelity))}."
+    said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}"
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
-    said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}{whose} in the log"
-    said += f"; simulated ones are **{ratio_text(score.ratio)}** of them (the longest: {longest})"
-    if 1 / CLOSE <= score.ratio <= CLOSE:
-        return f"{said}."
-    if near.explained is None or near.explained_ratio is None:
-        return f"{said}; `batfill fidelity` finds no cause."
-    most = ": most is unexplained" * (abs(1 - near.explained_ratio) > abs(1 - score.ratio) / 2)
-    return f"{said}; with {near.explained}, {ratio_text(near.explained_ratio)}{most}."
+    return f"{said}{whose} in the log; simulated **{ratio_text(score.ratio)}** of them (longest: {longest})."
+
+
+def machine(found: WhatIf) -> str:
+    """The machine that is replayed, of which part all figures are, and what the site does on it."""
+    near = found.fidelity
+    said, part, parts = [machine_text(near).removesuffix(".")], near.part, len(near.machine.parts)
+    said += [f"all figures are of {part.name}, with {percent(part.waiting)} of the waiting time"] * (parts > 1)
+    said += [f"replayed with {near.factors}"] * (near.factors != PLAIN)
+    return f"{'; '.join(said)}."
 
 
 def not_modelled(found: WhatIf) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
-from batfill.base.words import things
+from batfill.base.words import percent, things
 from batfill.model.kinds import plain_value
 from batfill_pages.comparison import Comparison, Difference
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
@@ -158,7 +158,7 @@ class WhatIf(Keyed):
     def unseen(self) -> str | None:
         """Why the replay says nothing about this site's waits; None if it does, or if that is not known."""
         score = self.logged
-        return None if score is None or score.ratio is None else score.unlike()
+        return None if score is None or score.ratio is None else self.fidelity.doubt or score.unlike()
 
     @cached_property
     def too_short(self) -> str | None:
@@ -181,6 +181,10 @@ class WhatIf(Keyed):
         if gain is not None:
             name = self.outcomes[limit.advised].name
             found += [(MEDIUM, why) for why in self.comparison.doubts({name: gain})]
+        if self.fidelity.held is not None and self.fidelity.low:
+            found.append(
+                (LOW, f"nothing known holds jobs for {percent(self.fidelity.held.idle)} of their waiting time")
+            )
         return [*found, *[(MEDIUM, "it kills jobs")] * (self.outcomes[limit.advised].effort == KILLS)]
 
     @property
@@ -346,8 +350,10 @@ class WhatIf(Keyed):
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
-            "explained": self.fidelity.explained,
-            "explained_ratio": self.fidelity.explained_ratio,
+            "machine": self.fidelity.machine.text(),
+            "behaviour": str(self.fidelity.factors),
+            "held": self.fidelity.held and self.fidelity.held._asdict(),
+            "held_on_header": self.fidelity.held_header and self.fidelity.held_header._asdict(),
             "logged": self.logged_as_dict(),
             "cost": None if self.cost is None else self.cost.as_dict(),
             "advice": self.advised_name,

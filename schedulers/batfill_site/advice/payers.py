@@ -98,7 +98,7 @@ def kinds_of(jobs: Jobs, size: int, group: NDArray[np.int64]) -> dict[str, Kind]
     """By user, group or account, width and run time; `group` is each job's, -1 if unknown."""
     found = {"user": Kind("user {}", jobs.user), "group": Kind("group {}", group)}
     for by, words, bins, values in (
-        ("processors", "{} processors", width_bins(size), jobs.procs),
+        ("processors", "width {}", width_bins(size), jobs.procs),
         ("ran for", "runs of {}", RUNTIME_BINS, jobs.runtime_s),
     ):
         names, ends = zip(*((one.name, one.high) for one in bins), strict=True)
@@ -210,7 +210,8 @@ def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:
     start_s = jobs.submit_s + jobs.waited_s
     taken = {pool: pool.amounts(jobs) for pool in schedule.pools if not pool.of_user}
     most = {pool: most_held(start_s, start_s + jobs.runtime_s, each) for pool, each in taken.items()}
-    return {pool.name: amount_text(amount, pool.base) for pool, amount in most.items()}
+    within = {pool: ", no more than the cap" * (amount <= pool.capacity) for pool, amount in most.items()}
+    return {pool.name: f"{amount_text(amount, pool.base)}{within[pool]}" for pool, amount in most.items()}
 
 
 def killed(schedule: Schedule, first: Schedule) -> Kills | None:

@@ -12,6 +12,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.sums import mean_of
+from batfill.base.words import things
 from batfill.model.jobs import WEEK_S
 from batfill.model.limits.pools import Pools, rejected, wanted
 from batfill.model.metrics import TAU_S, bounded_slowdown, who_pays
@@ -48,6 +49,7 @@ from batfill_site.advice.found import (
 from batfill_site.advice.payers import LIMITING, Cost, Kind, Payers, kinds_of, number_in_log, used_in_log
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.fidelity import fidelity_of
+from batfill_site.machine import HEADER, LOG
 from batfill_site.score import Whose, score
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that
 # Weeks of a period, and from which on a log has years; the oldest one has at least this part of it.
 YEAR, QUARTER, FEWEST_FOR_YEARS, LEAST_PART = 52, 13, 78, 0.25
 FEWEST_OF_PERIOD = 300  # jobs
+MACHINE_FILE = "machine.csv"  # what `batfill fidelity` is to call the calendar in the commands
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
 
 
@@ -76,6 +79,7 @@ def what_if(
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
     system: str | None = None,
+    machine: str | int | None = None,
     tau_s: float = TAU_S,
     seed: int = 0,
     **options: Any,
@@ -89,6 +93,9 @@ def what_if(
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         system: advise only what this batch system can be configured for: slurm or pbs.
+        machine: log, the machine that the log's jobs ran on, with what the site did on it; header, the one that its
+            header states; or a number of processors. By default log, but header with `procs` or a calendar, which
+            state it.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
         **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
@@ -105,24 +112,44 @@ def what_if(
     probability_of("min-gain", min_gain)
     if system is not None and system not in SYSTEMS:
         raise BatfillError(f"option system: {system!r} is none of {', '.join(SYSTEMS)}; choose one")
-    shared = shared_of(options, SHARED)
-    tried = choices(thresholds_s, small_first, shared)
-    withheld = beyond(system, tried)
+    given = shared_of(options, SHARED)
+    if given.get("calendar") and machine == LOG:
+        raise BatfillError(
+            "option calendar: the machine from the log has its own; leave one out, or give machine header, whose "
+            "windows these are"
+        )
+    tried = choices(thresholds_s, small_first, given)  # rejects mistakes before anything is read
+    limits = {name: given[name] for name in LIMITING if given.get(name)}
     read = read_once(log, **how.reading)
-    workload, jobs, size = how.jobs(read)
-    limits, fitting = {name: shared[name] for name in LIMITING if shared.get(name)}, jobs
-    workload = workload.with_read(Options.of(tried[0].options).fields)
-    if shared.get("pool"):  # whatever the order, the same jobs run
-        pools = Pools.of("pool", shared["pool"]).on(size)
-        jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
-        if not len(jobs):
-            raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
+    workload, _, _ = how.jobs(read)
     source = source_of(read, **how.reading)
+    stated_by_user = how.procs is not None or "calendar" in given
     with patient_progress("choices", len(tried) + bool(limits) + 1) as advance:
+        near = fidelity_of(source, machine or (HEADER if stated_by_user else LOG))
+        advance(1.0)
+        site_does = {name: value for name, value in near.options.items() if name not in given}
+        if "calendar" in site_does:
+            site_does["calendar"] = replace(site_does["calendar"], name=MACHINE_FILE)
+        tried = choices(thresholds_s, small_first, shared := {**site_does, **given})
+        withheld = beyond(system, tried)
+        at, size, fields = rows_of(workload, source), near.part.size, Options.of(tried[0].options).fields
+        rows = near.rows[at]
+        if not rows.any():
+            raise BatfillError(f"{workload.where}: no job fits {things(size, 'processor')}; give a larger --machine")
+        site = SiteLog.of(source, len(workload), int((near.machine.wide & near.part.rows)[at].sum()), fields)
+        workload = workload.select(rows).stating(size=size).with_read(fields)
+        jobs = fitting = workload.jobs
+        if limits.get("pool"):  # whatever the order, the same jobs run
+            pools = Pools.of("pool", shared["pool"]).on(size)
+            able = ~rejected(jobs, size, pools, wanted(pools, jobs))
+            if not able.any():
+                raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
+            jobs, at = jobs.select(able), at[rows][able]
+        else:
+            at = at[rows]
+        group = source.log["group"][job_rows(Path(source.where), source.log).row][at].astype(np.int64)
         schedules = [choice.replay(jobs, workload, advance) for choice in tried]
         unlimited = tried[0].without(limits).replay(jobs, workload, advance) if limits else schedules[0]
-        grade = fidelity_of(source)
-        advance(1.0)
     offered = [k for k in range(1, len(tried)) if k not in withheld]
     growths = (*sorted({*LIMITS, max_wait_growth}), None)
     settings = {
@@ -140,8 +167,6 @@ def what_if(
         "tau_s": tau_s,
         "seed": seed,
     }
-    site = SiteLog.of(source, len(workload.jobs) - len(fitting), Options.of(tried[0].options).fields)
-    group = groups_in(source, jobs)
 
     def over(rows: NDArray[np.bool_]) -> WhatIf:
         """The answer of these jobs alone."""
@@ -175,10 +200,10 @@ def what_if(
             [limit_of(growth, outcomes, pairs, offered, min_gain) for growth in growths],
             growths.index(max_wait_growth),
             withheld,
-            grade,
+            near,
             site,
             answer_of,
-            *(logged_figures(of[-1], tau_s) if grade.plain is not None else (None, None, None)),
+            *(logged_figures(of[-1], tau_s) if near.plain is not None else (None, None, None)),
             cost=cost_of(stated(limits), begun, first, of[-1], tau_s, seed, kinds) if limits else None,
         )
 
@@ -232,11 +257,12 @@ def periods_of(whole: WhatIf, unlimited: Schedule) -> list[Period]:
     return found if len(found) > 1 else []
 
 
-def groups_in(source: Jobs, jobs: Jobs) -> NDArray[np.int64]:
-    """The group or account of each of these jobs in the log that they are from; -1 if unknown."""
-    of_row = source.log["group"][job_rows(Path(source.where), source.log).row].tolist()
-    groups = dict(zip(map(number_in_log, source.ids.tolist()), of_row, strict=True))
-    return np.array([groups.get(number_in_log(name), -1) for name in jobs.ids.tolist()], np.int64)
+def rows_of(jobs: Jobs, source: Jobs) -> NDArray[np.intp]:
+    """The rows that these jobs, or what was selected of them, have in the source that was read again."""
+    if len(jobs) == len(source):
+        return np.arange(len(jobs))
+    rows = {number_in_log(name): row for row, name in enumerate(source.ids.tolist())}
+    return np.array([rows[number_in_log(name)] for name in jobs.ids.tolist()])
 
 
 def part_of(schedule: Schedule, rows: NDArray[np.bool_]) -> Schedule:
