@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 LENGTHS = {600: "10 min or less", HOUR_S: "1 h or less", 6 * HOUR_S: "6 h or less", math.inf: "longer"}  # run times
 HOURS = 3  # of a group by hour of submission
 
-# What is tried of each factor. A factor stays if it lowers the error by `LEAST_GAIN` of it on the jobs that it is
-# fitted to, and on both halves of these.
-NOTICES_S = (WEEK_S, DAY_S, 4 * HOUR_S)
-DEPTHS = (ALL,)
+# What is tried: how long before they begin outages are announced, and how many jobs have a reservation.
+NOTICES_S, DEPTHS = (None, WEEK_S, DAY_S, 4 * HOUR_S), (1, ALL)
+USUAL = (None, 1)
+MOST_REPLAYS = 3 + len(NOTICES_S) * len(DEPTHS)
 LONGEST_BLOCKED_S = 3 * WEEK_S  # by known outages that follow each other, for any request
 # A log shows a limit of running jobs per user if so many users reach it, it is at least so high, and users wait so many
 # times longer at it or a little below than a little above. They wait at it for so much of their time and beyond it for
@@ -76,20 +76,20 @@ class Factors(NamedTuple):
 
 
 PLAIN = Factors()
-VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "depth": DEPTHS}
-MOST_REPLAYS = 2 + sum(map(len, VALUES.values())) * len(VALUES)
 
 
 class Site(NamedTuple):
-    """A log, the machine that its jobs ran on, and its outages."""
+    """A log, and what fixed rules find in it: the machine that its jobs ran on, its outages, and a limit."""
 
     logged: Logged
     machine: Machine
     found: Calendar
+    limit: int | None  # of the running jobs of a user, on the part with the most waiting time
 
     @classmethod
     def of(cls, logged: Logged, machine: str | int = LOG) -> Site:
-        site = cls(logged, machine_of(logged, machine), logged.outages())
+        its = machine_of(logged, machine)
+        site = cls(logged, its, logged.outages(), limit_of(logged, its.parts[0].rows))
         if not site.counted.any():
             raise WorkloadError(f"{logged.where}: no job with a wait fits {site.machine.text()}; give a larger machine")
         return site
@@ -102,14 +102,15 @@ class Site(NamedTuple):
     @property
     def counted(self) -> NDArray[np.bool_]:
         """The jobs that are compared: with a wait, not wider than the machine, and not of a part that never waits."""
-        never = np.any([part.rows & part.never for part in self.machine.parts], axis=0)
-        counted: NDArray[np.bool_] = ~np.isnan(self.logged.wait_s) & ~self.machine.wide & ~never
+        left_out = [part.rows & part.never for part in self.machine.parts]
+        left_out += [self.machine.wide, np.isnan(self.logged.wait_s)]
+        counted: NDArray[np.bool_] = np.logical_not(np.any(left_out, axis=0))
         return counted
 
     def until_half(self) -> Site:
-        """What the log has of the first half of its jobs, and nothing of the others but the machine."""
+        """The same of the first half of its jobs, on the machine and under the limit of all."""
         past = self.logged.until_half()
-        return Site(past, self.machine.select(self.logged.first_half), past.outages())
+        return self._replace(logged=past, machine=self.machine.select(self.logged.first_half), found=past.outages())
 
     def jobs(self, part: Part) -> Jobs:
         """The jobs that run on a part."""
@@ -148,10 +149,10 @@ class Site(NamedTuple):
         return holding(self.logged, self.machine, self.outages(self.machine.parts[0], known), factors.max_running)
 
 
-def limit_of(logged: Logged, rows: NDArray[np.bool_]) -> int | None:
+def limit_of(logged: Logged, its: NDArray[np.bool_]) -> int | None:
     """The limit of running jobs per user that these jobs of a log show; None if they show none."""
     jobs = logged.workload.jobs
-    rows = np.flatnonzero(rows & ~np.isnan(logged.wait_s) & (jobs.user >= 0) & (jobs.runtime_s > 0))
+    rows = np.flatnonzero(its & ~np.isnan(logged.wait_s) & (jobs.user >= 0) & (jobs.runtime_s > 0))
     start_s = jobs.submit_s[rows] + logged.wait_s[rows]
     at_s = np.concatenate([start_s + jobs.runtime_s[rows], jobs.submit_s[rows], start_s])
     user, kind = np.tile(jobs.user[rows], 3), np.repeat(np.arange(3), len(rows))
@@ -161,10 +162,11 @@ def limit_of(logged: Logged, rows: NDArray[np.bool_]) -> int | None:
     lasts_s = np.where(np.diff(user, append=-1) == 0, np.diff(at_s, append=0), 0)
     waited_s = np.bincount(running, waiting * lasts_s, 1)  # by all users, while each runs so many
     started = np.bincount(running[kind == 2], minlength=len(waited_s))
-    until, numbers = np.append(0, np.cumsum(waited_s)), np.arange(len(waited_s))
+    until = np.append(0, np.cumsum(waited_s))
     best, at_best = None, LEAST_AT * until[-1]
-    for limit in numbers[LEAST_LIMIT:].tolist():
-        lowest, highest = math.floor(BELOW * limit) + 1, min(math.floor(ABOVE * limit) + 1, len(numbers) - 1)
+    falls = waited_s[:-1] >= CLIFF * waited_s[1:]
+    for limit in (LEAST_LIMIT + np.flatnonzero(np.append(falls, True)[LEAST_LIMIT:])).tolist():
+        lowest, highest = math.floor(BELOW * limit) + 1, min(math.floor(ABOVE * limit) + 1, len(waited_s) - 1)
         at, above = until[limit + 1] - until[lowest], until[highest + 1] - until[limit + 1]
         if at <= at_best or at < CLIFF * above or until[-1] - until[limit + 1] > MOST_BEYOND * until[-1]:
             continue
@@ -201,56 +203,41 @@ def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
 
 
 class Step(NamedTuple):
-    """Factors that hold, the last of which was found last."""
+    """Factors that hold, and their errors on the jobs that they were fitted to; None if these are too few for one."""
 
     factors: Factors
-    error: float | None  # on the jobs that they were fitted to; None if these are too few for one
+    error: float | None = None
+    first: float | None = None  # on the first half of these jobs
+    second: float | None = None
+
+    def no_worse(self, other: Step) -> bool:
+        return all((mine or 0.0) <= (its or 0.0) for mine, its in zip(self[1:], other[1:], strict=True))
 
 
 def fitted(past: Site, advance: Callable[[float], None]) -> list[Step]:
-    """The simplest factors that hold: the plain replay, and then one factor more in each step.
+    """The factors that hold: the plain replay, with the limit of running jobs unless it raises the error, and the best.
 
-    The first is the limit of running jobs per user that the log shows, if there is one, unless it raises the error. In
-    each later step the factor and the value are taken that lower the error most. `advance` is called with 1 after each
-    replay.
+    That has the lowest error of all combinations of the others, at least `LEAST_GAIN` of it lower than without, and no
+    higher one on either half of the jobs. `advance` is called with 1 after each replay.
     """
     logged, first = past.logged, past.logged.first_half
 
-    def errors(factors: Factors) -> list[float | None]:
+    def step(factors: Factors) -> Step:
         wait_s = past.waits(factors)
         advance(1)
-        return [logged.error(wait_s, rows) for rows in (first | True, first, ~first)]
+        return Step(factors, *(logged.error(wait_s, rows) for rows in (first | ~first, first, ~first)))
 
-    names, best = list(VALUES), errors(PLAIN)
-    steps = [Step(PLAIN, best[0])]
-    limited = PLAIN._replace(max_running=limit_of(logged, past.machine.parts[0].rows))
-    if limited != PLAIN and no_worse(each := errors(limited), best):
-        best = each
-        steps.append(Step(limited, best[0]))
-    while names and best[0]:
-        tried = {factors: errors(factors) for factors in next_factors(steps[-1].factors, names)}
-        able = {
-            factors: each
-            for factors, each in tried.items()
-            if (each[0] or 0.0) <= (1 - LEAST_GAIN) * best[0] and no_worse(each, best)
-        }
-        if not able:
-            break
-        factors = min(able, key=lambda one: able[one][0] or 0.0)
-        names = [name for name in names if getattr(factors, name) == getattr(PLAIN, name)]
-        best = able[factors]
-        steps.append(Step(factors, best[0]))
+    steps = [step(PLAIN)]
+    if past.limit is not None and (limited := step(Factors(max_running=past.limit))).no_worse(steps[0]):
+        steps.append(limited)
+    begun = steps[-1]
+    if begun.error:
+        tried = [
+            step(begun.factors._replace(notice_s=s, depth=d)) for s in NOTICES_S for d in DEPTHS if (s, d) != USUAL
+        ]
+        able = [one for one in tried if one.no_worse(begun) and (one.error or 0.0) <= (1 - LEAST_GAIN) * begun.error]
+        steps += sorted(able, key=lambda one: one.error or 0.0)[:1]
     return steps
-
-
-def no_worse(errors: Sequence[float | None], others: Sequence[float | None]) -> bool:
-    return all((mine or 0.0) <= (other or 0.0) for mine, other in zip(errors, others, strict=True))
-
-
-def next_factors(factors: Factors, names: Sequence[str]) -> Iterator[Factors]:
-    for name in names:
-        for value in VALUES[name]:
-            yield factors._replace(**{name: value})
 
 
 # The command
@@ -300,7 +287,8 @@ def fidelity(
 
         if not isinstance(log, Path | str):
             raise BatfillError(f"log: with slurm_conf it is the file that sacct printed, not {log!r:.60}")
-        if other := [name for name, value in {"fit": None if fit else False, **how}.items() if value is not None]:
+        given = {"fit": None if fit else False, "machine": None if machine == LOG else machine, **how}
+        if other := [name for name, value in given.items() if value is not None]:
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
         return slurm_fidelity(log, slurm_conf, **site)
     for name in site:
@@ -317,6 +305,7 @@ def fidelity(
     study, part, scores = found.site, found.part, found.scores
     assert study is not None
     calendar = found.options.get("calendar", NO_WINDOWS)
+    options = {"procs": part.size, **{name: value for name, value in found.options.items() if name != "calendar"}}
     results: dict[str, Any] = {
         "scores": {name: each._asdict() for name, each in scores.items()},
         "machine": {
@@ -333,7 +322,12 @@ def fidelity(
         "held": {
             name: held and held._asdict() for name, held in (("machine", found.held), ("header", found.held_header))
         },
-        "calendar": {"part": part.name, "procs": part.size, "windows": calendar.rows},
+        "calendar": {
+            "part": part.name,
+            "procs": part.size,
+            "options": " ".join(f"--{name} {value}" for name, value in options.items()),
+            "windows": calendar.rows,
+        },
         "outages": {
             "number": len(study.found.windows),
             "days": sum(w.end - w.begin for w in study.found.windows) / DAY_S,
@@ -396,15 +390,8 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
 
 
 def unmodelled(log: SwfLog) -> list[str]:
-    """What a replay knows nothing of, such as "3 partitions": places count that have `LEAST_SHARE` of the jobs."""
-    found = []
-    for name in PLACES:
-        several = number_of(log, name)
-        found += [things(several, name)] * (several > 1)
-    return found + [text.partition(NOT_MODELLED)[0] for text in notes_of(log) if NOT_MODELLED in text]
-
-
-PLACES = ("partition", "queue")
+    """What a replay knows nothing of, as the notes of its import say it."""
+    return [text.partition(NOT_MODELLED)[0] for text in notes_of(log) if NOT_MODELLED in text]
 
 
 def number_of(log: SwfLog, place: str) -> int:
@@ -501,8 +488,8 @@ def answer_of(
             Table(("", "mean wait", "longest", *SIMULATED[2:]), [logged, *replays]),
             {
                 "Machine": machine_text(grade),
-                "Holds a waiting job": holds_text(grade.held, grade.held_header),
-                "Besides": besides(steps, grade.factors),
+                "Explained": holds_text(grade.held, grade.held_header),
+                "Besides": besides(steps),
                 "Outages": outages_text(found["outages"]),
                 "Not modelled": f"{'; '.join(alike)} (one queue for one machine of equal processors)." if alike else "",
                 "Not compared": f"{things(beside, 'job')} without a wait in the log." if beside else "",
@@ -543,17 +530,14 @@ def holds_text(held: Held | None, before: Held | None) -> str:
     return f"{percent(1 - held.idle)} of the waiting time{on_header}: {', '.join(said) or 'nothing'}."
 
 
-def besides(steps: Sequence[Mapping[str, Any]], factors: Factors) -> str:
+def besides(steps: Sequence[Mapping[str, Any]]) -> str:
     """What the factors that hold leave of the error; "" without a fit."""
     if not steps:
         return ""
-    first, *others = steps
-    named = next((step for step in others if step["factors"] == str(factors)), None)
-    before = percent(first["later"]["error"])
-    if named is None:
+    before, left = (percent(step["later"]["error"]) for step in (steps[0], steps[-1]))
+    if len(steps) == 1:
         return f"no factor that is tried holds; a mean error of {before} on the second half of the jobs."
-    left = percent(named["later"]["error"])
-    return f"{factors}: a mean error of {left} on the second half of the jobs, {before} without."
+    return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {before} without."
 
 
 def outages_text(given: Mapping[str, Any]) -> str:
@@ -577,7 +561,7 @@ class Fidelity(NamedTuple):
     machine: Machine
     unknown: str = ""  # why it cannot be known; else the following are
     site: Site | None = None
-    factors: Factors = PLAIN  # that hold on the later half of the jobs, too
+    factors: Factors = PLAIN  # those that hold
     steps: Sequence[Step] = ()
     waits: Mapping[Factors, NDArray[np.float64]] = {}  # of each step
     shown_s: Mapping[str, NDArray[np.float64]] = {}  # on the header's machine, plain, and nearest
@@ -589,14 +573,14 @@ class Fidelity(NamedTuple):
 
     @classmethod
     def on(cls, logged: Logged, machine: str | int, *, fit: bool, advance: Callable[[float], None]) -> Fidelity:
-        site, header = Site.of(logged, machine), Site.of(logged, HEADER)
+        site = Site.of(logged, machine)
+        header = site._replace(machine=machine_of(logged, HEADER))
         fit &= site.has_halves
-        steps = fitted(site.until_half(), advance) if fit else [Step(PLAIN, None)]
+        steps = fitted(site.until_half(), advance) if fit else [Step(PLAIN)]
         waits = {step.factors: site.waits(step.factors) for step in steps}
         header_s = waits[PLAIN] if site.machine.as_stated else header.waits(PLAIN)
         advance(2)
-        before, after = (logged.error(waits[one], ~logged.first_half) for one in (PLAIN, steps[-1].factors))
-        factors = PLAIN if before is None or after is None or after >= before else steps[-1].factors
+        factors = steps[-1].factors
         both = site.counted & header.counted
         header_score, plain, near = (logged.score(wait_s, both) for wait_s in (header_s, waits[PLAIN], waits[factors]))
         return cls(
@@ -642,9 +626,7 @@ class Fidelity(NamedTuple):
         """Why it cannot be known what another scheduler would do; None if it may be."""
         if self.held is not None and self.held.idle > MOST_IDLE:
             share = percent(self.held.idle)
-            return (
-                f"nothing in the log explains most of the waiting: {share} of it passes with nothing that holds the job"
-            )
+            return f"nothing in the log explains most of the waiting: in {share} of it nothing holds the job that waits"
         return self.near.unlike() if self.near is not None else None
 
     @property

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from batfill.base.errors import BatfillError
+from batfill.base.errors import LARGEST, BatfillError
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill_pages.words import count
@@ -74,10 +74,12 @@ class Part(NamedTuple):
         return there
 
     def text(self, clock: Clock | None) -> str:
-        first, *later = self.steps
+        if self.never:
+            return f"{self.name} never waits"
+        (_, first), *later = self.steps
         dates = (f"week {s / WEEK_S:.0f}" if clock is None else clock.date(s).strftime("%-d %b %Y") for s, _ in later)
-        steps = [f"{count(procs)} from {date} on" for date, (_, procs) in zip(dates, later, strict=True)]
-        return f"{self.name} {', '.join([count(first[1]), *steps])}".strip()
+        steps = [f", from {date} on {count(procs)}" for date, (_, procs) in zip(dates, later, strict=True)]
+        return f"{count(first)} processors{f' for {self.name}' if self.name else ''}{''.join(steps)}"
 
 
 class Machine(NamedTuple):
@@ -119,14 +121,17 @@ class Held(NamedTuple):
     idle: float  # or nothing that is known.
 
 
+def machine_given(name: str, value: Any) -> str | int:
+    if value in (LOG, HEADER) or (type(value) is int and 1 <= value <= LARGEST):
+        return cast("str | int", value)
+    raise BatfillError(f"option {name}: {value!r:.60} is neither log, header nor a number of processors from 1 on")
+
+
 def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
     """The machine of a log: from the log, its header's, or of so many processors."""
     jobs, header = logged.workload.jobs, logged.size
-    stated = given if isinstance(given, int) and not isinstance(given, bool) and given >= 1 else header
-    if given not in (LOG, HEADER, stated):
-        raise BatfillError(f"option machine: {given!r:.60} is neither log, header nor a number of processors")
-    plain = one_machine(jobs, stated)._replace(header=header)
-    if given != LOG:
+    plain = one_machine(jobs, given if isinstance(given, int) else header)._replace(header=header)
+    if machine_given("machine", given) != LOG:
         return plain
     looks = Looks(logged)
     labels = parts_of(logged, looks)
@@ -234,11 +239,13 @@ def segments(
     numbers, sums = (table.cumsum(0).cumsum(1) for table in (counts.astype(float), counts * middle))
 
     def loss(first: NDArray[np.intp], beyond: int) -> NDArray[np.float64]:
-        number, total = numbers[beyond] - numbers[first], sums[beyond] - sums[first]
-        rows, best = np.arange(len(first)), (number >= CEILING * number[:, -1:]).argmax(1)
-        below, at = middle[best] * number[rows, best] - total[rows, best], middle[best]
-        above = total[:, -1] - total[rows, best] - at * (number[:, -1] - number[rows, best])
-        found: NDArray[np.float64] = (1 - CEILING) * below + CEILING * above
+        number = numbers[beyond] - numbers[first]
+        k = (number >= CEILING * number[:, -1:]).argmax(1)
+        below, below_sum = number[np.arange(len(first)), k], sums[beyond, k] - sums[first, k]
+        above, above_sum = number[:, -1] - below, sums[beyond, -1] - sums[first, -1] - below_sum
+        found: NDArray[np.float64] = (1 - CEILING) * (middle[k] * below - below_sum) + CEILING * (
+            above_sum - middle[k] * above
+        )
         return found
 
     penalty = PENALTY * loss(np.zeros(1, int), bins)[0]
@@ -311,53 +318,61 @@ def calendar_of(part: Part, outages: Iterable[Window], last_s: float) -> Calenda
     return Calendar(tuple(windows)) if windows else None
 
 
-def holding(logged: Logged, machine: Machine, outages: Sequence[Window] = (), limit: int | None = None) -> Held | None:
+def waiting(logged: Logged, machine: Machine, samples: int = SAMPLES) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Waiting jobs, and the instants in order, drawn from all waiting time on the machine; none if no job waits."""
+    rows = np.flatnonzero((logged.wait_s > 0) & ~machine.wide)
+    for part in machine.parts:
+        rows = rows[~(part.never & part.rows[rows])]
+    waited_s, random = logged.wait_s[rows], np.random.default_rng(0)
+    drawn = random.choice(len(rows), samples if len(rows) else 0, p=waited_s / waited_s.sum() if len(rows) else None)
+    at_s = logged.workload.submit_s[rows[drawn]] + random.random(len(drawn)) * waited_s[drawn]
+    order = np.argsort(at_s, kind="stable")
+    return rows[drawn][order], at_s[order]
+
+
+def holding(
+    logged: Logged, machine: Machine, outages: Sequence[Window] = (), limit: int | None = None, samples: int = SAMPLES
+) -> Held | None:
     """What holds a waiting job, at instants drawn from all waiting time; None if no job waits.
 
     `limit`: of the running jobs of a user, in the part with the most waiting time.
     """
-    jobs, known = logged.workload.jobs, ~np.isnan(logged.wait_s)
-    waited_s = np.where(known & ~machine.wide, logged.wait_s, 0)
-    part_of = np.zeros(len(jobs), int)
-    for number, part in enumerate(machine.parts):
-        part_of[part.rows] = number
-        waited_s[part.rows & part.never] = 0
-    if not waited_s.sum() > 0:
+    rows, at_s = waiting(logged, machine, samples)
+    if not len(rows):
         return None
-    random = np.random.default_rng(0)
-    rows = random.choice(len(jobs), SAMPLES, p=waited_s / waited_s.sum())
-    at_s = jobs.submit_s[rows] + random.random(SAMPLES) * waited_s[rows]
+    jobs, known = logged.workload.jobs, ~np.isnan(logged.wait_s)
+    part_of = np.argmax([part.rows for part in machine.parts], axis=0)
     start_s = jobs.submit_s + np.where(known, logged.wait_s, 0)
     end_s = np.where(known, start_s + jobs.runtime_s, -1)
-    limits = [limit if part is machine.parts[0] else None for part in machine.parts]
     levels = [part.procs(at_s) for part in machine.parts]
-    windows = np.array([(w.announced, w.begin, w.end) for w in outages]).reshape(-1, 3).T
+    announced_s, begin_s, beyond_s = np.array([(w.announced, w.begin, w.end) for w in outages]).reshape(-1, 3).T
     found = dict.fromkeys(Held._fields, 0)
-    for block in np.array_split(np.argsort(at_s, kind="stable"), BLOCKS):  # each looks at the jobs alive in it
+    for block in np.array_split(np.arange(len(rows)), BLOCKS):  # each looks at the jobs alive in it
+        if not len(block):
+            continue
         near = np.flatnonzero((jobs.submit_s <= at_s[block[-1]]) & (end_s > at_s[block[0]]))
         for k in block.tolist():
             job, t, own = rows[k], at_s[k], part_of[rows[k]]
             alive = near[(jobs.submit_s[near] <= t) & (end_s[near] > t) & (part_of[near] == own) & (near != job)]
             runs = start_s[alive] <= t
-            running, waiting, until_s = alive[runs], alive[~runs], t + jobs.expected_s[job]
-            there = levels[own][k]
-            q, wants = min(jobs.procs[job], there), np.minimum(jobs.procs[waiting], there)
-            free = there - jobs.procs[running].sum()
+            running, others, there = alive[runs], alive[~runs], levels[own][k]
+            q, wants = min(jobs.procs[job], there), np.minimum(jobs.procs[others], there)
+            free, until_s = there - jobs.procs[running].sum(), t + jobs.expected_s[job]
             ends_s = np.maximum(start_s[running] + jobs.expected_s[running], t + 1)
             barred = partial(bars, free, ends_s, jobs.procs[running], q, until_s)
-            most = limits[own]
+            mine = (jobs.user[running] == jobs.user[job]).sum() if own == 0 and jobs.user[job] >= 0 else 0
             if q > free:
                 why = "full"
-            elif ((windows[0] <= t) & (windows[1] < until_s) & (windows[2] > t)).any():
+            elif ((announced_s <= t) & (begin_s < until_s) & (beyond_s > t)).any():
                 why = "held"
-            elif most is not None and (jobs.user[running] == jobs.user[job]).sum() >= most and jobs.user[job] >= 0:
+            elif limit is not None and mine >= limit:
                 why = "limit"
-            elif barred(wants[(wants > free) & (waiting < job)][:1]):
+            elif barred(wants[(wants > free) & (others < job)][:1]):
                 why = "held"
             else:
                 why = "order" if barred(np.unique(wants[wants > free])) else "idle"
             found[why] += 1
-    return Held(**{why: number / SAMPLES for why, number in found.items()})
+    return Held(**{why: number / len(rows) for why, number in found.items()})
 
 
 def bars(

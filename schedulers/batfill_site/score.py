@@ -64,7 +64,7 @@ class Score(NamedTuple):
     simulated_longest_s: float
     logged_longest_s: float
 
-    def unlike(self, far: float = FAR, least: float = LEAST_RANK) -> str | None:
+    def unlike(self, far: float = FAR, least: float = -1.0) -> str | None:
         """Why the simulated waits are not the site's, so that no answer rests on them; None if they may be.
 
         They are not if their mean is over so many times the logged one or less than that part of it, or if jobs rank

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from batfill.workloads.swf import NO_RUN_TIME, REASONS, job_rows
 from batfill.workloads.swf_log import CANCELLED
 from batfill_site.accounting.cluster_log import HAD_GPUS
-from batfill_site.fidelity import PLACES, notes_of, number_of, unmodelled
+from batfill_site.fidelity import notes_of, number_of, unmodelled
+from batfill_site.machine import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
