@@ -440,11 +440,10 @@ NEAR = (
 FITTED = ("", "first half", "second half", "its median", "sim/log")
 SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
 HOLDS = {
-    "full": "too few free processors",
-    "held": "an outage or the first reservation",
-    "order": "another order",
-    "limit": "its user's limit",
-    "idle": "nothing known",
+    "full": "machine full",
+    "held": "outage or first reservation",
+    "order": "other reservations",
+    "limit": "user's limit",
 }
 
 
@@ -489,10 +488,10 @@ def answer_of(
             Table(("", "mean wait", "longest", *SIMULATED[2:]), [logged, *replays]),
             {
                 "Machine": machine_text(grade),
-                "Held by": holds_text(grade.held, grade.held_header),
+                "Explained": holds_text(grade.held, grade.held_header),
                 "Besides": besides(steps),
                 "Outages": outages_text(found["outages"]),
-                "Not modelled": f"{'; '.join(alike)} (one queue for one machine of equal processors)." if alike else "",
+                "Not modelled": f"{'; '.join(alike)}." if alike else "",
                 "Not compared": f"{things(beside, 'job')} without a wait in the log." if beside else "",
                 "Advice": "differences between policies are for the machine as simulated.",
             },
@@ -519,15 +518,17 @@ def answer_of(
 
 def machine_text(grade: Fidelity) -> str:
     wide = int(grade.machine.wide.sum())
-    return f"{grade.machine.text()}{f'; {wide:,} wider jobs are left out' if wide else ''}."
+    left_out = f"; {things(wide, 'wider job')} {'is' if wide == 1 else 'are'} left out" * (wide > 0)
+    return f"{grade.machine.text()}{left_out}."
 
 
 def holds_text(held: Held | None, before: Held | None) -> str:
-    """What holds waiting jobs; and how much of the time nothing does on the header's machine."""
+    """For how much of the waiting time something known holds the job, there and on the header's machine, and what."""
     if held is None or before is None:
         return ""
-    said = [f"{HOLDS[name]} {percent(share)}" for name, share in held._asdict().items() if share]
-    return f"{', '.join(said)} of the waiting time ({percent(before.idle)} on the header's machine)."
+    said = [f"{words} {percent(share)}" for name, words in HOLDS.items() if (share := getattr(held, name))]
+    on_header = f" ({percent(1 - before.idle)} on the header's machine)" * (held != before)
+    return f"{percent(1 - held.idle)} of the waiting time{on_header}: {', '.join(said) or 'nothing'}."
 
 
 def besides(steps: Sequence[Mapping[str, Any]]) -> str:
@@ -625,16 +626,9 @@ class Fidelity(NamedTuple):
     def doubt(self) -> str | None:
         """Why it cannot be known what another scheduler would do; None if it may be."""
         if self.held is not None and self.held.idle > MOST_IDLE:
-            return f"nothing that the log shows holds waiting jobs: {percent(self.held.idle)} of their waiting time"
+            share = percent(self.held.idle)
+            return f"nothing in the log explains most of the waiting: in {share} of it nothing holds the job that waits"
         return self.near.unlike() if self.near is not None else None
-
-    @property
-    def explained(self) -> str | None:
-        return None if self.factors == PLAIN else str(self.factors)
-
-    @property
-    def explained_ratio(self) -> float | None:
-        return None if self.near is None or self.factors == PLAIN else self.near.ratio
 
     @property
     def low(self) -> bool:

@@ -23,8 +23,8 @@ from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
 from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.fill import MOST_WORDS, options_words, screen
 from batfill_site.advice.found import LOW, ChoiceFigures, advised
-from batfill_site.advice.payers import Changed, Payers
-from batfill_site.advice.what_if import LIMITS, groups_of, what_if
+from batfill_site.advice.payers import Changed, Payers, kinds_of
+from batfill_site.advice.what_if import LIMITS, what_if
 from batfill_site.answer import NB, columns, plain
 from batfill_site.score import Score, Whose
 from command import batfill, json_result, refusal
@@ -98,6 +98,23 @@ def light(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory):
+    """Thirty weeks that each begin with a rush, whose jobs waited for an hour, and fourteen in which nothing waits."""
+    path = tmp_path_factory.mktemp("changed") / "changed.swf"
+    made, each, rush_weeks = generate_log(3300, 64, seed=3, users=12, load=0.9), 110, 30
+    submit_s = made["submit_s"]
+    for week, first in enumerate(range(0, len(submit_s), each)):
+        rush = submit_s[first : first + each]
+        rush += 7 * DAY_S * week - rush[0]
+    write_log(made, path)
+    more = (row(10_000 + k, rush_weeks * 7 * DAY_S + k * DAY_S // 4, 600, req_time=600, user=1) for k in range(392))
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(";")]
+    waited = [" ".join([*one[:2], "3600", *one[3:]]) + "\n" for one in map(str.split, lines)]
+    path.write_text("".join(["; MaxProcs: 64\n", *waited, *more]))
+    return path
+
+
 def test_every_choice_is_a_replay_of_the_log(log, answer):
     workload = read_workload(log)
     assert [o.name for o in answer.outcomes] == ["fcfs", "spf", "saf", "saf + 6 h", "saf + 24 h"]
@@ -112,7 +129,8 @@ def test_every_choice_is_a_replay_of_the_log(log, answer):
 def test_a_groups_difference_is_the_mean_over_its_jobs(log, answer):
     jobs = read_workload(log).jobs
     comparison = answer.comparison
-    rows = {(by, name): which for by, name, which in groups_of(jobs, 64)}
+    kinds = kinds_of(jobs, 64, jobs.user)
+    rows = {(by, name): kind.of == k for by, kind in kinds.items() for k, name in enumerate(kind.names or ())}
     for by in ("processors", "ran for"):
         assert sum(group.jobs for group in answer.groups if group.by == by) == len(jobs)
     for group in answer.groups:
@@ -144,7 +162,43 @@ def test_a_user_of_one_job_does_not_lose_most(log, answer, tmp_path):
     path.write_text("\n".join(" ".join([*one[:11], "99", *one[12:]] if one[0] == worst else one) for one in rows))
     payers = what_if(path, thresholds_s=[], small_first=False).outcomes[2].payers
     assert (payers.job.job, payers.job.user) == (worst, 99)
-    assert payers.user.user != 99
+    assert payers.losers
+    assert "99" not in [one.name for one in payers.losers]
+
+
+def test_each_period_has_the_advice_of_its_own_jobs_and_the_newest_leads_where_it_decides_otherwise(changed):
+    found = what_if(changed, thresholds_s=[6 * HOUR_S], small_first=False)
+    jobs, whole = read_workload(changed).jobs, found.whole
+    assert sum(period.rows.sum() for period in found.periods) == len(jobs)
+    for period in found.periods:
+        of = np.flatnonzero(period.rows)
+        waits, bsld = whole.comparison.wait_s[:, of], whole.comparison.bsld[:, of]
+        assert np.ptp(jobs.submit_s[of]) <= 1.25 * 13 * 7 * DAY_S
+        for one in period.figures:
+            figures = (waits[one.choice].mean(), waits[one.choice].max(), bsld[one.choice].mean())
+            assert one[2:5] == pytest.approx(figures)
+        logged_s = jobs.waited_s[of].sum()
+        assert period.ratio == (pytest.approx(waits[0].sum() / logged_s) if logged_s else None)
+        able = [
+            k
+            for k in range(1, 4)
+            if bsld[k].mean() <= 0.95 * bsld[0].mean() and waits[k].max() <= (1.1 if k == 3 else 1) * waits[0].max()
+        ]
+        assert (period.advised in able) if able else period.advised == 0
+    taken = whole.advice.name
+    assert (found.advice.name, found.periods[-1].advised) == ("fcfs", 0)
+    assert head(found) == f"Newest quarter: keep fcfs, not {taken}"
+    names = [found.outcomes[period.advised].name for period in found.periods]
+    by = said(found, "By quarter")
+    assert by.startswith(f"{names[0]} (simulated waits {found.periods[0].ratio:.2f} of the logged ones), {names[1]} (")
+    assert by.endswith(", fcfs.")
+    newest = found.periods[-1].rows
+    assert len(found.comparison.at) == newest.sum() == found.outcomes[0].payers.jobs.same
+    assert found.outcomes[2].mean_wait_s == pytest.approx(whole.comparison.wait_s[2][newest].mean())
+    assert f"over the whole log {taken}, slowdown" in said(found, "Why")
+    stored = found.as_dict()
+    assert (stored["of"], stored["advice"], stored["advice_of_all"]) == ("the jobs of the newest period", "fcfs", taken)
+    assert [one["jobs"] for one in stored["periods"]] == [period.rows.sum() for period in found.periods]
 
 
 def log_of(path, rows):
@@ -154,8 +208,8 @@ def log_of(path, rows):
 
 
 def outcome(name, effort, bsld, longest_h, wait_h=0):
-    payers = Payers(Changed(0, 1, 0), None, None, None, None, None)
-    figures = (bsld, wait_h * HOUR_S, 0, longest_h * HOUR_S)
+    payers = Payers(Changed(0, 1, 0), None, None, [], [], None)
+    figures = (bsld, wait_h * HOUR_S, 0, longest_h * HOUR_S, Whose("1", None))
     return ChoiceFigures(name, name, {}, effort, *figures, payers, None, 0, 0, None, 0, 0, 0, 0, None, {})
 
 
@@ -185,6 +239,9 @@ def difference(value, half):
         ((60, 9), (55, 9), (54, 9), 1, 11, "threshold"),
         ((60, 9), (55, 9), (54, 9), 7, 11, "saf"),  # 54 may be chance over 60
         ((60, 9), (55, 9), (40, 9), 1, 11, "kills"),
+        ((60, 10), (70, 9), (80, 9), 1, 11, "saf"),  # an order without a threshold: as long as fcfs's, and no longer,
+        ((60, 10.1), (70, 10.1), (80, 9), 1, 11, "threshold"),  # whatever the limit,
+        ((60, 10.1), (70, 11.1), (80, 11), 1, 11, "kills"),  # which is for the others
     ],
 )
 def test_the_simplest_of_equals_that_gain_within_the_limit_is_advised(saf, threshold, kills, half, limit_h, chosen):
@@ -201,7 +258,7 @@ def test_the_simplest_of_equals_that_gain_within_the_limit_is_advised(saf, thres
 @pytest.mark.parametrize(
     ("limit_h", "half", "chosen", "others"),
     [
-        (2000, 5, "saf", ["kills"]),  # equals: the one that asks less of a site, though jobs wait for weeks
+        (2000, 5, "kills", []),  # nothing in saf bounds a wait
         (np.inf, 5, "kills", ["saf"]),  # without a limit the one under which no job waits so long
         (np.inf, 1, "saf", []),  # but only of equals
     ],
@@ -546,12 +603,17 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
             later = (jobs.submit_s > jobs.submit_s[row]) & (start_s < start_s[row])
             assert (most.user, most.procs, most.passed) == (jobs.user[row], jobs.procs[row], later.sum())
             assert most.raised == (jobs.runtime_s[row] > jobs.asked_s[row])
-        means = {who: longer_s[jobs.user == who].mean() for who in np.unique(jobs.user)}
-        for user, end in ((one.payers.user, max), (one.payers.gainer, min)):
-            if user is not None:
-                assert user.user == end(means, key=means.get)
-                assert user.after_s - user.before_s == pytest.approx(means[user.user])
-    assert [one.payers.gainer is None for one in answer.outcomes] == [True, False, False, False, False]
+        for groups, end in ((one.payers.losers, max), (one.payers.gainers, min)):
+            assert len({group.by for group in groups}) == len(groups)
+            for group in groups:
+                kind = kinds_of(jobs, 64, jobs.user)[group.by]
+                means = {kind.name(k): longer_s[kind.of == k].mean() for k in np.unique(kind.of)}
+                assert group.name == end(means, key=means.get)
+                assert group.after_s - group.before_s == pytest.approx(means[group.name])
+        most = int(np.argmax(wait_s))
+        assert one.whose == Whose(jobs.ids[most].lstrip("0"), jobs.user[most])
+    kinds = [{group.by for group in one.payers.gainers} for one in answer.outcomes]
+    assert kinds == [set(), *[{"user", "processors", "ran for"}] * 4]
     assert answer.outcomes[0].payers.job is None
     assert max(one.large_delayed for one in answer.outcomes) > answer.outcomes[0].large_delayed == 0
     stated = answer.as_dict()["outcomes"][1]
