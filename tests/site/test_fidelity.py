@@ -59,6 +59,12 @@ def site(tmp_path, work, *, size=PROCS, **options):
     return written(tmp_path / "log.swf", work.jobs, bf.replay(work.stating(size=size), "fcfs", **options)["wait_s"])
 
 
+def nightly(work, size):
+    """The machine is down for three hours each day, and jobs drain for it."""
+    days = range(2, int(work.jobs.submit_s[-1] // DAY_S))
+    return Calendar(tuple(Window("announced", day * DAY_S, day * DAY_S + 3 * 3600, size) for day in days))
+
+
 def logged(path):
     source = source_of(path)
     return logged_of(part_of(source, source.log), source.log, source.where)
@@ -147,11 +153,9 @@ def test_what_a_real_slurm_does_is_a_reservation_for_every_job_and_not_a_smaller
 
 
 def test_outages_are_found_and_explain_their_share(tmp_path, work):
-    """Each day the machine is down for three hours, and jobs drain for it."""
-    days = range(2, int(work.jobs.submit_s[-1] // DAY_S))
-    down = Calendar(tuple(Window("announced", day * DAY_S, day * DAY_S + 3 * 3600, PROCS) for day in days))
+    down = nightly(work, PROCS)
     found = bf.fidelity(site(tmp_path, work, calendar=down))
-    assert found["outages"]["number"] >= len(days)
+    assert found["outages"]["number"] >= len(down.windows)
     assert found["fitted"][-1]["factors"].startswith("its outages announced")
     assert found["fitted"][-1]["later"]["error"] < found["fitted"][0]["later"]["error"] / 2
     assert found["scores"]["near"]["error"] < found["scores"]["header"]["error"] / 2
@@ -301,8 +305,7 @@ def test_a_fit_is_never_worse_than_the_plain_replay_on_the_jobs_it_is_fitted_to(
 
 def test_golden_the_command_prints_and_writes_what_python_finds(tmp_path, work, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    late = replace(work, procs=np.minimum(work.procs, 26)).stating(size=26)
-    path = written(tmp_path / "log.swf", late, 300 + bf.replay(late, "fcfs", depth="all")["wait_s"])
+    path = site(tmp_path, work, size=26, calendar=nightly(work, 26))
     found = bf.fidelity(path)
     assert json_result("fidelity", path) == json.loads(found.as_json())
     for out in ("found.json", "found.html"):
