@@ -127,6 +127,18 @@ def machine_given(name: str, value: Any) -> str | int:
     raise BatfillError(f"option {name}: {value!r:.60} is neither log, header nor a number of processors from 1 on")
 
 
+def machine_or_stated(given: str | int | None, procs: int | None, calendar: object) -> str | int:
+    """The machine given, or else the log's, but the header's with a size or a calendar, which state it."""
+    if given == LOG and calendar is not None:
+        raise BatfillError(
+            "option calendar: the machine from the log has its own; leave one out, or give machine header, whose "
+            "windows these are"
+        )
+    if given is None:
+        return LOG if procs is None and calendar is None else HEADER
+    return machine_given("machine", given)
+
+
 def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
     """The machine of a log: from the log, its header's, or of so many processors."""
     jobs, header = logged.workload.jobs, logged.size
