@@ -31,9 +31,10 @@ def machine_of(name: str, value: Any) -> str | int:
     return machine_given(name, value)
 
 
+KINDS = Checked("log|header|n", machine_of, ("log", "header"))
 MACHINE = click.option(
     "--machine",
-    type=Checked("log|header|n", machine_of, ("log", "header")),
+    type=KINDS,
     default="log",
     help="The machine that is replayed: `log`, what the log shows that there was, `header`, or so many processors.",
 )
