@@ -434,8 +434,8 @@ FIT = (
     "rules; whether outages are used, and how long they are known before, is fitted."
 )
 NEAR = (
-    "Mean logged wait, and simulated waits over the logged ones, on the header's machine and nearest to the site; then "
-    "the shares of jobs within 10 min of their logged waits."
+    "Mean logged wait, and simulated waits over the logged ones, on the header's machine, and on the one that ran with "
+    "what the site does besides; then the shares of jobs within 10 min of their logged waits."
 )
 FITTED = ("", "first half", "second half", "its median", "sim/log")
 SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
@@ -455,7 +455,7 @@ def answer_of(
     grade: Fidelity,
 ) -> Answer:
     given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
-    names = {"header": "header's machine", "machine": "the one that ran", "near": "nearest"}
+    names = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
     logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
     replays = [[names[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
     tried = [
@@ -491,7 +491,7 @@ def answer_of(
                 "Explained": holds_text(grade.held, grade.held_header),
                 "Besides": besides(steps),
                 "Outages": outages_text(found["outages"]),
-                "Not modelled": f"{'; '.join(alike)} (one queue for one machine of equal processors)." if alike else "",
+                "Not modelled": f"{'; '.join(alike)}." if alike else "",
                 "Not compared": f"{things(beside, 'job')} without a wait in the log." if beside else "",
                 "Advice": "differences between policies are for the machine as simulated.",
             },
@@ -501,7 +501,7 @@ def answer_of(
             Detail(
                 "Groups of jobs",
                 [NEAR],
-                Table(("", "jobs", "in the log", *("header", "nearest"), *("header", "nearest")), groups),
+                Table(("", "jobs", "in the log", *("header", "besides") * 2), groups),
             ),
             Detail(
                 "All figures", [ERRORS], table_of([{k: v for k, v in row.items() if k[-2:] != "_s"} for row in rows])
@@ -518,7 +518,8 @@ def answer_of(
 
 def machine_text(grade: Fidelity) -> str:
     wide = int(grade.machine.wide.sum())
-    return f"{grade.machine.text()}{f'; {wide:,} wider jobs are left out' if wide else ''}."
+    left_out = f"; {things(wide, 'wider job')} {'is' if wide == 1 else 'are'} left out" * (wide > 0)
+    return f"{grade.machine.text()}{left_out}."
 
 
 def holds_text(held: Held | None, before: Held | None) -> str:
@@ -546,8 +547,8 @@ def outages_text(given: Mapping[str, Any]) -> str:
     said = [f"{given['number']:,} found in the log, {duration(given['days'] * DAY_S)} in all"]
     if given["sudden"]:
         said.append(
-            f"{given['sudden']:,} of them are known only when they begin, since the longest request would find no time "
-            "to start for weeks"
+            f"{given['sudden']:,} known only when they begin, since else the longest request would find no start for "
+            "weeks"
         )
     return f"{'; '.join(said)}."
 
