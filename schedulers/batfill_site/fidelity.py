@@ -37,7 +37,7 @@ from batfill_site.machine import (
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Logged, Score, logged_of, percent, ratio_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -626,6 +626,12 @@ class Fidelity(NamedTuple):
         if self.site is None:
             return {}
         return self.site.options(self.part, self.factors)
+
+    def without(self, options: Collection[str]) -> Fidelity:
+        """The same without what the site does that these options say otherwise."""
+        fields = {"calendar": "notice_s", "depth": "depth", "max-running": "max_running"}
+        usual = {field: getattr(PLAIN, field) for name, field in fields.items() if name in options}
+        return self._replace(factors=self.factors._replace(**usual))
 
     @property
     def scores(self) -> dict[str, Score]:

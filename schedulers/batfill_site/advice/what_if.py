@@ -49,7 +49,7 @@ from batfill_site.advice.found import (
 from batfill_site.advice.payers import LIMITING, Cost, Kind, Payers, kinds_of, number_in_log, used_in_log
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.fidelity import fidelity_of
-from batfill_site.machine import HEADER, LOG
+from batfill_site.machine import HEADER, LOG, machine_given
 from batfill_site.score import Whose, score
 
 if TYPE_CHECKING:
@@ -112,6 +112,8 @@ def what_if(
     probability_of("min-gain", min_gain)
     if system is not None and system not in SYSTEMS:
         raise BatfillError(f"option system: {system!r} is none of {', '.join(SYSTEMS)}; choose one")
+    if machine is not None:
+        machine_given("machine", machine)
     given = shared_of(options, SHARED)
     if given.get("calendar") and machine == LOG:
         raise BatfillError(
@@ -123,14 +125,14 @@ def what_if(
     read = read_once(log, **how.reading)
     workload, _, _ = how.jobs(read)
     source = source_of(read, **how.reading)
-    stated_by_user = how.procs is not None or "calendar" in given
+    machine = machine or (HEADER if how.procs is not None or "calendar" in given else LOG)
     with patient_progress("choices", len(tried) + bool(limits) + 1) as advance:
-        near = fidelity_of(source, machine or (HEADER if stated_by_user else LOG))
+        near = fidelity_of(source, machine).without(given)
         advance(1.0)
-        site_does = {name: value for name, value in near.options.items() if name not in given}
-        if "calendar" in site_does:
-            site_does["calendar"] = replace(site_does["calendar"], name=MACHINE_FILE)
-        tried = choices(thresholds_s, small_first, shared := {**site_does, **given})
+        shared = {**near.options, **given}
+        if "calendar" in near.options and "calendar" not in given:
+            shared["calendar"] = replace(shared["calendar"], name=MACHINE_FILE)
+        tried = choices(thresholds_s, small_first, shared)
         withheld = beyond(system, tried)
         at, size, fields = rows_of(workload, source), near.part.size, Options.of(tried[0].options).fields
         rows = near.rows[at]
@@ -161,6 +163,7 @@ def what_if(
             OPTIONS[name].argument: shared.get(name, usual) if any(choice.takes(name) for choice in tried) else None
             for name, usual in USUAL.items()
         },
+        "machine": machine,
         "max_wait_growth": max_wait_growth,
         "min_gain": min_gain,
         "system": system,
