@@ -37,12 +37,11 @@ def found_in(path):
 
 def score_rows(log, found):
     """The rows of the first table."""
-    for name, one in found.scores.items():
+    for place, (name, one) in enumerate(found.scores.items()):
         hours = f"{one.simulated_mean_s / HOUR_S:.2f} / {one.logged_mean_s / HOUR_S:.2f}"
-        about = f"{NAMES[name]}: {found.factors}" if name == "near" else NAMES[name]
         errors = percent(one.error), percent(one.median_error)
         cells = (*errors, ratio_text(one.ratio), hours, percent(one.near), ratio_text(one.rank_correlation))
-        yield log, about, f"{one.jobs:,}", *cells
+        yield log * (place == 0), NAMES[name], f"{one.jobs:,}", *cells
 
 
 def second_half(logged, found):
@@ -56,7 +55,7 @@ def half_row(log, logged, found):
     """The row of the second table."""
     cells = [f"{ratio_text(one.ratio)}, {ratio_text(one.rank_correlation)}" for one in second_half(logged, found)]
     explained = f"{percent(1 - found.held_header.idle)}, {percent(1 - found.held.idle)}"
-    return log, *cells, explained, found.machine.text(), str(found.factors)
+    return log, *cells, explained, f"{found.machine.text()}; {found.factors}"
 
 
 def held_row(log, found):
@@ -80,12 +79,11 @@ def best_threshold(idle, good):
 def rule_rows(judged):
     """The rows of the fourth table, of each log's idle share in the first half and its score in the second."""
     idle, good = np.array([share for _, share, _ in judged]), np.array([holds(one) for _, _, one in judged])
-    for k, (log, share, one) in enumerate(judged):
+    for k, (log, share, _) in enumerate(judged):
         others = np.arange(len(judged)) != k
         threshold = best_threshold(idle[others], good[others])
         said = ["cannot tell" if share > most else "can tell" for most in (MOST_IDLE, threshold)]
-        second = f"{ratio_text(one.ratio)}, {ratio_text(one.rank_correlation)}"
-        yield log, percent(share), second, "yes" if good[k] else "no", said[0], f"{said[1]} ({percent(threshold)})"
+        yield log, percent(share), "yes" if good[k] else "no", said[0], f"{said[1]} ({percent(threshold)})"
 
 
 def main(words):
@@ -106,11 +104,11 @@ def main(words):
     print("<!--", *made_by("fidelity", words, logs), "-->", sep="\n")
     head = ("log", "replay", "jobs", "mean error", "median error", "simulated / logged", "mean wait, hours")
     print(f"\n{markdown((*head, 'within 10 min', 'rank correlation'), scores)}")
-    head = ("log", *NAMES.values(), "waiting time explained: header's, that ran", "machine that ran", "besides")
+    head = ("log", *NAMES.values(), "waiting time explained: header's, that ran", "machine that ran; besides")
     print(f"\nThe second half of the jobs: simulated / logged, rank correlation:\n\n{markdown(head, halves)}")
     head = ("log", "full", "held", "order", "limit", "idle", "idle on the header's machine")
     print(f"\nWhat holds waiting jobs, as shares of the waiting time:\n\n{markdown(head, held)}")
-    head = ("log", "idle, first half", "second half", "holds", f"at most {percent(MOST_IDLE)}", "fitted on the others")
+    head = ("log", "idle, first half", "holds in the second", f"at most {percent(MOST_IDLE)}", "fitted on the others")
     print(f"\nThe rule:\n\n{markdown(head, list(rule_rows(judged)))}")
 
 
