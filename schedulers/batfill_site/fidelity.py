@@ -373,7 +373,8 @@ def fidelity(
         results=results,
     )
     rows = [{"replay": name, **each.cells()} for name, each in scores.items()]
-    cautions = [*workload.size_warnings, *eligibility_warnings(source.log)]
+    sized = workload if study.machine.as_stated else study.jobs(part)
+    cautions = [*sized.size_warnings, *eligibility_warnings(source.log)]
     dates = dates_text(workload.jobs.submit_s, workload.clock)
     return FoundAnswer(content, rows, answer_of(content, rows, dates, cautions, found))
 
