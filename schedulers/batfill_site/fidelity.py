@@ -22,7 +22,18 @@ from batfill.workloads.formats import part_of, replayable
 from batfill_pages.words import count, log_name
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
 from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
-from batfill_site.machine import HEADER, LOG, Held, Machine, Part, calendar_of, holding, machine_of, one_machine
+from batfill_site.machine import (
+    HEADER,
+    LOG,
+    Held,
+    Machine,
+    Part,
+    calendar_of,
+    holding,
+    machine_of,
+    machine_or_stated,
+    one_machine,
+)
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Logged, Score, logged_of, percent, ratio_text
 
 if TYPE_CHECKING:
@@ -247,7 +258,7 @@ def fidelity(
     log: Jobs | Path | str,
     *,
     fit: bool = True,
-    machine: str | int = LOG,
+    machine: str | int | None = None,
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
@@ -260,7 +271,7 @@ def fidelity(
         log: a workload that was read from a log with waits, or the log's file; with `slurm_conf` sacct's output.
         fit: whether to fit what the site does on the first half of the jobs, and to score it on the second.
         machine: that of the replays: the "log"'s, as its use while jobs wait shows, the "header"'s, or a number of
-            processors.
+            processors. By default the log's, but the header's with `procs`, which states it.
         procs: the header's size; by default the log's.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
@@ -287,7 +298,7 @@ def fidelity(
 
         if not isinstance(log, Path | str):
             raise BatfillError(f"log: with slurm_conf it is the file that sacct printed, not {log!r:.60}")
-        given = {"fit": None if fit else False, "machine": None if machine == LOG else machine, **how}
+        given = {"fit": None if fit else False, "machine": machine, **how}
         if other := [name for name, value in given.items() if value is not None]:
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
         return slurm_fidelity(log, slurm_conf, **site)
@@ -295,6 +306,7 @@ def fidelity(
         if name.replace("_", "-") in SHARED_BY_CHOICES:
             raise BatfillError(f"option {name}: the log is compared with fcfs on processors alone; leave it out")
         raise BatfillError(f"option {name}: it belongs to a site's Slurm; give its slurm_conf, too")
+    machine = machine_or_stated(machine, procs, None)
     source = replayable(log, **how)
     workload = part_of(source, source.log)
     if workload.size is None:
@@ -652,12 +664,20 @@ class Fidelity(NamedTuple):
         )
 
 
+def machine_in(source: Jobs, machine: str | int = LOG) -> Machine:
+    """The machine of a log; the header's if it has no waits of a site."""
+    workload = part_of(source, source.log)
+    try:
+        return machine_of(logged_of(workload, source.log, source.where), machine)
+    except WorkloadError:
+        assert workload.size is not None
+        return one_machine(workload, machine if isinstance(machine, int) else workload.size)
+
+
 def fidelity_of(source: Jobs, machine: str | int = LOG) -> Fidelity:
     workload = part_of(source, source.log)
     try:
         logged = logged_of(workload, source.log, source.where)
     except WorkloadError as error:
-        assert workload.size is not None
-        size = machine if isinstance(machine, int) else workload.size
-        return Fidelity(one_machine(workload, size), str(error).removeprefix(f"{source.where}: "))
+        return Fidelity(machine_in(source, machine), str(error).removeprefix(f"{source.where}: "))
     return Fidelity.on(logged, machine, fit=True, advance=nothing)

@@ -96,19 +96,15 @@ class Machine(NamedTuple):
         return self.parts[0].name == "" and self.parts[0].steps == ((0.0, self.header),)
 
     def text(self) -> str:
-        header = f"{count(self.header)} processors"
+        said = "; ".join(part.text(self.clock) for part in self.parts)
         if self.as_stated:
-            return (
-                f"as the header says, {header}" if self.sharp else f"the header's {header}: no ceiling of use is seen"
-            )
-        parts = [f"{part.name} never waits" if part.never else part.text(self.clock) for part in self.parts]
-        return f"{'; '.join(parts)} (the header: {count(self.header)})"
+            return f"{said}, as the header says{'' if self.sharp else ': no ceiling of use is seen'}"
+        return f"{said} (the header: {count(self.header)})"
 
     def select(self, rows: NDArray[np.bool_]) -> Machine:
         """The same machine for these of the jobs."""
-        return self._replace(
-            parts=tuple(part._replace(rows=part.rows[rows]) for part in self.parts), wide=self.wide[rows]
-        )
+        parts = tuple(part._replace(rows=part.rows[rows]) for part in self.parts)
+        return self._replace(parts=parts, wide=self.wide[rows])
 
 
 class Held(NamedTuple):
@@ -127,33 +123,45 @@ def machine_given(name: str, value: Any) -> str | int:
     raise BatfillError(f"option {name}: {value!r:.60} is neither log, header nor a number of processors from 1 on")
 
 
+def machine_or_stated(given: str | int | None, procs: int | None, calendar: object) -> str | int:
+    """The machine given, or else the log's, but the header's with a size or a calendar, which state it."""
+    if given == LOG and calendar is not None:
+        raise BatfillError(
+            "option calendar: the machine from the log has its own; leave one out, or give machine header, whose "
+            "windows these are"
+        )
+    if given is None:
+        return LOG if procs is None and calendar is None else HEADER
+    return machine_given("machine", given)
+
+
 def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
     """The machine of a log: from the log, its header's, or of so many processors."""
     jobs, header = logged.workload.jobs, logged.size
     plain = one_machine(jobs, given if isinstance(given, int) else header)._replace(header=header)
     if machine_given("machine", given) != LOG:
         return plain
-    looks = Looks(logged)
-    labels = parts_of(logged, looks)
     if np.isnan(logged.wait_s).mean() > MOST_WIDE:
         return plain._replace(sharp=False)
-    if not labels:
-        (one,) = plain.parts
-        steps = looks.steps(one.rows, header)
-        found = plain._replace(parts=(one._replace(steps=steps or one.steps),), sharp=steps is not None)
-        found = found._replace(wide=wide_in(logged, found.parts))
-        return found if (found.wide & ~plain.wide).mean() < MOST_WIDE else plain._replace(sharp=False)
-    total, parts = float(np.nansum(logged.wait_s)), list[Part]()
-    rest = ~np.any([rows for _, rows, _ in labels], axis=0)
-    for name, rows, never in [*labels, ("the rest", rest, False)]:
-        ceiling = looks.ceiling(rows)
-        most = max(most_held(looks.dates_s[1][rows], looks.dates_s[2][rows], jobs.procs[rows]), 1)
-        part = Part(name, rows, ((0.0, most),), never, float(np.nansum(logged.wait_s[rows])) / total)
-        level = int(np.ceil(ceiling)) if not never and ceiling >= 1 else most
-        able = (part._replace(steps=steps) for steps in (looks.steps(rows, level), ((0.0, level),)) if steps)
-        parts.append(next((one for one in able if wide_in(logged, [one])[rows].mean() < MOST_WIDE), part))
+    looks, parts, sharp = Looks(logged), list[Part](), False
+    labels = parts_of(logged, looks)
+    rest = ~np.any([one.rows for one in labels], axis=0) if labels else plain.parts[0].rows
+    for part in [*labels, plain.parts[0]._replace(name="the rest" * bool(labels), rows=rest)]:
+        rows, level = part.rows, header
+        if labels:
+            ceiling = np.nan if part.never else looks.ceilings(rows)[0]
+            most = most_held(looks.dates_s[1][rows], looks.dates_s[2][rows], jobs.procs[rows])
+            wide = np.quantile(jobs.procs[rows], 1 - MOST_WIDE, method="higher")
+            level = int(np.ceil(max(most if np.isnan(ceiling) else ceiling, wide)))
+        waited = float(np.nansum(logged.wait_s[rows]) / np.nansum(logged.wait_s))
+        part = part._replace(steps=((0.0, level),), waiting=waited)
+        steps = None if part.never else looks.steps(rows, level)
+        stepped = part._replace(steps=steps or part.steps)
+        able = (wide_in(logged, [stepped]) & (jobs.procs <= level))[rows].mean() < MOST_WIDE
+        sharp |= steps is not None and able
+        parts.append(stepped if able else part)
     parts.sort(key=lambda part: -part.waiting)
-    return plain._replace(parts=tuple(parts), wide=wide_in(logged, parts))
+    return plain._replace(parts=tuple(parts), sharp=sharp, wide=wide_in(logged, parts))
 
 
 def one_machine(jobs: Jobs, procs: int) -> Machine:
@@ -176,31 +184,29 @@ class Looks:
 
     def __init__(self, logged: Logged) -> None:
         jobs, known = logged.workload.jobs, ~np.isnan(logged.wait_s)
-        submit_s = jobs.submit_s
-        start_s = submit_s + np.where(known, logged.wait_s, 0)
-        self.dates_s = submit_s, start_s, start_s + np.where(known, jobs.runtime_s, 0)
-        self.procs = jobs.procs
-        last_s = float(submit_s[-1])
+        start_s = jobs.submit_s + np.where(known, logged.wait_s, 0)
+        self.procs, self.dates_s = jobs.procs, (jobs.submit_s, start_s, start_s + np.where(known, jobs.runtime_s, 0))
+        last_s = float(jobs.submit_s[-1])
         unit_s = WEEK_S if last_s > LONG_S else DAY_S
         self.bin_s = max(unit_s, last_s / MOST_BINS)
         self.bins = max(int(np.ceil(last_s / self.bin_s)), 1)
-        least_s = min(LEAST_STEP_S[unit_s], max(last_s / 8, 14 * DAY_S))
-        self.least = max(int(np.ceil(least_s / self.bin_s)), 1)
+        self.least = int(np.ceil(min(LEAST_STEP_S[unit_s], max(last_s / 8, 14 * DAY_S)) / self.bin_s))
         at_s = (np.arange(self.bins * LOOKS) + 0.5) * self.bin_s / LOOKS
         self.at_s = at_s[at_s < last_s]
         self.places = [np.searchsorted(self.at_s, dates_s) for dates_s in self.dates_s]
+        self.all = self.of(np.ones(len(jobs), bool))
 
     def of(self, rows: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """What these jobs use at each look, and what those of them want that wait."""
-        procs = self.procs[rows]
-        since = [
-            np.bincount(place[rows], procs, len(self.at_s) + 1).cumsum()[: len(self.at_s)] for place in self.places
-        ]
+        n = len(self.at_s)
+        since = [np.bincount(place[rows], self.procs[rows], n + 1).cumsum()[:n] for place in self.places]
         return since[1] - since[2], since[0] - since[1]
 
-    def ceiling(self, rows: NDArray[np.bool_]) -> float:
+    def ceilings(self, rows: NDArray[np.bool_]) -> list[float]:
+        """The ceiling of what these jobs use while some of them wait, and that of the others; nan if it is unknown."""
         use, want = self.of(rows)
-        return ceiling_of(use, want)
+        seen = [use[want > 0], (self.all[0] - use)[self.all[1] > want]]
+        return [float(np.quantile(one, CEILING)) if len(one) >= FEWEST else np.nan for one in seen]
 
     def steps(self, rows: NDArray[np.bool_], stated: int) -> Steps | None:
         """The capacity of these jobs' processors; None if it has no sharp edge. Near the stated one, it is that."""
@@ -218,11 +224,6 @@ class Looks:
             if not found or found[-1][1] != procs:
                 found.append((float(first * self.bin_s), procs))
         return tuple(found)
-
-
-def ceiling_of(use: NDArray[np.float64], want: NDArray[np.float64]) -> float:
-    seen = use[want > 0]
-    return float(np.quantile(seen, CEILING)) if len(seen) >= FEWEST else np.nan
 
 
 def segments(
@@ -269,32 +270,26 @@ def segments(
         del cuts[int(apart.argmin()) + 1]
 
 
-def parts_of(logged: Logged, looks: Looks) -> list[tuple[str, NDArray[np.bool_], bool]]:
-    """The partitions and queues that do not share processors with others: name, jobs, and whether these never wait."""
+def parts_of(logged: Logged, looks: Looks) -> list[Part]:
+    """The partitions and queues that do not share processors with other jobs; their steps are to come."""
     work, wait_s = looks.procs * logged.workload.jobs.runtime_s, np.nan_to_num(logged.wait_s)
-    use, want = looks.of(np.ones(len(work), bool))
-    whole, random = ceiling_of(use, want), np.random.default_rng(0)
-    found: list[tuple[str, NDArray[np.bool_], bool]] = []
-    taken = np.zeros(len(work), bool)
-
-    def added(rows: NDArray[np.bool_]) -> tuple[float, float]:
-        mine, wanted = looks.of(rows)
-        return ceiling_of(mine, wanted), ceiling_of(use - mine, want - wanted)
-
+    whole = looks.ceilings(np.ones(len(work), bool))[0]
+    random, found, taken = np.random.default_rng(0), list[Part](), np.zeros(len(work), bool)
     for place in PLACES:
         label = getattr(logged, place)
         shuffled = random.permutation(label)
-        names = sorted(np.unique(label[label >= 0]).tolist(), key=lambda name: float(work[label == name].sum()))
-        for name in names[:-1]:  # the largest is of the rest
-            rows = label == name
-            few = rows.mean() < LEAST_JOBS and work[rows].sum() < LEAST_WORK * work.sum()
-            if few or (rows & taken).any():
+        names, of, jobs = np.unique(label, return_inverse=True, return_counts=True)
+        done = np.bincount(of, work)
+        known = (names >= 0) & ((jobs >= LEAST_JOBS * len(work)) | (done >= LEAST_WORK * done.sum()))
+        for k in [k for k in np.argsort(done, kind="stable")[:-1] if known[k]]:  # the largest is of the rest
+            rows = label == names[k]
+            if (rows & taken).any():
                 continue
             never = bool(wait_s[rows].sum() < NEVER * wait_s.sum() and rows.mean() >= NEVER_JOBS)
-            mine, others = added(rows)
+            mine, others = looks.ceilings(rows)
             apart = mine >= max(LEAST_CEILING * whole, 1) and mine + others <= ADD_UP * whole
-            if never or (apart and mine + others <= sum(added(shuffled == name)) - LESS * whole):
-                found.append((f"{place} {name}", rows, never))
+            if never or (apart and mine + others <= sum(looks.ceilings(shuffled == names[k])) - LESS * whole):
+                found.append(Part(f"{place} {names[k]}", rows, (), never, 0.0))
                 taken |= rows
     return found
 

@@ -31,12 +31,11 @@ def machine_of(name: str, value: Any) -> str | int:
     return machine_given(name, value)
 
 
-KINDS = Checked("log|header|n", machine_of, ("log", "header"))
 MACHINE = click.option(
     "--machine",
-    type=KINDS,
-    default="log",
-    help="The machine that is replayed: `log`, what the log shows that there was, `header`, or so many processors.",
+    type=Checked("log|header|n", machine_of, ("log", "header")),
+    help="The machine: `log`, which the log's jobs ran on; `header`; or so many processors [default: log, but header "
+    "with --procs].",
 )
 
 
@@ -63,7 +62,7 @@ MACHINE = click.option(
 def fidelity(
     log: Path,
     fit: bool,
-    machine: str | int,
+    machine: str | int | None,
     calendar: Path | None,
     site: dict[str, Any],
     runs: int | None,
@@ -80,6 +79,7 @@ def fidelity(
     LOG is what `sacct -P` prints.
     """
     from batfill.base.files import write_text
+    from batfill.base.words import things
     from batfill.model.limits.calendar import Calendar
     from batfill_site import fidelity as library
 
@@ -94,7 +94,9 @@ def fidelity(
     if calendar is not None:
         its = found["calendar"]
         write_text(calendar, Calendar.of(its["windows"]).as_csv())
-        note(f"{calendar}: {its['part'] or 'the machine'}; replay it with --calendar {calendar} {its['options']}")
+        whose = f"the jobs of {its['part']} alone" if its["part"] else "the log"
+        windows = things(len(its["windows"]), "window")
+        note(f"{calendar}: {windows}; replay {whose} with --calendar {calendar} {its['options']}")
     if page is not None:
         write_text(page, found.answer().as_page(line, {str(log): found["input"]["source_sha256"]}))
         offer(page)
