@@ -255,7 +255,9 @@ def who_pays(o: ChoiceFigures) -> str:
 def most_of(groups: Sequence[OneGroup]) -> str:
     """Of each kind of group the one whose mean wait changes most, and by how much; a user alone in a group is one."""
     different = {(one.jobs, one.after_s): one for one in reversed(groups)}.values()
-    return ", ".join(f"{one.words} ({growth(one.after_s - one.before_s, 0)})" for one in reversed(different))
+    return ", ".join(
+        f"{one.words.replace(' ', NB)} ({growth(one.after_s - one.before_s, 0)})" for one in reversed(different)
+    )
 
 
 def longer_text(payers: Payers) -> str:
@@ -304,7 +306,8 @@ def real_waits(found: WhatIf, k: int) -> str:
     score, first, taken = found.logged, found.outcomes[0], found.outcomes[k]
     longest = f"{first.whose}" if first.whose == taken.whose else f"{first.whose}; {short(taken)}: {taken.whose}"
     if score is None or score.ratio is None:
-        return f"all waits are simulated (the longest: {longest}); {lower(str(found.fidelity))}."
+        whose = f" (the longest: {longest})" * bool(max(first.max_wait_s, taken.max_wait_s))
+        return f"all waits are simulated{whose}; {lower(str(found.fidelity))}."
     said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}"
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
     return f"{said}{whose} in the log; simulated **{ratio_text(score.ratio)}** of them (longest: {longest})."

@@ -139,8 +139,9 @@ def what_if(
         if not rows.any():
             raise BatfillError(f"{workload.where}: no job fits {things(size, 'processor')}; give a larger --machine")
         site = SiteLog.of(source, len(workload), int((near.machine.wide & near.part.rows)[at].sum()), fields)
-        workload = workload.select(rows).stating(size=size).with_read(fields)
-        jobs = fitting = workload.jobs
+        workload = workload.with_read(fields).stating(size=size)
+        jobs = fitting = workload.select(rows)
+        workload = workload if (rows == (workload.procs <= size)).all() else jobs  # else it says what does not fit
         if limits.get("pool"):  # whatever the order, the same jobs run
             pools = Pools.of("pool", shared["pool"]).on(size)
             able = ~rejected(jobs, size, pools, wanted(pools, jobs))
