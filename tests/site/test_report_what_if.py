@@ -26,6 +26,8 @@ from batfill_site.advice.found import LOW, ChoiceFigures, advised
 from batfill_site.advice.payers import Changed, Payers, kinds_of
 from batfill_site.advice.what_if import LIMITS, what_if
 from batfill_site.answer import NB, columns, plain
+from batfill_site.fidelity import Factors
+from batfill_site.machine import Held
 from batfill_site.score import Score, Whose
 from command import batfill, json_result, refusal
 from golden_text import check
@@ -441,11 +443,12 @@ def nights(tmp_path, monkeypatch):
     (tmp_path / "nights.csv").write_text("begin,end\n" + "".join(periods))
 
 
-def graded(answer, ratio, logged_s=10_000.0, rank=0.5, **near):
-    """The answer as if simulated waits were such a part of the logged ones, ranked so, and explained by these."""
+def graded(answer, ratio, logged_s=10_000.0, rank=0.5, idle=0.2, **near):
+    """The answer as if simulated waits were such a part of the logged ones, ranked so, and `idle` is of nothing."""
     score = Score(900, 0.5, 0.5, ratio * logged_s, logged_s, ratio, 0.5, rank, 0.5, 2 * DAY_S, 9 * DAY_S)
-    explained = answer.fidelity._replace(**near)
-    return replace(answer, logged=score, logged_bsld=7.0, logged_whose=Whose("12", 3), fidelity=explained)
+    held = Held(0.75 - idle, 0.1, 0.15, 0.0, idle)
+    its = answer.fidelity._replace(near=score, held=held, held_header=Held(0.1, 0.1, 0.1, 0.0, 0.7), **near)
+    return replace(answer, logged=score, logged_bsld=7.0, logged_whose=Whose("12", 3), fidelity=its)
 
 
 def with_figures(answer, k, **changes):
@@ -489,8 +492,13 @@ def variants(answer):
             None,
         )
     yield "as logged", graded(answer, 1.05), answer.limit, None
-    near = {"explained": "85 % of the processors", "explained_ratio": 0.6}
-    yield "explained in part", graded(answer, 0.5, **near), answer.limit, None
+    for idle in (0.3, 0.31, 0.5, 0.51):
+        yield f"nothing holds the job in {idle} of the waiting time", graded(answer, 0.5, idle=idle), last, None
+    part = answer.fidelity.part._replace(name="partition 1", steps=((0.0, 64), (9e5, 32)), waiting=0.7)
+    rest = part._replace(name="the rest", steps=((0.0, 9),), waiting=0.3)
+    both = answer.fidelity.machine._replace(parts=(part, rest))
+    factors = Factors(notice_s=604_800.0, depth="all", max_running=60)
+    yield "parts, steps and behaviour", graded(answer, 0.5, machine=both, factors=factors), answer.limit, None
     tie = first._replace(advised=spf, by_slowdown=spf, equals=(late,))
     yield "a tie", answer, tie, None
     # The third asks less than another, which has the least slowdown, and waits less.
@@ -779,7 +787,8 @@ def test_a_cap_that_never_binds_costs_nothing_and_what_the_log_itself_used_is_sa
     starts = jobs.submit_s + 60
     used = max(jobs.procs[(starts <= at_s) & (starts + jobs.runtime_s > at_s)].sum() for at_s in starts)
     leaves = "leaves fcfs's mean wait as it is; the log's own starts"
-    assert said(found, "Cap") == f"power=1MW@100W {leaves} used up to {amount_text(100 * int(used), 'W')}."
+    most = amount_text(100 * int(used), "W")
+    assert said(found, "Cap") == f"power=1MW@100W {leaves} used up to {most}, no more than the cap."
     assert found.cost.longer.value == 0
     found = what_if(path, thresholds_s=[6 * HOUR_S], small_first=False, energy_budget="9GWh@0..99d,watts=1W")
     assert said(found, "Cap") == f"energy-budget 9GWh@0..8553600,watts=1W {leaves} are without it."

@@ -16,7 +16,7 @@ from batfill_pages.words import count, growth, interval_text, log_name, slowdown
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.choices import KILLS, THRESHOLD, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
-from batfill_site.advice.found import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, REFERENCE, UNSURE, stated
+from batfill_site.advice.found import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, MACHINE_FILE, REFERENCE, UNSURE, stated
 from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table, dates_text
 from batfill_site.fidelity import PLAIN, holds_text, machine_text
 from batfill_site.score import FAR, LEAST_RANK, ratio_text
@@ -255,7 +255,9 @@ def who_pays(o: ChoiceFigures) -> str:
 def most_of(groups: Sequence[OneGroup]) -> str:
     """Of each kind of group the one whose mean wait changes most, and by how much; a user alone in a group is one."""
     different = {(one.jobs, one.after_s): one for one in reversed(groups)}.values()
-    return ", ".join(f"{one.words} ({growth(one.after_s - one.before_s, 0)})" for one in reversed(different))
+    return ", ".join(
+        f"{one.words.replace(' ', NB)} ({growth(one.after_s - one.before_s, 0)})" for one in reversed(different)
+    )
 
 
 def longer_text(payers: Payers) -> str:
@@ -304,7 +306,8 @@ def real_waits(found: WhatIf, k: int) -> str:
     score, first, taken = found.logged, found.outcomes[0], found.outcomes[k]
     longest = f"{first.whose}" if first.whose == taken.whose else f"{first.whose}; {short(taken)}: {taken.whose}"
     if score is None or score.ratio is None:
-        return f"all waits are simulated (the longest: {longest}); {lower(str(found.fidelity))}."
+        whose = f" (the longest: {longest})" * bool(max(first.max_wait_s, taken.max_wait_s))
+        return f"all waits are simulated{whose}; {lower(str(found.fidelity))}."
     said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}"
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
     return f"{said}{whose} in the log; simulated **{ratio_text(score.ratio)}** of them (longest: {longest})."
@@ -430,7 +433,8 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         Detail("The log and the choices: what is left out, and notes", [f"{first_upper(n)}." for n in notes(found)]),
         Detail(
             "Options and the command of each choice",
-            [", ".join(f"{name} {value}" for name, value in stated(settings).items() if value is not None)],
+            ["The jobs, and the figures, are of all periods."] * bool(found.whole)
+            + [", ".join(f"{name} {value}" for name, value in stated(settings).items() if value is not None)],
             code=commands(found, log),
         ),
     ]
@@ -502,19 +506,25 @@ def configurations(options: Mapping[str, Any]) -> str:
 
 
 def commands(found: WhatIf, log: str) -> str:
-    settings = stated(found.settings)
-    shared = ["--procs", str(found.workload.size), "--overrun", settings["overrun"]]
-    shared += ["--unrequested", str(settings["unrequested"]), "--tau", f"{settings['tau_s']:.12g}"]
-    return "\n".join(
-        f"batfill replay {shlex.quote(log)} {options_words(o.options)} {shlex.join(shared)}" for o in found.outcomes
-    )
+    """What replays each choice: commands, or Python if no command selects the jobs."""
+    settings, machine = stated(found.settings), found.fidelity.machine
+    its, calendar = {name: settings[name] for name in ("overrun", "unrequested")}, settings["calendar"]
+    read = {"procs": machine.header, "machine": settings["machine"], **its}
+    if len(machine.parts) > 1 or (found.site.wide and len(found.fidelity.part.steps) > 1):
+        read |= {"calendar": calendar} if calendar not in (None, MACHINE_FILE) else {}
+        given = ", ".join([repr(log), *(f"{name}={value!r}" for name, value in read.items())])
+        each = f"print(one.name, bf.replay(found.workload, **one.arguments, tau_s={settings['tau_s']!r}).figures)"
+        return f"import batfill as bf\nfound = bf.what_if({given})\nfor one in found.outcomes:\n    {each}"
+    words, where = options_words({"procs": found.workload.size, **its, "tau": settings["tau_s"]}), shlex.quote(log)
+    made = f"batfill fidelity {where} {options_words(read)} --calendar {MACHINE_FILE}\n" * (calendar == MACHINE_FILE)
+    return made + "\n".join(f"batfill replay {where} {options_words(o.options)} {words}" for o in found.outcomes)
 
 
 def options_words(options: Mapping[str, Any]) -> str:
     words: list[str] = []
     for name, value in stated(options).items():
         words += [f"--{name}"] * (value is not False)  # a flag that is not given
-        words += [] if isinstance(value, bool) else [f"{value:.12g}" if name == "threshold" else str(value)]
+        words += [] if isinstance(value, bool) else [f"{value:.12g}" if name in ("threshold", "tau") else str(value)]
     return shlex.join(words)
 
 

@@ -11,6 +11,7 @@ from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import percent, things
 from batfill.model.kinds import plain_value
+from batfill.model.options import arguments_of
 from batfill_pages.comparison import Comparison, Difference
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
 from batfill_site.advice.choices import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from batfill_site.fidelity import Fidelity
     from batfill_site.score import Score
 
+MACHINE_FILE = "machine.csv"  # what `batfill fidelity` is to call the calendar in the commands
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE = (  # rows of the first table
@@ -66,6 +68,11 @@ class ChoiceFigures(NamedTuple):
     large_delayed: float  # the share that waits over an hour longer than under the first choice
     large_mean_delay_s: float | None  # how much longer these wait; None without any
     waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of `replay`."""
+        return arguments_of(self.options)
 
     def columns(self) -> dict[str, Any]:
         columns = {name: value for name, value in self._asdict().items() if name not in ("waits", "whose")}

@@ -36,6 +36,7 @@ from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.fill import answer_of
 from batfill_site.advice.found import (
     ADVICE,
+    MACHINE_FILE,
     REFERENCE,
     ChoiceFigures,
     JobGroup,
@@ -67,7 +68,6 @@ MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that
 # Weeks of a period, and from which on a log has years; the oldest one has at least this part of it.
 YEAR, QUARTER, FEWEST_FOR_YEARS, LEAST_PART = 52, 13, 78, 0.25
 FEWEST_OF_PERIOD = 300  # jobs
-MACHINE_FILE = "machine.csv"  # what `batfill fidelity` is to call the calendar in the commands
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
 
 
@@ -139,8 +139,9 @@ def what_if(
         if not rows.any():
             raise BatfillError(f"{workload.where}: no job fits {things(size, 'processor')}; give a larger --machine")
         site = SiteLog.of(source, len(workload), int((near.machine.wide & near.part.rows)[at].sum()), fields)
-        workload = workload.select(rows).stating(size=size).with_read(fields)
-        jobs = fitting = workload.jobs
+        workload = workload.with_read(fields).stating(size=size)
+        jobs = fitting = workload.select(rows)
+        workload = workload if (rows == (workload.procs <= size)).all() else jobs  # else it says what does not fit
         if limits.get("pool"):  # whatever the order, the same jobs run
             pools = Pools.of("pool", shared["pool"]).on(size)
             able = ~rejected(jobs, size, pools, wanted(pools, jobs))
