@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -106,11 +107,6 @@ class Site(NamedTuple):
         return site
 
     @property
-    def has_halves(self) -> bool:
-        first = self.logged.first_half
-        return all((self.counted & rows).any() for rows in (first, ~first))
-
-    @property
     def counted(self) -> NDArray[np.bool_]:
         """The jobs that are compared: with a wait, not wider than the machine, and not of a part that never waits."""
         left_out = [part.rows & part.never for part in self.machine.parts]
@@ -120,8 +116,10 @@ class Site(NamedTuple):
 
     def until_half(self) -> Site:
         """The same of the first half of its jobs, on the machine and under the limit of all."""
-        past = self.logged.until_half()
-        return self._replace(logged=past, machine=self.machine.select(self.logged.first_half), found=past.outages())
+        first, submit_s = self.logged.first_half, self.logged.workload.submit_s
+        past = tuple(window for window in self.found.windows if window.end <= submit_s[len(submit_s) // 2])
+        found = replace(self.found, windows=past, digest="")
+        return self._replace(logged=self.logged.select(first), machine=self.machine.select(first), found=found)
 
     def jobs(self, part: Part) -> Jobs:
         """The jobs that run on a part."""
@@ -316,30 +314,19 @@ def fidelity(
         found = Fidelity.on(logged, machine, fit=fit, advance=advance)
     study, part, scores = found.site, found.part, found.scores
     assert study is not None
-    calendar = found.options.get("calendar", NO_WINDOWS)
-    options = {"procs": part.size, **{name: value for name, value in found.options.items() if name != "calendar"}}
+    options = {"procs": part.size, **found.options}
+    windows = options.pop("calendar", NO_WINDOWS).rows
     results: dict[str, Any] = {
         "scores": {name: each._asdict() for name, each in scores.items()},
         "machine": {
-            "text": study.machine.text(),
-            "header": study.machine.header,
-            "sharp": study.machine.sharp,
-            "wide": int(study.machine.wide.sum()),
-            "parts": [
-                {"name": one.name, "jobs": int(one.rows.sum()), "steps": one.steps, "never_waits": one.never}
-                | {"waiting": one.waiting}
-                for one in study.machine.parts
-            ],
+            "text": found.machine.text(),
+            "sharp": found.machine.sharp,
+            "wide": int(found.machine.wide.sum()),
+            "parts": [{**one._asdict(), "rows": int(one.rows.sum())} for one in found.machine.parts],
         },
-        "held": {
-            name: held and held._asdict() for name, held in (("machine", found.held), ("header", found.held_header))
-        },
-        "calendar": {
-            "part": part.name,
-            "procs": part.size,
-            "options": " ".join(f"--{name} {value}" for name, value in options.items()),
-            "windows": calendar.rows,
-        },
+        "held": found.held and found.held._asdict(),
+        "held_on_header": found.held_header and found.held_header._asdict(),
+        "calendar": {"part": part.name, "options": options, "windows": windows},
         "outages": {
             "number": len(study.found.windows),
             "days": sum(w.end - w.begin for w in study.found.windows) / DAY_S,
@@ -461,25 +448,16 @@ HOLDS = {
 
 
 def answer_of(
-    found: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    dates: str,
-    cautions: list[str],
-    grade: Fidelity,
+    found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str], grade: Fidelity
 ) -> Answer:
     given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
     names = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
     logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
     replays = [[names[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
-    tried = [
-        [
-            step["factors"],
-            *map(percent, (step["error"], later["error"], later["median_error"])),
-            ratio_text(later["ratio"]),
-        ]
-        for step in steps
-        if (later := step["later"])
-    ]
+    tried = []
+    for step in steps:
+        errors = step["error"], *(step["later"][name] for name in ("error", "median_error"))
+        tried.append([step["factors"], *map(percent, errors), ratio_text(step["later"]["ratio"])])
     groups = [
         [
             *(f"{row['by']} {row['group']}", count(row["header"]["jobs"]), duration(row["header"]["logged_mean_s"])),
@@ -589,7 +567,7 @@ class Fidelity(NamedTuple):
     def on(cls, logged: Logged, machine: str | int, *, fit: bool, advance: Callable[[float], None]) -> Fidelity:
         site = Site.of(logged, machine)
         header = site._replace(machine=machine_of(logged, HEADER))
-        fit &= site.has_halves
+        fit &= all((site.counted & rows).any() for rows in (logged.first_half, ~logged.first_half))
         steps = fitted(site.until_half(), advance) if fit else [Step(PLAIN)]
         waits = {step.factors: site.waits(step.factors) for step in steps}
         header_s = waits[PLAIN] if site.machine.as_stated else header.waits(PLAIN)
