@@ -73,18 +73,12 @@ class Factors(NamedTuple):
     depth: int | str = 1  # how many jobs have a reservation
     max_running: int | None = None  # how many jobs of a user run at once; None for any number
 
-    @property
-    def names(self) -> list[str]:
-        notice = self.notice_s
-        known = "" if notice is None else f" announced {duration(notice)} before"
-        return [
-            *([f"its outages{known}"] if notice is not None else []),
-            *(["a reservation for every job"] if self.depth == ALL else []),
-            *([f"at most {self.max_running} running jobs a user"] if self.max_running is not None else []),
-        ]
-
     def __str__(self) -> str:
-        return ", ".join(self.names) or "plain"
+        notice_s, most = self.notice_s, self.max_running
+        said = [f"its outages announced {duration(notice_s)} before"] if notice_s is not None else []
+        said += ["a reservation for every job"] * (self.depth == ALL)
+        said += [f"at most {most} running jobs a user"] if most is not None else []
+        return ", ".join(said) or "plain"
 
 
 PLAIN = Factors()
@@ -470,7 +464,7 @@ def answer_of(
         (row["by"], row["group"], *(row["near"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
         for row in found["groups"]
     ]
-    near = f"Simulated waits are **{rows[-1]['sim/log']}** of the logged ones"
+    near, down = f"Simulated waits are **{rows[-1]['sim/log']}** of the logged ones", found["outages"]
     return Answer(
         title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
         about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",
@@ -481,7 +475,7 @@ def answer_of(
                 "Machine": machine_text(grade),
                 "Explained": holds_text(grade.held, grade.held_header),
                 "Besides": besides(steps),
-                "Outages": outages_text(found["outages"]),
+                "Outages": f"{down['number']:,} found in the log, {duration(down['days'] * DAY_S)} in all.",
                 "Not modelled": f"{'; '.join(alike)}." if alike else "",
                 "Not compared": f"{things(beside, 'job')} without a wait in the log." if beside else "",
                 "Advice": "differences between policies are for the machine as simulated.",
@@ -489,11 +483,7 @@ def answer_of(
         ),
         picture=Bars.of_waits(means),
         details=[
-            Detail(
-                "Groups of jobs",
-                [NEAR],
-                Table(("", "jobs", "in the log", *("header", "besides") * 2), groups),
-            ),
+            Detail("Groups of jobs", [NEAR], Table(("", "jobs", "in the log", *("header", "besides") * 2), groups)),
             Detail(
                 "All figures", [ERRORS], table_of([{k: v for k, v in row.items() if k[-2:] != "_s"} for row in rows])
             ),
@@ -530,18 +520,6 @@ def besides(steps: Sequence[Mapping[str, Any]]) -> str:
     if len(steps) == 1:
         return f"no factor that is tried holds; a mean error of {before} on the second half of the jobs."
     return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {before} without."
-
-
-def outages_text(given: Mapping[str, Any]) -> str:
-    if not given["number"]:
-        return "none found in the log."
-    said = [f"{given['number']:,} found in the log, {duration(given['days'] * DAY_S)} in all"]
-    if given["sudden"]:
-        said.append(
-            f"{given['sudden']:,} known only when they begin, since else the longest request would find no start for "
-            "weeks"
-        )
-    return f"{'; '.join(said)}."
 
 
 # The grade beside every advice
