@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from batfill.base.errors import BatfillError
+from batfill.model.limits.calendar import Calendar
 from batfill.model.limits.pools import amount_text
+from batfill.model.options import arguments_of
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
@@ -21,7 +23,7 @@ from batfill_pages.comparison_page import View
 from batfill_pages.stats import Paired
 from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
 from batfill_site.advice.configuration import SYSTEMS
-from batfill_site.advice.fill import MOST_WORDS, options_words, screen
+from batfill_site.advice.fill import MOST_WORDS, commands, options_words, screen
 from batfill_site.advice.found import LOW, ChoiceFigures, advised
 from batfill_site.advice.payers import Changed, Payers, kinds_of
 from batfill_site.advice.what_if import LIMITS, what_if
@@ -424,6 +426,101 @@ def test_what_if_under_a_pool_compares_the_jobs_that_fit_it():
     assert answer.comparison.bsld.shape[1] == (jobs.procs <= 40).sum() < len(jobs)
     with pytest.raises(BatfillError, match="option pool: every job wants more than there is of slots=1@2"):
         what_if(sample, small_first=False, pool="slots=1@2")
+
+
+# The machine that ran
+
+
+@pytest.fixture(scope="module")
+def shrunk(tmp_path_factory):
+    """A log of fcfs on 64 processors, of which 40 are there from its middle on, as its waits show."""
+    work = generate_log(16_000, 64, seed=5, users=40, load=0.62)
+    return ran_on(tmp_path_factory.mktemp("shrunk") / "log.swf", work, {"": (64, 40)})
+
+
+def ran_on(path, made, parts):
+    """The log of these jobs on parts of a machine, each with so many processors in either half; users have a part."""
+    write_log(made, path)
+    whole = read_workload(path)
+    half_s, head, rows = float(whole.submit_s[-1]) / 2, ["; MaxProcs: 64\n", "; UnixStartTime: 1000000000\n"], {}
+    for number, (before, after) in enumerate(parts.values(), 1):
+        those = (whole.user % len(parts) == number - 1) & (whole.procs <= min(before, after))
+        work = whole.select(those).stating(size=before)
+        away = {"kind": "announced", "begin": half_s, "end": 1e9, "processors": before - after}
+        start_s = replay(work, calendar=Calendar.of([away]) if after < before else None).schedule.start_s
+        for k, at in enumerate(np.flatnonzero(those).tolist()):
+            submit_s, wait_s = work.submit_s[k], int(start_s[k] - work.submit_s[k])
+            more = {"req_procs": work.procs[k], "req_time": int(work.walltime_s[k]), "user": work.user[k]}
+            rows[at] = row(at + 1, int(submit_s), int(work.runtime_s[k]), wait=wait_s, partition=number, **more)
+    path.write_text("".join([*head, *(rows[at] for at in sorted(rows))]))
+    return path
+
+
+def test_choices_are_replayed_on_the_machine_that_the_log_shows_and_its_commands_repeat_them(shrunk, monkeypatch):
+    monkeypatch.chdir(shrunk.parent)
+    how = {"thresholds_s": [24 * HOUR_S], "small_first": False}
+    found, header = what_if(shrunk, **how), what_if(shrunk, machine="header", **how)
+    (_, before), (from_s, after) = found.fidelity.part.steps
+    assert (before, after) == (64, pytest.approx(40, rel=0.05))
+    assert from_s == pytest.approx(float(read_workload(shrunk).submit_s[-1]) / 2, rel=0.1)
+    whole = found.whole or found
+    assert whole.logged.ratio == pytest.approx(1, rel=0.1)
+    assert (header.whole or header).logged.ratio < 0.6
+    assert "64 processors" in said(found, "Machine")
+    assert "(the header: 64)" in said(found, "Machine")
+    lines = commands(found, shrunk.name).splitlines()
+    assert batfill(*lines[0].split()[1:]).status == 0
+    for line, one in zip(lines[1:], whole.outcomes, strict=True):
+        again = json_result(*line.split()[1:])
+        assert (again["mean_wait_s"], again["max_wait_s"]) == (pytest.approx(one.mean_wait_s), one.max_wait_s)
+    stored = found.as_dict()
+    assert stored["machine"] == "log"
+    assert stored["held"]["idle"] < stored["held_on_header"]["idle"]
+
+
+@pytest.mark.parametrize("given", [{"procs": 48}, {"machine": 48}, {"machine": "header"}, {"calendar": "windows.csv"}])
+def test_a_machine_that_the_user_states_is_replayed(shrunk, given, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("windows.csv").write_text(f"kind,begin,end,processors\nannounced,0,{40 * DAY_S},4\n")
+    found = what_if(shrunk, thresholds_s=[], small_first=False, **given)
+    options = {name: value for name, value in given.items() if name == "calendar"}
+    fitted = {**found.fidelity.options, **options}
+    again = replay(shrunk, procs=given.get("procs", {48: 48}.get(given.get("machine"))), **arguments_of(fitted))
+    assert (found.whole or found).outcomes[0].mean_wait_s == pytest.approx(again.figures.mean_wait_s)
+    assert found.workload.size == (48 if 48 in given.values() else 64)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"machine": "ours"}, "option machine: 'ours' is neither log, header nor a number of processors"),
+        ({"machine": 0}, "option machine: 0 is neither"),
+        ({"machine": "log", "calendar": "windows.csv"}, "option calendar: the machine from the log has its own"),
+    ],
+)
+def test_a_machine_that_cannot_be_is_refused(light, given, why, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("windows.csv").write_text("kind,begin,end,processors\nannounced,0,9,1\n")
+    with pytest.raises(BatfillError, match=re.escape(why)):
+        what_if(light, **given)
+
+
+def test_advice_is_on_the_part_with_most_of_the_waiting_and_names_the_others(tmp_path):
+    log = ran_on(
+        tmp_path / "log.swf", generate_log(16_000, 64, seed=5, users=40, load=0.75), {"1": (44, 44), "2": (20, 20)}
+    )
+    found = what_if(log, thresholds_s=[24 * HOUR_S], small_first=False)
+    part, other = found.fidelity.machine.parts
+    assert part.waiting > other.waiting > 0
+    jobs = read_workload(log).jobs
+    assert len((found.whole or found).comparison.at) == (part.rows & ~found.fidelity.machine.wide).sum() < len(jobs)
+    assert f"all figures are of {part.name}, with" in said(found, "Machine")
+    assert other.name in said(found, "Machine")
+    results = []
+    code = commands(found, str(log)).replace("print(one.name, ", "results.append(")
+    exec(code, {"results": results})
+    for again, one in zip(results, (found.whole or found).outcomes, strict=True):
+        assert (again.mean_wait_s, again.max_wait_s) == (one.mean_wait_s, one.max_wait_s)
 
 
 # Caps, budgets and gates

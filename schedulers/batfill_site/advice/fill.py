@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.words import in_a_row, things
 from batfill.base.words import percent as in_percent
-from batfill.model.options import Options
+from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.stats import BETTER, CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
+OWN = ("policy", "preset", "threshold")  # options of a choice alone
 MOST_NOTES = 3  # of an import
 MOST_WORDS = 12  # of a headline
 MOST_PERIODS = 6  # in a line
@@ -507,17 +508,23 @@ def configurations(options: Mapping[str, Any]) -> str:
 
 def commands(found: WhatIf, log: str) -> str:
     """What replays each choice: commands, or Python if no command selects the jobs."""
-    settings, machine = stated(found.settings), found.fidelity.machine
-    its, calendar = {name: settings[name] for name in ("overrun", "unrequested")}, settings["calendar"]
-    read = {"procs": machine.header, "machine": settings["machine"], **its}
+    settings, machine, where = found.settings, found.fidelity.machine, shlex.quote(log)
+    its = {"procs": machine.header, **{name: settings[name] for name in ("machine", "overrun", "unrequested")}}
+    made = stated(settings).get("calendar") == MACHINE_FILE
     if len(machine.parts) > 1 or (found.site.wide and len(found.fidelity.part.steps) > 1):
-        read |= {"calendar": calendar} if calendar not in (None, MACHINE_FILE) else {}
-        given = ", ".join([repr(log), *(f"{name}={value!r}" for name, value in read.items())])
+        shared = {
+            k: v for o in found.outcomes for k, v in stated(o.options).items() if k not in OWN and v != MACHINE_FILE
+        }
+        its |= {**arguments_of(shared), **{name: settings[name] for name in ("thresholds_s", "small_first")}}
+        given = ", ".join([repr(log), *(f"{name}={value!r}" for name, value in its.items())])
         each = f"print(one.name, bf.replay(found.workload, **one.arguments, tau_s={settings['tau_s']!r}).figures)"
         return f"import batfill as bf\nfound = bf.what_if({given})\nfor one in found.outcomes:\n    {each}"
-    words, where = options_words({"procs": found.workload.size, **its, "tau": settings["tau_s"]}), shlex.quote(log)
-    made = f"batfill fidelity {where} {options_words(read)} --calendar {MACHINE_FILE}\n" * (calendar == MACHINE_FILE)
-    return made + "\n".join(f"batfill replay {where} {options_words(o.options)} {words}" for o in found.outcomes)
+    reading = [f"batfill fidelity {where} {options_words(its)} --calendar {MACHINE_FILE}"] * made
+    its = {"procs": found.workload.size, "overrun": its["overrun"], "unrequested": its["unrequested"]}
+    words = options_words({**its, "tau": settings["tau_s"]})
+    return "\n".join(
+        [*reading, *(f"batfill replay {where} {options_words(o.options)} {words}" for o in found.outcomes)]
+    )
 
 
 def options_words(options: Mapping[str, Any]) -> str:

@@ -357,7 +357,7 @@ class WhatIf(Keyed):
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
-            "machine": self.fidelity.machine.text(),
+            "machine_ran": self.fidelity.machine.text(),
             "behaviour": str(self.fidelity.factors),
             "held": self.fidelity.held and self.fidelity.held._asdict(),
             "held_on_header": self.fidelity.held_header and self.fidelity.held_header._asdict(),
