@@ -14,7 +14,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.tables import shown
 from batfill.base.words import duration, things
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
-from batfill.model.limits.calendar import NO_WINDOWS, Calendar, Window
+from batfill.model.limits.calendar import Calendar, Window
 from batfill.model.metrics import width_class
 from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
 from batfill.replays.found import document
@@ -309,7 +309,7 @@ def fidelity(
     study, part, scores = found.site, found.part, found.scores
     assert study is not None
     options = {"procs": part.size, **found.options}
-    windows = options.pop("calendar", NO_WINDOWS).rows
+    windows = options.pop("calendar", Calendar(())).rows
     results: dict[str, Any] = {
         "scores": {name: each._asdict() for name, each in scores.items()},
         "machine": {

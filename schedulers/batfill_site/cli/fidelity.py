@@ -10,11 +10,11 @@ from batfill.cli import command_line, note, offer, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
+    NEW_FILE,
     OVERRUN,
     PROCS,
     UNREQUESTED,
     Checked,
-    PathParam,
     command,
     out_option,
     seed_option,
@@ -54,7 +54,7 @@ MACHINE = click.option(
 )
 @click.option(
     "--calendar",
-    type=PathParam("file", "machine.csv"),
+    type=NEW_FILE,
     help="Write the machine's steps and outages, as other commands take them with --calendar.",
 )
 @click.option("--details", is_flag=True, help="Also print all groups of jobs, all figures, and notes.")
