@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from batfill.model.jobs import Clock
 
-MOST_LINES, COLUMNS = 6, 80
+MOST_LINES, COLUMNS = 9, 80
 MARKS = r"\*\*|`"  # of sentences, which a terminal has not
 NB, MINUS = "\u00a0", "\u2212"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,23 +12,33 @@ import numpy as np
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.progress import patient_progress
 from batfill.base.tables import shown
-from batfill.base.words import duration, in_a_row, things
+from batfill.base.words import duration, things
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
-from batfill.model.limits.calendar import Calendar
+from batfill.model.limits.calendar import Calendar, Window
 from batfill.model.metrics import width_class
 from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
 from batfill.replays.found import document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import part_of, replayable
-from batfill.workloads.swf import job_rows
 from batfill_pages.words import count, log_name
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
-from batfill_site.accounting.outages import most_held, outages
 from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
-from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Score, errors_of, percent, ratio_text, score
+from batfill_site.machine import (
+    HEADER,
+    LOG,
+    Held,
+    Machine,
+    Part,
+    calendar_of,
+    holding,
+    machine_of,
+    machine_or_stated,
+    one_machine,
+)
+from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Logged, Score, logged_of, percent, ratio_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,120 +46,21 @@ if TYPE_CHECKING:
     from batfill.workloads.swf_log import SwfLog
 
 
-UNKNOWN_WAIT = -1
 LENGTHS = {600: "10 min or less", HOUR_S: "1 h or less", 6 * HOUR_S: "6 h or less", math.inf: "longer"}  # run times
 HOURS = 3  # of a group by hour of submission
 
-# What is tried of each factor. A factor stays if it lowers the error by `LEAST_GAIN` of it on the jobs that it is
-# fitted to, and on both halves of these.
-NOTICES_S = (WEEK_S, DAY_S, 4 * HOUR_S)
-CAPACITIES = (0.97, 0.95, 0.9, 0.85, 0.8)  # but not below what was in use at once
-DEPTHS = (ALL,)
-WORSE = 2.0  # times the plain error, from which on the outages found are doubted
+# What is tried: how long before they begin outages are announced, and how many jobs have a reservation.
+NOTICES_S, DEPTHS = (None, WEEK_S, DAY_S, 4 * HOUR_S), (1, ALL)
+USUAL = (None, 1)
+MOST_REPLAYS = 3 + len(NOTICES_S) * len(DEPTHS)
 LONGEST_BLOCKED_S = 3 * WEEK_S  # by known outages that follow each other, for any request
-# The log shows a limit of running jobs per user if so many users reach it, and it is at least so high.
-FEWEST_USERS, LEAST_LIMIT = 3, 10
-
-
-class Logged(NamedTuple):
-    """A log with waits, and what of it the job table does not have; columns in the table's order."""
-
-    where: Path | str
-    log: SwfLog
-    workload: Jobs
-    wait_s: NDArray[np.float64]  # nan for unknown
-    queue: NDArray[np.int64]  # -1 for unknown
-
-    @property
-    def size(self) -> int:
-        assert self.workload.size is not None
-        return self.workload.size
-
-    @property
-    def counted(self) -> NDArray[np.bool_]:
-        """The jobs that are compared: with a wait, and not wider than the machine."""
-        counted: NDArray[np.bool_] = ~np.isnan(self.wait_s) & (self.workload.jobs.procs <= self.size)
-        return counted
-
-    @property
-    def first_half(self) -> NDArray[np.bool_]:
-        """The first half of the jobs; the second begins with a submission."""
-        submit_s = self.workload.jobs.submit_s
-        first: NDArray[np.bool_] = submit_s < submit_s[len(submit_s) // 2]
-        return first
-
-    @property
-    def has_halves(self) -> bool:
-        return all((self.counted & rows).any() for rows in (self.first_half, ~self.first_half))
-
-    def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | None = None) -> Score:
-        rows = self.counted if rows is None else self.counted & rows
-        return score(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])
-
-    def error(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_]) -> float | None:
-        rows = self.counted & rows
-        return errors_of(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])[0]
-
-    def outages(self) -> Calendar:
-        return outages(self.where, self.log, self.size)
-
-    @property
-    def most_in_use(self) -> int:
-        """The most processors that jobs with a wait had at once; those that end at an instant have none."""
-        jobs, counted = self.workload.jobs, self.counted
-        start_s = (jobs.submit_s + self.wait_s)[counted]
-        return most_held(start_s, start_s + jobs.runtime_s[counted], jobs.procs[counted])
-
-    def limit(self) -> int | None:
-        """The limit of running jobs per user that the log shows; None if it shows none.
-
-        No user ran more jobs at once, and at least `FEWEST_USERS` ran so many while another job of theirs waited.
-        """
-        jobs = self.workload.jobs
-        rows = np.flatnonzero(~np.isnan(self.wait_s) & (jobs.user >= 0) & (jobs.runtime_s > 0))
-        start_s = jobs.submit_s[rows] + self.wait_s[rows]
-        at_s = np.concatenate([start_s + jobs.runtime_s[rows], jobs.submit_s[rows], start_s])
-        user, kind = np.tile(jobs.user[rows], 3), np.repeat(np.arange(3), len(rows))
-        order = np.lexsort((kind, at_s, user))  # in each second ends come first, then submissions
-        user, running, waiting = user[order], *(np.cumsum(np.array(by)[kind[order]]) for by in ((-1, 0, 1), (0, 1, -1)))
-        most = int(running.max(initial=0))
-        held = np.unique(user[(running == most) & (waiting > 0)])
-        return most if most >= LEAST_LIMIT and len(held) >= FEWEST_USERS else None
-
-    def until_half(self) -> Logged:
-        """What the log has of the first half of its jobs, and nothing of the others."""
-        rows, half = job_rows(Path(self.where), self.log).row, self.first_half
-        submit_s = self.workload.jobs.submit_s[len(half) // 2] + self.log["submit_s"][rows[0]]
-        return Logged(
-            self.where,
-            self.log.select(self.log["submit_s"] < submit_s),
-            self.workload.select(half),
-            self.wait_s[half],
-            self.queue[half],
-        )
-
-
-def logged_of(workload: Jobs, log: SwfLog, where: Path | str) -> Logged:
-    """The log of a workload with its waits; WorkloadError if they are not a site's, or one is negative."""
-    ran = job_rows(Path(where), log)
-    kept = ran.row
-    wait_s, jobs = log["wait_s"][kept], f"{len(kept):,} jobs that ran"
-    below = (wait_s < 0) & (wait_s != UNKNOWN_WAIT)
-    if below.any():
-        row = int(np.argmax(below))
-        raise WorkloadError(
-            f"{where}: {int(below.sum()):,} of {jobs} have a negative wait (first: job {ran.number[row]}, "
-            f"{wait_s[row]:g} s); correct or drop them, or write -1 for unknown"
-        )
-    waited = wait_s > 0
-    why = log.unlogged
-    if why is None and (not waited.any() or (workload.jobs.procs[waited] > (workload.size or 0)).all()):
-        why = f"none of the log's {jobs} has a wait above 0"
-    if why is not None:
-        raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
-    return Logged(
-        where, log, workload, np.where(wait_s == UNKNOWN_WAIT, np.nan, wait_s), log["queue"][kept].astype(np.int64)
-    )
+# A log shows a limit of running jobs per user if so many users reach it, it is at least so high, and users wait so many
+# times longer at it or a little below than a little above. They wait at it for so much of their time and beyond it for
+# so little, and few jobs start beyond it.
+FEWEST_USERS, LEAST_LIMIT, CLIFF, BELOW, ABOVE = 3, 4, 10.0, 0.9, 1.1
+LEAST_AT, MOST_BEYOND, MOST_STARTS = 0.005, 0.004, 0.01
+# Shares of the waiting time in which nothing known holds a job: above, nothing can be said, or confidence is low.
+MOST_IDLE, LOW_IDLE = 0.5, 0.3
 
 
 # What a site does
@@ -158,44 +70,113 @@ class Factors(NamedTuple):
     """What a site does beside EASY backfilling in order of submission; the defaults are the plain replay."""
 
     notice_s: float | None = None  # how long before they begin outages are announced; None: outages are left out
-    capacity: float = 1.0  # the share of the processors in use
     depth: int | str = 1  # how many jobs have a reservation
     max_running: int | None = None  # how many jobs of a user run at once; None for any number
 
+    def __str__(self) -> str:
+        notice_s, most = self.notice_s, self.max_running
+        said = [f"its outages announced {duration(notice_s)} before"] if notice_s is not None else []
+        said += ["a reservation for every job"] * (self.depth == ALL)
+        said += [f"at most {most} running jobs a user"] if most is not None else []
+        return ", ".join(said) or "plain"
+
+
+PLAIN = Factors()
+
+
+class Site(NamedTuple):
+    """A log, and what fixed rules find in it: the machine that its jobs ran on, its outages, and a limit."""
+
+    logged: Logged
+    machine: Machine
+    found: Calendar
+    limit: int | None  # of the running jobs of a user, on the part with the most waiting time
+
+    @classmethod
+    def of(cls, logged: Logged, machine: str | int = LOG) -> Site:
+        its = machine_of(logged, machine)
+        site = cls(logged, its, logged.outages(), limit_of(logged, its.parts[0].rows))
+        if not site.counted.any():
+            raise WorkloadError(f"{logged.where}: no job with a wait fits {site.machine.text()}; give a larger machine")
+        return site
+
     @property
-    def names(self) -> list[str]:
-        notice = self.notice_s
-        known = "" if notice is None else f" announced {duration(notice)} before"
+    def counted(self) -> NDArray[np.bool_]:
+        """The jobs that are compared: with a wait, not wider than the machine, and not of a part that never waits."""
+        left_out = [part.rows & part.never for part in self.machine.parts]
+        left_out += [self.machine.wide, np.isnan(self.logged.wait_s)]
+        counted: NDArray[np.bool_] = np.logical_not(np.any(left_out, axis=0))
+        return counted
+
+    def until_half(self) -> Site:
+        """The same of the first half of its jobs, on the machine and under the limit of all."""
+        first, submit_s = self.logged.first_half, self.logged.workload.submit_s
+        past = tuple(window for window in self.found.windows if window.end <= submit_s[len(submit_s) // 2])
+        found = replace(self.found, windows=past, digest="")
+        return self._replace(logged=self.logged.select(first), machine=self.machine.select(first), found=found)
+
+    def jobs(self, part: Part) -> Jobs:
+        """The jobs that run on a part."""
+        return self.logged.workload.select(part.rows & ~self.machine.wide).stating(size=part.size)
+
+    def outages(self, part: Part, factors: Factors) -> list[Window]:
+        """The outages of a part as they are announced; none if they are left out."""
+        if factors.notice_s is None or not self.found.windows:
+            return []
+        sudden = sudden_windows(self.found, longest_request_s(self.jobs(part)))
         return [
-            *([f"its outages{known}"] if notice is not None else []),
-            *([f"{100 * self.capacity:g} % of the processors"] if self.capacity < 1 else []),
-            *(["a reservation for every job"] if self.depth == ALL else []),
-            *([f"at most {self.max_running} running jobs a user"] if self.max_running is not None else []),
+            window._replace(announced=window.begin - (0.0 if late else factors.notice_s))
+            for window, late in zip(self.found.windows, sudden, strict=True)
         ]
 
-    def __str__(self) -> str:
-        return ", ".join(self.names) or "plain"
+    def options(self, part: Part, factors: Factors) -> dict[str, Any]:
+        """The options of a scheduler that replay a part as the site did, where they are not the defaults."""
+        calendar = calendar_of(part, self.outages(part, factors), float(self.logged.workload.submit_s[-1]))
+        given = {"calendar": calendar, "depth": None if factors.depth == 1 else factors.depth}
+        if part is self.machine.parts[0]:
+            given["max-running"] = factors.max_running
+        return {name: value for name, value in given.items() if value is not None}
 
-    def size(self, procs: int) -> int:
-        return max(round(self.capacity * procs), 1)
+    def waits(self, factors: Factors) -> NDArray[np.float64]:
+        """The simulated waits; nan for jobs that no part replays."""
+        wait_s = np.full(len(self.logged.wait_s), np.nan)
+        for part in self.machine.parts:
+            jobs = self.jobs(part)
+            if not part.never and len(jobs):
+                schedule, _ = simulate(jobs, jobs, Options.of({"policy": "fcfs", **self.options(part, factors)}))
+                wait_s[part.rows & ~self.machine.wide] = schedule.start_s - jobs.submit_s
+        return wait_s
 
-    def waits(self, workload: Jobs, found: Calendar) -> NDArray[np.float64]:
-        assert workload.size is not None
-        notice_s = self.notice_s
-        jobs, size = workload.jobs, self.size(workload.size)
-        given: dict[str, Any] = {"policy": "fcfs", "depth": self.depth, "max-running": self.max_running}
-        if self.notice_s is not None and found.windows:
-            sudden = sudden_windows(found, longest_request_s(workload))
-            windows = (
-                window._replace(
-                    processors=size,
-                    announced=window.begin - (0.0 if late else notice_s),
-                )
-                for window, late in zip(found.windows, sudden, strict=True)
-            )
-            given["calendar"] = Calendar(tuple(windows))
-        schedule, _ = simulate(jobs, workload.stating(size=size), Options.of(given))
-        return schedule.start_s - jobs.submit_s
+    def held(self, factors: Factors) -> Held | None:
+        known = factors if factors.notice_s is not None else factors._replace(notice_s=0.0)  # known or not, they hold
+        return holding(self.logged, self.machine, self.outages(self.machine.parts[0], known), factors.max_running)
+
+
+def limit_of(logged: Logged, its: NDArray[np.bool_]) -> int | None:
+    """The limit of running jobs per user that these jobs of a log show; None if they show none."""
+    jobs = logged.workload.jobs
+    rows = np.flatnonzero(its & ~np.isnan(logged.wait_s) & (jobs.user >= 0) & (jobs.runtime_s > 0))
+    start_s = jobs.submit_s[rows] + logged.wait_s[rows]
+    at_s = np.concatenate([start_s + jobs.runtime_s[rows], jobs.submit_s[rows], start_s])
+    user, kind = np.tile(jobs.user[rows], 3), np.repeat(np.arange(3), len(rows))
+    order = np.lexsort((kind, at_s, user))  # in each second ends come first, then submissions
+    user, kind, at_s = user[order], kind[order], at_s[order]
+    running, waiting = (np.cumsum(np.array(by)[kind]) for by in ((-1, 0, 1), (0, 1, -1)))
+    lasts_s = np.where(np.diff(user, append=-1) == 0, np.diff(at_s, append=0), 0)
+    waited_s = np.bincount(running, waiting * lasts_s, 1)  # by all users, while each runs so many
+    started = np.bincount(running[kind == 2], minlength=len(waited_s))
+    until = np.append(0, np.cumsum(waited_s))
+    best, at_best = None, LEAST_AT * until[-1]
+    falls = waited_s[:-1] >= CLIFF * waited_s[1:]
+    for limit in (LEAST_LIMIT + np.flatnonzero(np.append(falls, True)[LEAST_LIMIT:])).tolist():
+        lowest, highest = math.floor(BELOW * limit) + 1, min(math.floor(ABOVE * limit) + 1, len(waited_s) - 1)
+        at, above = until[limit + 1] - until[lowest], until[highest + 1] - until[limit + 1]
+        if at <= at_best or at < CLIFF * above or until[-1] - until[limit + 1] > MOST_BEYOND * until[-1]:
+            continue
+        reach = np.unique(user[(running >= lowest) & (running <= limit) & (waiting > 0) & (lasts_s > 0)])
+        if len(reach) >= FEWEST_USERS and started[limit + 1 :].sum() <= MOST_STARTS * len(rows):
+            best, at_best = limit, at
+    return best
 
 
 def longest_request_s(workload: Jobs) -> float:
@@ -224,66 +205,42 @@ def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
     return sudden.tolist()
 
 
-PLAIN, WITH_OUTAGES = Factors(), Factors(notice_s=WEEK_S)
-VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "capacity": CAPACITIES, "depth": DEPTHS}
-MOST_REPLAYS = 2 + sum(map(len, VALUES.values())) * len(VALUES)
-
-
 class Step(NamedTuple):
-    """Factors that hold, the last of which was found last."""
+    """Factors that hold, and their errors on the jobs that they were fitted to; None if these are too few for one."""
 
     factors: Factors
-    error: float | None  # on the jobs that they were fitted to; None if these are too few for one
+    error: float | None = None
+    first: float | None = None  # on the first half of these jobs
+    second: float | None = None
+
+    def no_worse(self, other: Step) -> bool:
+        return all((mine or 0.0) <= (its or 0.0) for mine, its in zip(self[1:], other[1:], strict=True))
 
 
-def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
-    """The simplest factors that hold: the plain replay, and then one factor more in each step.
+def fitted(past: Site, advance: Callable[[float], None]) -> list[Step]:
+    """The factors that hold: the plain replay, with the limit of running jobs unless it raises the error, and the best.
 
-    The first is the limit of running jobs per user that the log shows, if there is one, unless it raises the error. In
-    each later step the factor and the value are taken that lower the error most. No machine is tried that is smaller
-    than what was in use at once. `advance` is called with 1 after each replay.
+    That has the lowest error of all combinations of the others, at least `LEAST_GAIN` of it lower than without, and no
+    higher one on either half of the jobs. `advance` is called with 1 after each replay.
     """
-    found, first, most = past.outages(), past.first_half, past.most_in_use
+    logged, first = past.logged, past.logged.first_half
 
-    def errors(factors: Factors) -> list[float | None]:
-        wait_s = factors.waits(past.workload, found)
+    def step(factors: Factors) -> Step:
+        wait_s = past.waits(factors)
         advance(1)
-        return [past.error(wait_s, rows) for rows in (first | True, first, ~first)]
+        return Step(factors, *(logged.error(wait_s, rows) for rows in (first | ~first, first, ~first)))
 
-    best, names = errors(PLAIN), list(VALUES)
-    steps = [Step(PLAIN, best[0])]
-    limited = PLAIN._replace(max_running=past.limit())
-    if limited != PLAIN and no_worse(each := errors(limited), best):
-        best = each
-        steps.append(Step(limited, best[0]))
-    while names and best[0]:
-        tried = {
-            factors: errors(factors)
-            for factors in next_factors(steps[-1].factors, names)
-            if factors.capacity == 1 or factors.size(past.size) >= most
-        }
-        able = {
-            factors: each
-            for factors, each in tried.items()
-            if (each[0] or 0.0) <= (1 - LEAST_GAIN) * best[0] and no_worse(each, best)
-        }
-        if not able:
-            break
-        factors = min(able, key=lambda one: able[one][0] or 0.0)
-        names = [name for name in names if getattr(factors, name) == getattr(PLAIN, name)]
-        best = able[factors]
-        steps.append(Step(factors, best[0]))
+    steps = [step(PLAIN)]
+    if past.limit is not None and (limited := step(Factors(max_running=past.limit))).no_worse(steps[0]):
+        steps.append(limited)
+    begun = steps[-1]
+    if begun.error:
+        tried = [
+            step(begun.factors._replace(notice_s=s, depth=d)) for s in NOTICES_S for d in DEPTHS if (s, d) != USUAL
+        ]
+        able = [one for one in tried if one.no_worse(begun) and (one.error or 0.0) <= (1 - LEAST_GAIN) * begun.error]
+        steps += sorted(able, key=lambda one: one.error or 0.0)[:1]
     return steps
-
-
-def no_worse(errors: Sequence[float | None], others: Sequence[float | None]) -> bool:
-    return all((mine or 0.0) <= (other or 0.0) for mine, other in zip(errors, others, strict=True))
-
-
-def next_factors(factors: Factors, names: Sequence[str]) -> Iterator[Factors]:
-    for name in names:
-        for value in VALUES[name]:
-            yield factors._replace(**{name: value})
 
 
 # The command
@@ -293,6 +250,7 @@ def fidelity(
     log: Jobs | Path | str,
     *,
     fit: bool = True,
+    machine: str | int | None = None,
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
@@ -304,16 +262,19 @@ def fidelity(
     Args:
         log: a workload that was read from a log with waits, or the log's file; with `slurm_conf` sacct's output.
         fit: whether to fit what the site does on the first half of the jobs, and to score it on the second.
-        procs: the machine's size; by default the log's.
+        machine: that of the replays: the "log"'s, as its use while jobs wait shows, the "header"'s, or a number of
+            processors. By default the log's, but the header's with `procs`, which states it.
+        procs: the header's size; by default the log's.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
         slurm_conf: the site's. Then its Slurm is modelled, beside the replay on one pool.
         **site: with it, as for `slurm`: accounts, sshare, windows, slurm_version, timezone, runs and seed.
 
     Returns:
-        `scores`: of the plain replay, and of one with the log's outages as announced windows. `groups`: the same by
-        width, run time, hour of submission and queue. `fitted`: the factors that hold, a step each. With `slurm_conf`
-        `causes` are what the files do not say that may explain the rest.
+        `scores`: of replays on the header's machine, on the one that ran, and there with what else the site does.
+        `machine`: its parts. `held`: the shares of the waiting time, by what holds a job. `groups`: scores by width,
+        run time, hour of submission and queue. `fitted`: the factors that hold, a step each. `calendar`: the machine
+        as a replay takes it. With `slurm_conf` `causes` are what the files do not say that may explain the rest.
 
     Raises:
         BatfillError: the log is unusable, or has no waits of a site.
@@ -329,51 +290,60 @@ def fidelity(
 
         if not isinstance(log, Path | str):
             raise BatfillError(f"log: with slurm_conf it is the file that sacct printed, not {log!r:.60}")
-        if other := [name for name, value in {"fit": None if fit else False, **how}.items() if value is not None]:
+        given = {"fit": None if fit else False, "machine": machine, **how}
+        if other := [name for name, value in given.items() if value is not None]:
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
         return slurm_fidelity(log, slurm_conf, **site)
     for name in site:
         if name.replace("_", "-") in SHARED_BY_CHOICES:
             raise BatfillError(f"option {name}: the log is compared with fcfs on processors alone; leave it out")
         raise BatfillError(f"option {name}: it belongs to a site's Slurm; give its slurm_conf, too")
+    machine = machine_or_stated(machine, procs, None)
     source = replayable(log, **how)
     workload = part_of(source, source.log)
     if workload.size is None:
         raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
     logged = logged_of(workload, source.log, source.where)
-    fit &= logged.has_halves
-    with patient_progress("replays", 2 + MOST_REPLAYS * fit) as advance:
-        steps = fitted(logged.until_half(), advance) if fit else []
-        found = logged.outages()
-        waits = {one: one.waits(workload, found) for one in (PLAIN, WITH_OUTAGES, *(step.factors for step in steps))}
-        advance(2)
-    scores = {name: logged.score(waits[one]) for name, one in SHOWN.items()}
+    with patient_progress("replays", MOST_REPLAYS if fit else 2) as advance:
+        found = Fidelity.on(logged, machine, fit=fit, advance=advance)
+    study, part, scores = found.site, found.part, found.scores
+    assert study is not None
+    options = {"procs": part.size, **found.options}
+    windows = options.pop("calendar", Calendar(())).rows
     results: dict[str, Any] = {
         "scores": {name: each._asdict() for name, each in scores.items()},
+        "machine": {
+            "text": found.machine.text(),
+            "sharp": found.machine.sharp,
+            "wide": int(found.machine.wide.sum()),
+            "parts": [{**one._asdict(), "rows": int(one.rows.sum())} for one in found.machine.parts],
+        },
+        "held": found.held and found.held._asdict(),
+        "held_on_header": found.held_header and found.held_header._asdict(),
+        "calendar": {"part": part.name, "options": options, "windows": windows},
         "outages": {
-            "number": len(found.windows),
-            "days": sum(w.end - w.begin for w in found.windows) / DAY_S,
-            "sudden": sum(sudden_windows(found, longest_request_s(workload))),
+            "number": len(study.found.windows),
+            "days": sum(w.end - w.begin for w in study.found.windows) / DAY_S,
+            "sudden": sum(sudden_windows(study.found, longest_request_s(study.jobs(part)))),
         },
         "unmodelled": unmodelled(source.log),
-        "most_in_use": logged.most_in_use,
         "without_wait": int(np.isnan(logged.wait_s).sum()),
-        "groups": list(groups(logged, {name: waits[one] for name, one in SHOWN.items()})),
+        "groups": list(groups(logged, found.shown_s)),
         "fitted": [
             {
                 "factors": str(step.factors),
                 **step.factors._asdict(),
                 "error": step.error,
-                "later": logged.score(waits[step.factors], ~logged.first_half)._asdict(),
+                "later": logged.score(found.waits[step.factors], ~logged.first_half)._asdict(),
             }
-            for step in steps
+            for step in found.steps
         ],
-        "grade": grade_text(*scores.values()),
+        "grade": str(found),
     }
     content = document(
         "fidelity",
         seed=None,
-        given={"fit": fit, "overrun": workload.overrun, "unrequested": workload.unrequested},
+        given={"fit": fit, "machine": machine, "overrun": workload.overrun, "unrequested": workload.unrequested},
         source={
             "source": workload.name,
             "source_sha256": workload.digest,
@@ -384,12 +354,10 @@ def fidelity(
         results=results,
     )
     rows = [{"replay": name, **each.cells()} for name, each in scores.items()]
-    cautions = [*workload.size_warnings, *eligibility_warnings(source.log), *filter(None, [scores["plain"].unlike()])]
+    sized = workload if study.machine.as_stated else study.jobs(part)
+    cautions = [*sized.size_warnings, *eligibility_warnings(source.log)]
     dates = dates_text(workload.jobs.submit_s, workload.clock)
-    return FoundAnswer(content, rows, answer_of(content, rows, dates, cautions))
-
-
-SHOWN = {"plain": PLAIN, "outages": WITH_OUTAGES}
+    return FoundAnswer(content, rows, answer_of(content, rows, dates, cautions, found))
 
 
 def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
@@ -403,10 +371,11 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
     if logged.workload.clock is not None:
         hour = local_hour(jobs.submit_s, logged.workload.clock)
         kinds["submitted"] = (hour // HOURS, [f"{h} to {h + HOURS} h" for h in range(0, 24, HOURS)])
+    compared = np.all([logged.compared(wait_s) for wait_s in waits.values()], axis=0)
     for by, (group_of, names) in kinds.items():
-        there = np.unique(group_of[logged.counted]).tolist()
+        there = np.unique(group_of[compared]).tolist()
         for group in there if len(there) > 1 else []:
-            rows = group_of == group
+            rows = compared & (group_of == group)
             yield {
                 "by": by,
                 "group": str(group) if names is None else names[group],
@@ -415,15 +384,8 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
 
 
 def unmodelled(log: SwfLog) -> list[str]:
-    """What a replay knows nothing of, such as "3 partitions": places count that have `LEAST_SHARE` of the jobs."""
-    found = []
-    for name in PLACES:
-        several = number_of(log, name)
-        found += [things(several, name)] * (several > 1)
-    return found + [text.partition(NOT_MODELLED)[0] for text in notes_of(log) if NOT_MODELLED in text]
-
-
-PLACES = ("partition", "queue")
+    """What a replay knows nothing of, as the notes of its import say it."""
+    return [text.partition(NOT_MODELLED)[0] for text in notes_of(log) if NOT_MODELLED in text]
 
 
 def number_of(log: SwfLog, place: str) -> int:
@@ -462,69 +424,70 @@ ERRORS = (
     "correlation: all waits are equal)."
 )
 FIT = (
-    "Mean errors of what was fitted on the first half of the jobs. Outages are found in each half by a fixed rule; "
-    "whether they are used, and how long they are known before, is fitted. No machine is tried that is smaller than "
-    "what was in use at once in the first half; in the whole log up to {:,} were."
+    "Mean errors of what was fitted on the first half of the jobs. The machine and its outages are found by fixed "
+    "rules; whether outages are used, and how long they are known before, is fitted."
 )
 NEAR = (
-    "Mean logged wait, and simulated waits over the logged ones, of the plain replay and with outages; then near: the "
-    "shares of jobs within 10 min of their logged waits."
+    "Mean logged wait, and simulated waits over the logged ones, on the header's machine, and on the one that ran with "
+    "what the site does besides; then the shares of jobs within 10 min of their logged waits."
 )
 FITTED = ("", "first half", "second half", "its median", "sim/log")
 SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
-NAMES = {"plain": "plain replay", "outages": "with its outages"}
+HOLDS = {
+    "full": "machine full",
+    "held": "outage or first reservation",
+    "order": "other reservations",
+    "limit": "user's limit",
+}
 
 
-def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str]) -> Answer:
+def answer_of(
+    found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str], grade: Fidelity
+) -> Answer:
     given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
+    names = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
     logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
-    replays = [[NAMES[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
-    tried = [
-        [
-            step["factors"],
-            *map(percent, (step["error"], later["error"], later["median_error"])),
-            ratio_text(later["ratio"]),
-        ]
-        for step in steps
-        if (later := step["later"])
-    ]
+    replays = [[names[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
+    tried = []
+    for step in steps:
+        errors = step["error"], *(step["later"][name] for name in ("error", "median_error"))
+        tried.append([step["factors"], *map(percent, errors), ratio_text(step["later"]["ratio"])])
     groups = [
         [
-            *(f"{row['by']} {row['group']}", count(row["plain"]["jobs"]), duration(row["plain"]["logged_mean_s"])),
-            *(ratio_text(row[name]["ratio"]) for name in SHOWN),
-            *(percent(row[name]["near"]) for name in SHOWN),
+            *(f"{row['by']} {row['group']}", count(row["header"]["jobs"]), duration(row["header"]["logged_mean_s"])),
+            *(ratio_text(row[name]["ratio"]) for name in ("header", "near")),
+            *(percent(row[name]["near"]) for name in ("header", "near")),
         ]
         for row in found["groups"]
     ]
     means = [
-        (row["by"], row["group"], *(row["plain"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
+        (row["by"], row["group"], *(row["near"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
         for row in found["groups"]
     ]
+    near, down = f"Simulated waits are **{rows[-1]['sim/log']}** of the logged ones", found["outages"]
     return Answer(
         title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
         about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",
         screen=Screen(
-            f"Simulated waits are **{rows[0]['sim/log']}** of the logged ones",
+            f"Cannot tell: {grade.doubt}" if grade.doubt else near,
             Table(("", "mean wait", "longest", *SIMULATED[2:]), [logged, *replays]),
             {
-                "Not explained": not_explained(steps),
-                "Outages": outages_text(found),
-                "Not modelled": f"{'; '.join(alike)} (one queue for one machine of equal processors)." if alike else "",
+                "Machine": machine_text(grade),
+                "Explained": holds_text(grade.held, grade.held_header),
+                "Besides": besides(steps),
+                "Outages": f"{down['number']:,} found in the log, {duration(down['days'] * DAY_S)} in all.",
+                "Not modelled": f"{'; '.join(alike)}." if alike else "",
                 "Not compared": f"{things(beside, 'job')} without a wait in the log." if beside else "",
                 "Advice": "differences between policies are for the machine as simulated.",
             },
         ),
         picture=Bars.of_waits(means),
         details=[
-            Detail(
-                "Groups of jobs",
-                [NEAR],
-                Table(("", "jobs", "in the log", *("sim/log", "outages", "near", "outages")), groups),
-            ),
+            Detail("Groups of jobs", [NEAR], Table(("", "jobs", "in the log", *("header", "besides") * 2), groups)),
             Detail(
                 "All figures", [ERRORS], table_of([{k: v for k, v in row.items() if k[-2:] != "_s"} for row in rows])
             ),
-            Detail("What a site does", [FIT.format(found["most_in_use"])], Table(FITTED, tried)),
+            Detail("What a site does", [FIT], Table(FITTED, tried)),
             Detail("Notes on the log", [f"{text}." for text in given["warnings"]]),
         ],
         data=found,
@@ -534,84 +497,144 @@ def answer_of(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates
     )
 
 
-def not_explained(steps: Sequence[Mapping[str, Any]]) -> str:
-    """What the fitted factors leave, and whether fewer of them, or none, leave less; "" without a fit."""
+def machine_text(grade: Fidelity) -> str:
+    wide = int(grade.machine.wide.sum())
+    left_out = f"; {things(wide, 'wider job')} {'is' if wide == 1 else 'are'} left out" * (wide > 0)
+    return f"{grade.machine.text()}{left_out}."
+
+
+def holds_text(held: Held | None, before: Held | None) -> str:
+    """For how much of the waiting time something known holds the job, there and on the header's machine, and what."""
+    if held is None or before is None:
+        return ""
+    said = [f"{words} {percent(share)}" for name, words in HOLDS.items() if (share := getattr(held, name))]
+    on_header = f" ({percent(1 - before.idle)} on the header's machine)" * (held != before)
+    return f"{percent(1 - held.idle)} of the waiting time{on_header}: {', '.join(said) or 'nothing'}."
+
+
+def besides(steps: Sequence[Mapping[str, Any]]) -> str:
+    """What the factors that hold leave of the error; "" without a fit."""
     if not steps:
         return ""
-    first, last, known = steps[0], steps[-1], [step for step in steps if step["later"]["error"] is not None]
-    least = min(known, key=lambda step: step["later"]["error"], default=last)  # of equals the simplest
-    before, left, lowest = (percent(step["later"]["error"]) for step in (first, last, least))
-    said = f"a mean error of {left} on the second half of the jobs"
-    said += f" with {last['factors']}, {before} without" if last is not first else ": no factor that is tried holds"
-    held = (
-        "the factors do not hold there" if least is first else f"the lowest there is {lowest}, with {least['factors']}"
-    )
-    return f"{said}{f'; {held}' if lowest != left else ''}."
-
-
-def outages_text(found: Mapping[str, Any]) -> str:
-    given, (plainly, other) = found["outages"], (found["scores"][name] for name in SHOWN)
-    if not given["number"]:
-        return "none found in the log."
-    said = [f"{given['number']:,} found in the log, {duration(given['days'] * DAY_S)} in all"]
-    said.append(f"the replay knows {given['number'] - given['sudden']:,} of them a week before")
-    if given["sudden"]:
-        said.append(
-            "it learns of the others when they begin, since the longest request would find no time to start for weeks"
-        )
-    if None not in (plainly["error"], other["error"]) and other["error"] > WORSE * plainly["error"]:
-        said.append("they make the error much larger, so these are hardly the site's outages: do not use them")
-    return f"{'; '.join(said)}."
+    before, left = (percent(step["later"]["error"]) for step in (steps[0], steps[-1]))
+    if len(steps) == 1:
+        return f"no factor that is tried holds; a mean error of {before} on the second half of the jobs."
+    return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {before} without."
 
 
 # The grade beside every advice
 
 
 class Fidelity(NamedTuple):
-    """How near simulated waits are to those in the log; its text is one sentence."""
+    """How near simulated waits are to those in the log, and on which machine; its text is one sentence."""
 
-    plain: Score | None  # None if it cannot be known
-    with_outages: Score | None
-    unknown: str = ""  # why not
-    explained: str | None = None  # the factors that bring them nearest on the later half of the jobs; None: none do
-    explained_ratio: float | None = None  # of the mean simulated wait with them to the logged one
+    machine: Machine
+    unknown: str = ""  # why it cannot be known; else the following are
+    site: Site | None = None
+    factors: Factors = PLAIN  # those that hold
+    steps: Sequence[Step] = ()
+    waits: Mapping[Factors, NDArray[np.float64]] = {}  # of each step
+    shown_s: Mapping[str, NDArray[np.float64]] = {}  # on the header's machine, plain, and nearest
+    header: Score | None = None  # on the header's machine, plain, of the jobs that both replay,
+    plain: Score | None = None  # of the plain replay on this machine,
+    near: Score | None = None  # and with the factors
+    held: Held | None = None  # what holds waiting jobs on this machine, with the factors
+    held_header: Held | None = None  # and on the header's, without
+
+    @classmethod
+    def on(cls, logged: Logged, machine: str | int, *, fit: bool, advance: Callable[[float], None]) -> Fidelity:
+        site = Site.of(logged, machine)
+        header = site._replace(machine=machine_of(logged, HEADER))
+        fit &= all((site.counted & rows).any() for rows in (logged.first_half, ~logged.first_half))
+        steps = fitted(site.until_half(), advance) if fit else [Step(PLAIN)]
+        waits = {step.factors: site.waits(step.factors) for step in steps}
+        header_s = waits[PLAIN] if site.machine.as_stated else header.waits(PLAIN)
+        advance(2)
+        factors = steps[-1].factors
+        both = site.counted & header.counted
+        header_score, plain, near = (logged.score(wait_s, both) for wait_s in (header_s, waits[PLAIN], waits[factors]))
+        return cls(
+            site.machine,
+            site=site,
+            factors=factors,
+            steps=steps if fit else (),
+            waits=waits,
+            shown_s={"header": header_s, "near": waits[factors]},
+            header=header_score,
+            plain=plain,
+            near=near,
+            held=site.held(factors),
+            held_header=holding(logged, header.machine),
+        )
+
+    @property
+    def part(self) -> Part:
+        """The part of the machine with the most waiting time: the one that advice is for."""
+        return self.machine.parts[0]
+
+    @property
+    def rows(self) -> NDArray[np.bool_]:
+        """Its jobs, of all of the log."""
+        return self.part.rows & ~self.machine.wide
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a scheduler that replay it as the site did, where they are not the defaults."""
+        if self.site is None:
+            return {}
+        return self.site.options(self.part, self.factors)
+
+    def without(self, options: Collection[str]) -> Fidelity:
+        """The same without what the site does that these options say otherwise."""
+        fields = {"calendar": "notice_s", "depth": "depth", "max-running": "max_running"}
+        usual = {field: getattr(PLAIN, field) for name, field in fields.items() if name in options}
+        return self._replace(factors=self.factors._replace(**usual))
+
+    @property
+    def scores(self) -> dict[str, Score]:
+        """By what is replayed; what is the same as one before is left out."""
+        found = {"header": self.header, "machine": self.plain, "near": self.near}
+        same = {"machine": self.machine.as_stated, "near": self.factors == PLAIN}
+        return {name: one for name, one in found.items() if one is not None and not same.get(name)}
+
+    @property
+    def doubt(self) -> str | None:
+        """Why it cannot be known what another scheduler would do; None if it may be."""
+        if self.held is not None and self.held.idle > MOST_IDLE:
+            share = percent(self.held.idle)
+            return f"nothing in the log explains most of the waiting: in {share} of it nothing holds the job that waits"
+        return self.near.unlike() if self.near is not None else None
+
+    @property
+    def low(self) -> bool:
+        """Whether advice deserves low confidence at most."""
+        return self.held is not None and self.held.idle > LOW_IDLE
 
     def __str__(self) -> str:
-        if self.plain is None or self.with_outages is None:
+        if self.near is None or self.header is None:
             return self.unknown
-        return grade_text(self.plain, self.with_outages)
+        ratios = [ratio_text(score.ratio) for score in (self.near, self.header)]
+        return (
+            f"on this log simulated waits are {ratios[0]} of the logged ones (mean error {percent(self.near.error)}, "
+            f"median {percent(self.near.median_error)}; on the header's machine alone {ratios[1]}); differences "
+            "between policies are for the machine as simulated"
+        )
 
 
-def fidelity_of(source: Jobs) -> Fidelity:
+def machine_in(source: Jobs, machine: str | int = LOG) -> Machine:
+    """The machine of a log; the header's if it has no waits of a site."""
+    workload = part_of(source, source.log)
+    try:
+        return machine_of(logged_of(workload, source.log, source.where), machine)
+    except WorkloadError:
+        assert workload.size is not None
+        return one_machine(workload, machine if isinstance(machine, int) else workload.size)
+
+
+def fidelity_of(source: Jobs, machine: str | int = LOG) -> Fidelity:
     workload = part_of(source, source.log)
     try:
         logged = logged_of(workload, source.log, source.where)
     except WorkloadError as error:
-        return Fidelity(None, None, str(error).removeprefix(f"{source.where}: "))
-    found = logged.outages()
-    waits = [one.waits(workload, found) for one in SHOWN.values()]
-    plain, with_outages = (logged.score(wait_s) for wait_s in waits)
-    grade = Fidelity(plain, with_outages)
-    if not logged.has_halves:
-        return grade
-    best = fitted(logged.until_half(), nothing)[-1].factors
-    near_s = best.waits(workload, found)
-    before, after = (logged.error(wait_s, ~logged.first_half) for wait_s in (waits[0], near_s))
-    too_small = best.capacity < 1 and best.size(logged.size) < logged.most_in_use  # what was in use at once later
-    if too_small or before is None or after is None or after >= before:
-        return grade
-    return grade._replace(explained=in_a_row(best.names), explained_ratio=logged.score(near_s).ratio)
-
-
-def grade_text(plain: Score, with_outages: Score) -> str:
-    ratio = "no wait is logged" if plain.ratio is None else f"simulated waits are {plain.ratio:.2f} of the logged ones"
-    explained = with_outages.error is not None and plain.error is not None and with_outages.error < plain.error
-    others = "the outages that it suggests explain none of it"
-    if explained:
-        others = f"with its outages {percent(with_outages.error)} and {percent(with_outages.median_error)}"
-    elif plain == with_outages:
-        others = "outages change nothing"
-    return (
-        f"on this log {ratio} (mean error {percent(plain.error)}, median {percent(plain.median_error)}; {others}); "
-        "differences between policies are for the machine as simulated"
-    )
+        return Fidelity(machine_in(source, machine), str(error).removeprefix(f"{source.where}: "))
+    return Fidelity.on(logged, machine, fit=True, advance=nothing)

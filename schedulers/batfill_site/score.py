@@ -8,17 +8,25 @@ the median over the hours stands beside it. Both are of all hours, and near the 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from batfill.base.errors import WorkloadError
 from batfill.base.sums import correlation, rank_correlation
 from batfill.base.words import duration
 from batfill.base.words import percent as in_percent
 from batfill.model.jobs import HOUR_S, WEEK_S
+from batfill.workloads.swf import job_rows
+from batfill_site.accounting.outages import outages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from batfill.model.jobs import Jobs
+    from batfill.model.limits.calendar import Calendar
+    from batfill.workloads.swf_log import SwfLog
 
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
 NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more
@@ -56,7 +64,7 @@ class Score(NamedTuple):
     simulated_longest_s: float
     logged_longest_s: float
 
-    def unlike(self, far: float = FAR, least: float = LEAST_RANK) -> str | None:
+    def unlike(self, far: float = FAR, least: float = -1.0) -> str | None:
         """Why the simulated waits are not the site's, so that no answer rests on them; None if they may be.
 
         They are not if their mean is over so many times the logged one or less than that part of it, or if jobs rank
@@ -132,3 +140,74 @@ def errors_of(
         return None, None
     errors = np.abs(simulated - logged)[counts] / logged[counts]
     return float(errors.mean()), float(np.median(errors))
+
+
+# A log with the waits of a site
+
+UNKNOWN_WAIT = -1
+
+
+class Logged(NamedTuple):
+    """A log with waits, and what of it the job table does not have; columns in the table's order."""
+
+    where: Path | str
+    log: SwfLog
+    workload: Jobs
+    wait_s: NDArray[np.float64]  # nan for unknown
+    queue: NDArray[np.int64]  # -1 for unknown, as in
+    partition: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        assert self.workload.size is not None
+        return self.workload.size
+
+    def compared(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | bool = True) -> NDArray[np.bool_]:
+        """Those of the rows that have a wait in the log and in a replay."""
+        both: NDArray[np.bool_] = ~np.isnan(self.wait_s) & ~np.isnan(wait_s) & rows
+        return both
+
+    @property
+    def first_half(self) -> NDArray[np.bool_]:
+        """The first half of the jobs; the second begins with a submission."""
+        submit_s = self.workload.jobs.submit_s
+        first: NDArray[np.bool_] = submit_s < submit_s[len(submit_s) // 2]
+        return first
+
+    def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | bool = True) -> Score:
+        rows = self.compared(wait_s, rows)
+        return score(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])
+
+    def error(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_]) -> float | None:
+        rows = self.compared(wait_s, rows)
+        return errors_of(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])[0]
+
+    def outages(self) -> Calendar:
+        return outages(self.where, self.log, self.size)
+
+    def select(self, rows: NDArray[np.bool_]) -> Logged:
+        """These of the jobs, and the whole log."""
+        columns = self.wait_s[rows], self.queue[rows], self.partition[rows]
+        return Logged(self.where, self.log, self.workload.select(rows), *columns)
+
+
+def logged_of(workload: Jobs, log: SwfLog, where: Path | str) -> Logged:
+    """The log of a workload with its waits; WorkloadError if they are not a site's, or one is negative."""
+    ran = job_rows(Path(where), log)
+    kept = ran.row
+    wait_s, jobs = log["wait_s"][kept], f"{len(kept):,} jobs that ran"
+    below = (wait_s < 0) & (wait_s != UNKNOWN_WAIT)
+    if below.any():
+        row = int(np.argmax(below))
+        raise WorkloadError(
+            f"{where}: {int(below.sum()):,} of {jobs} have a negative wait (first: job {ran.number[row]}, "
+            f"{wait_s[row]:g} s); correct or drop them, or write -1 for unknown"
+        )
+    waited = wait_s > 0
+    why = log.unlogged
+    if why is None and (not waited.any() or (workload.jobs.procs[waited] > (workload.size or 0)).all()):
+        why = f"none of the log's {jobs} has a wait above 0"
+    if why is not None:
+        raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
+    places = (log[name][kept].astype(np.int64) for name in ("queue", "partition"))
+    return Logged(where, log, workload, np.where(wait_s == UNKNOWN_WAIT, np.nan, wait_s), *places)

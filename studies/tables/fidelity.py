@@ -3,10 +3,9 @@
 `python -m studies.tables.fidelity [LOG...] > fidelity.md`; without a LOG, the six logs of
 `studies.tables.common` in $BATFILL_TRACES or the cache of `batfill workload fetch`.
 
-The first table compares replays under FCFS with EASY backfilling with all logged waits: plain, with the log's outages
-as announced windows, and for SDSC-BLUE on 960 processors without the jobs of
-its interactive queue, and for HPC2N with limits of running jobs per user. The second has what is fitted on the first
-half of the jobs, scored on the second.
+Replays under FCFS with EASY backfilling are compared with all logged waits: on the header's machine, on the one that
+ran, and there with what the site does besides, which is fitted on the first half of the jobs. The second table has what
+holds waiting jobs, the third how the rule errs that says when nothing can be said.
 """
 
 from __future__ import annotations
@@ -15,57 +14,68 @@ import argparse
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from batfill.model.jobs import HOUR_S
-from batfill.model.limits.calendar import Calendar
 from batfill.workloads.formats import part_of, source_of
-from batfill_site.fidelity import PLAIN, WITH_OUTAGES, Factors, fitted, logged_of
-from batfill_site.score import percent, ratio_text
+from batfill_site.fidelity import MOST_IDLE, PLAIN, Fidelity
+from batfill_site.score import logged_of, percent, ratio_text
 from studies.papers.page import markdown
 from studies.tables.common import by_name, made_by, progress
 from studies.tables.first_tries import logs_at_hand
 
-REPLAYS = {"plain": PLAIN, "outages": WITH_OUTAGES}
-LIMITED = Factors(max_running=40), Factors(max_running=60)
-INTERACTIVE, BATCH_SIZE = 0, 960  # the queue of SDSC-BLUE, and the processors of the others
+RATIOS, LEAST_RANK = (0.5, 2.0), 0.25  # of the second half's waits, for the machine to show them
 
 
-def logged_in(path):
-    """The log with its waits."""
+def found_in(path):
+    """The log with its waits, and how near replays are to them."""
     source = source_of(path)
-    return logged_of(part_of(source, source.log), source.log, source.where)
+    logged = logged_of(part_of(source, source.log), source.log, source.where)
+    return logged, Fidelity.on(logged, "log", fit=True, advance=lambda _: None)
 
 
-def batch_only(logged):
-    """The log without the jobs of the interactive queue, on the processors of the others."""
-    rows = (logged.queue != INTERACTIVE) & (logged.workload.jobs.procs <= BATCH_SIZE)
-    workload = logged.workload.select(rows).stating(size=BATCH_SIZE)
-    return logged._replace(workload=workload, wait_s=logged.wait_s[rows], queue=logged.queue[rows])
+def second_half(logged, found):
+    """The scores of the second half of the jobs, by what is replayed, of those that both machines replay."""
+    waits = {"header": found.shown_s["header"], "machine": found.waits[PLAIN], "near": found.shown_s["near"]}
+    rows = found.site.counted & ~logged.first_half & np.all([logged.compared(one) for one in waits.values()], axis=0)
+    return {name: logged.score(wait_s, rows) for name, wait_s in waits.items()}
 
 
-def score_rows(log, logged):
+def score_rows(log, found, later):
     """The rows of the first table."""
-    found = logged.outages()
-    scores = {name: logged.score(factors.waits(logged.workload, found)) for name, factors in REPLAYS.items()}
-    if log == "SDSC-BLUE":
-        batch = batch_only(logged)
-        scores["960 processors, no interactive queue"] = batch.score(PLAIN.waits(batch.workload, Calendar(())))
-    if log == "HPC2N":
-        scores |= {str(factors): logged.score(factors.waits(logged.workload, found)) for factors in LIMITED}
-    days = sum(window.end - window.begin for window in found.windows) / 86_400
-    for name, one in scores.items():
+    names = {"header": "header's machine", "machine": found.machine.text(), "near": str(found.factors)}
+    for place, (name, one) in enumerate(found.scores.items()):
         hours = f"{one.simulated_mean_s / HOUR_S:.2f} / {one.logged_mean_s / HOUR_S:.2f}"
-        about = f"{name} ({len(found.windows)}, {days:.0f} days)" if name == "outages" else name
-        errors = percent(one.error), percent(one.median_error)
-        cells = (*errors, ratio_text(one.ratio), hours, percent(one.near), ratio_text(one.correlation))
-        yield log, about, f"{one.jobs:,}", *cells
+        shown = [ratio_text(value) for each in (one, later[name]) for value in (each.ratio, each.rank_correlation)]
+        yield log * (place == 0), names[name], hours, percent(one.error), *shown
 
 
-def fit_rows(log, logged):
-    """The rows of the second table."""
-    found, later = logged.outages(), ~logged.first_half
-    for step in fitted(logged.until_half(), lambda _: None):
-        one = logged.score(step.factors.waits(logged.workload, found), later)
-        yield log, str(step.factors), percent(step.error), percent(one.error), ratio_text(one.ratio)
+def held_row(log, found):
+    """A row of the second table."""
+    return log, *map(percent, found.held), percent(found.held_header.idle)
+
+
+def holds(one):
+    """Whether these simulated waits are those of the site."""
+    return RATIOS[0] <= one.ratio <= RATIOS[1] and one.rank_correlation >= LEAST_RANK
+
+
+def best_threshold(idle, good):
+    """The share of idle time up to which most of these logs are judged right; of equals the middle one."""
+    edges = np.sort(np.concatenate([[0], (np.sort(idle)[1:] + np.sort(idle)[:-1]) / 2, [1]]))
+    right = [((idle <= edge) == good).sum() for edge in edges]
+    best = np.flatnonzero(np.array(right) == max(right))
+    return edges[best[len(best) // 2]]
+
+
+def rule_rows(judged):
+    """The rows of the third table, of each log's idle share in the first half and its score in the second."""
+    idle, good = np.array([share for _, share, _ in judged]), np.array([holds(one) for _, _, one in judged])
+    for k, (log, share, _) in enumerate(judged):
+        others = np.arange(len(judged)) != k
+        threshold = best_threshold(idle[others], good[others])
+        said = ["cannot tell" if share > most else "can tell" for most in (MOST_IDLE, threshold)]
+        yield log, percent(share), "yes" if good[k] else "no", said[0], f"{said[1]} ({percent(threshold)})"
 
 
 def main(words):
@@ -74,18 +84,21 @@ def main(words):
     parser.add_argument("logs", nargs="*", type=Path, help="SWF files; by default the six logs")
     given = parser.parse_args(words)
     logs = by_name(given.logs or logs_at_hand())
-    scores, fits = [], []
+    scores, held, judged = [], [], []
     for log, path in logs.items():
         progress(log)
-        logged = logged_in(path)
-        scores += score_rows(log, logged)
-        fits += fit_rows(log, logged)
+        logged, found = found_in(path)
+        later, past = second_half(logged, found), found.site.until_half()
+        scores += score_rows(log, found, later)
+        held.append(held_row(log, found))
+        judged.append((log, past.held(found.factors).idle, later["near"]))
     print("<!--", *made_by("fidelity", words, logs), "-->", sep="\n")
-    head = ("log", "replay", "jobs", "mean error", "median error", "simulated / logged", "mean wait, hours")
-    head += ("within 10 min", "correlation")
-    print(f"\n{markdown(head, scores)}")
-    head = ("log", "factors", "error, first half", "error, second half", "simulated / logged, second half")
-    print(f"\nFitted on the first half of the jobs, scored on the second:\n\n{markdown(head, fits)}")
+    head = ("log", "replay", "mean wait, hours", "mean error", "simulated / logged", "rank correlation")
+    print(f"\n{markdown((*head, 'second half', 'rank correlation'), scores)}")
+    head = ("log", "full", "held", "order", "limit", "idle", "idle on the header's machine")
+    print(f"\nWhat holds waiting jobs, as shares of the waiting time:\n\n{markdown(head, held)}")
+    head = ("log", "idle, first half", "holds in the second", f"at most {percent(MOST_IDLE)}", "fitted on the others")
+    print(f"\nThe rule:\n\n{markdown(head, list(rule_rows(judged)))}")
 
 
 if __name__ == "__main__":

@@ -80,14 +80,13 @@ def rows_named(page, names):
 
 
 def fidelity(page):
-    """Simulated over logged mean waits, without and with the log's outages."""
+    """Simulated over logged mean waits, on the header's machine and nearest to the site."""
     head, rows = table_with(page, "replay", "simulated / logged")
-    ratio = head.index("simulated / logged")
-    series = {
-        shown: [dot_of(row[ratio]) for row in rows if row[1].startswith(name)]
-        for name, shown in {"plain": "plain replay", "outages": "with the log's outages"}.items()
-    }
-    return Picture("simulated mean wait over the logged one", [row[0] for row in rows if row[0]], series)
+    ratio, first = head.index("simulated / logged"), [place for place, row in enumerate(rows) if row[0]]
+    last = [place - 1 for place in (*first[1:], len(rows))]
+    places = {"header's machine": first, "machine that ran, and what the site does besides": last}
+    series = {name: [dot_of(rows[place][ratio]) for place in each] for name, each in places.items()}
+    return Picture("simulated mean wait over the logged one", [rows[place][0] for place in first], series)
 
 
 def waits_by_share(page, names, shares, axis):

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from batfill.base.errors import BatfillError
+from batfill.model.limits.calendar import Calendar
 from batfill.model.limits.pools import amount_text
+from batfill.model.options import arguments_of
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
@@ -21,11 +23,13 @@ from batfill_pages.comparison_page import View
 from batfill_pages.stats import Paired
 from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
 from batfill_site.advice.configuration import SYSTEMS
-from batfill_site.advice.fill import MOST_WORDS, options_words, screen
+from batfill_site.advice.fill import MOST_WORDS, commands, options_words, screen
 from batfill_site.advice.found import LOW, ChoiceFigures, advised
-from batfill_site.advice.payers import Changed, Payers
-from batfill_site.advice.what_if import LIMITS, groups_of, what_if
+from batfill_site.advice.payers import Changed, Payers, kinds_of
+from batfill_site.advice.what_if import LIMITS, what_if
 from batfill_site.answer import NB, columns, plain
+from batfill_site.fidelity import Factors
+from batfill_site.machine import Held
 from batfill_site.score import Score, Whose
 from command import batfill, json_result, refusal
 from golden_text import check
@@ -98,6 +102,23 @@ def light(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory):
+    """Thirty weeks that each begin with a rush, whose jobs waited for an hour, and fourteen in which nothing waits."""
+    path = tmp_path_factory.mktemp("changed") / "changed.swf"
+    made, each, rush_weeks = generate_log(3300, 64, seed=3, users=12, load=0.9), 110, 30
+    submit_s = made["submit_s"]
+    for week, first in enumerate(range(0, len(submit_s), each)):
+        rush = submit_s[first : first + each]
+        rush += 7 * DAY_S * week - rush[0]
+    write_log(made, path)
+    more = (row(10_000 + k, rush_weeks * 7 * DAY_S + k * DAY_S // 4, 600, req_time=600, user=1) for k in range(392))
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(";")]
+    waited = [" ".join([*one[:2], "3600", *one[3:]]) + "\n" for one in map(str.split, lines)]
+    path.write_text("".join(["; MaxProcs: 64\n", *waited, *more]))
+    return path
+
+
 def test_every_choice_is_a_replay_of_the_log(log, answer):
     workload = read_workload(log)
     assert [o.name for o in answer.outcomes] == ["fcfs", "spf", "saf", "saf + 6 h", "saf + 24 h"]
@@ -112,7 +133,8 @@ def test_every_choice_is_a_replay_of_the_log(log, answer):
 def test_a_groups_difference_is_the_mean_over_its_jobs(log, answer):
     jobs = read_workload(log).jobs
     comparison = answer.comparison
-    rows = {(by, name): which for by, name, which in groups_of(jobs, 64)}
+    kinds = kinds_of(jobs, 64, jobs.user)
+    rows = {(by, name): kind.of == k for by, kind in kinds.items() for k, name in enumerate(kind.names or ())}
     for by in ("processors", "ran for"):
         assert sum(group.jobs for group in answer.groups if group.by == by) == len(jobs)
     for group in answer.groups:
@@ -144,7 +166,43 @@ def test_a_user_of_one_job_does_not_lose_most(log, answer, tmp_path):
     path.write_text("\n".join(" ".join([*one[:11], "99", *one[12:]] if one[0] == worst else one) for one in rows))
     payers = what_if(path, thresholds_s=[], small_first=False).outcomes[2].payers
     assert (payers.job.job, payers.job.user) == (worst, 99)
-    assert payers.user.user != 99
+    assert payers.losers
+    assert "99" not in [one.name for one in payers.losers]
+
+
+def test_each_period_has_the_advice_of_its_own_jobs_and_the_newest_leads_where_it_decides_otherwise(changed):
+    found = what_if(changed, thresholds_s=[6 * HOUR_S], small_first=False)
+    jobs, whole = read_workload(changed).jobs, found.whole
+    assert sum(period.rows.sum() for period in found.periods) == len(jobs)
+    for period in found.periods:
+        of = np.flatnonzero(period.rows)
+        waits, bsld = whole.comparison.wait_s[:, of], whole.comparison.bsld[:, of]
+        assert np.ptp(jobs.submit_s[of]) <= 1.25 * 13 * 7 * DAY_S
+        for one in period.figures:
+            figures = (waits[one.choice].mean(), waits[one.choice].max(), bsld[one.choice].mean())
+            assert one[2:5] == pytest.approx(figures)
+        logged_s = jobs.waited_s[of].sum()
+        assert period.ratio == (pytest.approx(waits[0].sum() / logged_s) if logged_s else None)
+        able = [
+            k
+            for k in range(1, 4)
+            if bsld[k].mean() <= 0.95 * bsld[0].mean() and waits[k].max() <= (1.1 if k == 3 else 1) * waits[0].max()
+        ]
+        assert (period.advised in able) if able else period.advised == 0
+    taken = whole.advice.name
+    assert (found.advice.name, found.periods[-1].advised) == ("fcfs", 0)
+    assert head(found) == f"Newest quarter: keep fcfs, not {taken}"
+    names = [found.outcomes[period.advised].name for period in found.periods]
+    by = said(found, "By quarter")
+    assert by.startswith(f"{names[0]} (simulated waits {found.periods[0].ratio:.2f} of the logged ones), {names[1]} (")
+    assert by.endswith(", fcfs.")
+    newest = found.periods[-1].rows
+    assert len(found.comparison.at) == newest.sum() == found.outcomes[0].payers.jobs.same
+    assert found.outcomes[2].mean_wait_s == pytest.approx(whole.comparison.wait_s[2][newest].mean())
+    assert f"over the whole log {taken}, slowdown" in said(found, "Why")
+    stored = found.as_dict()
+    assert (stored["of"], stored["advice"], stored["advice_of_all"]) == ("the jobs of the newest period", "fcfs", taken)
+    assert [one["jobs"] for one in stored["periods"]] == [period.rows.sum() for period in found.periods]
 
 
 def log_of(path, rows):
@@ -154,8 +212,8 @@ def log_of(path, rows):
 
 
 def outcome(name, effort, bsld, longest_h, wait_h=0):
-    payers = Payers(Changed(0, 1, 0), None, None, None, None, None)
-    figures = (bsld, wait_h * HOUR_S, 0, longest_h * HOUR_S)
+    payers = Payers(Changed(0, 1, 0), None, None, [], [], None)
+    figures = (bsld, wait_h * HOUR_S, 0, longest_h * HOUR_S, Whose("1", None))
     return ChoiceFigures(name, name, {}, effort, *figures, payers, None, 0, 0, None, 0, 0, 0, 0, None, {})
 
 
@@ -185,6 +243,9 @@ def difference(value, half):
         ((60, 9), (55, 9), (54, 9), 1, 11, "threshold"),
         ((60, 9), (55, 9), (54, 9), 7, 11, "saf"),  # 54 may be chance over 60
         ((60, 9), (55, 9), (40, 9), 1, 11, "kills"),
+        ((60, 10), (70, 9), (80, 9), 1, 11, "saf"),  # an order without a threshold: as long as fcfs's, and no longer,
+        ((60, 10.1), (70, 10.1), (80, 9), 1, 11, "threshold"),  # whatever the limit,
+        ((60, 10.1), (70, 11.1), (80, 11), 1, 11, "kills"),  # which is for the others
     ],
 )
 def test_the_simplest_of_equals_that_gain_within_the_limit_is_advised(saf, threshold, kills, half, limit_h, chosen):
@@ -201,7 +262,7 @@ def test_the_simplest_of_equals_that_gain_within_the_limit_is_advised(saf, thres
 @pytest.mark.parametrize(
     ("limit_h", "half", "chosen", "others"),
     [
-        (2000, 5, "saf", ["kills"]),  # equals: the one that asks less of a site, though jobs wait for weeks
+        (2000, 5, "kills", []),  # nothing in saf bounds a wait
         (np.inf, 5, "kills", ["saf"]),  # without a limit the one under which no job waits so long
         (np.inf, 1, "saf", []),  # but only of equals
     ],
@@ -367,6 +428,101 @@ def test_what_if_under_a_pool_compares_the_jobs_that_fit_it():
         what_if(sample, small_first=False, pool="slots=1@2")
 
 
+# The machine that ran
+
+
+@pytest.fixture(scope="module")
+def shrunk(tmp_path_factory):
+    """A log of fcfs on 64 processors, of which 40 are there from its middle on, as its waits show."""
+    work = generate_log(16_000, 64, seed=5, users=40, load=0.62)
+    return ran_on(tmp_path_factory.mktemp("shrunk") / "log.swf", work, {"": (64, 40)})
+
+
+def ran_on(path, made, parts):
+    """The log of these jobs on parts of a machine, each with so many processors in either half; users have a part."""
+    write_log(made, path)
+    whole = read_workload(path)
+    half_s, head, rows = float(whole.submit_s[-1]) / 2, ["; MaxProcs: 64\n", "; UnixStartTime: 1000000000\n"], {}
+    for number, (before, after) in enumerate(parts.values(), 1):
+        those = (whole.user % len(parts) == number - 1) & (whole.procs <= min(before, after))
+        work = whole.select(those).stating(size=before)
+        away = {"kind": "announced", "begin": half_s, "end": 1e9, "processors": before - after}
+        start_s = replay(work, calendar=Calendar.of([away]) if after < before else None).schedule.start_s
+        for k, at in enumerate(np.flatnonzero(those).tolist()):
+            submit_s, wait_s = work.submit_s[k], int(start_s[k] - work.submit_s[k])
+            more = {"req_procs": work.procs[k], "req_time": int(work.walltime_s[k]), "user": work.user[k]}
+            rows[at] = row(at + 1, int(submit_s), int(work.runtime_s[k]), wait=wait_s, partition=number, **more)
+    path.write_text("".join([*head, *(rows[at] for at in sorted(rows))]))
+    return path
+
+
+def test_choices_are_replayed_on_the_machine_that_the_log_shows_and_its_commands_repeat_them(shrunk, monkeypatch):
+    monkeypatch.chdir(shrunk.parent)
+    how = {"thresholds_s": [24 * HOUR_S], "small_first": False}
+    found, header = what_if(shrunk, **how), what_if(shrunk, machine="header", **how)
+    (_, before), (from_s, after) = found.fidelity.part.steps
+    assert (before, after) == (64, pytest.approx(40, rel=0.05))
+    assert from_s == pytest.approx(float(read_workload(shrunk).submit_s[-1]) / 2, rel=0.1)
+    whole = found.whole or found
+    assert whole.logged.ratio == pytest.approx(1, rel=0.1)
+    assert (header.whole or header).logged.ratio < 0.6
+    assert "64 processors" in said(found, "Machine")
+    assert "(the header: 64)" in said(found, "Machine")
+    lines = commands(found, shrunk.name).splitlines()
+    assert batfill(*lines[0].split()[1:]).status == 0
+    for line, one in zip(lines[1:], whole.outcomes, strict=True):
+        again = json_result(*line.split()[1:])
+        assert (again["mean_wait_s"], again["max_wait_s"]) == (pytest.approx(one.mean_wait_s), one.max_wait_s)
+    stored = found.as_dict()
+    assert stored["machine"] == "log"
+    assert stored["held"]["idle"] < stored["held_on_header"]["idle"]
+
+
+@pytest.mark.parametrize("given", [{"procs": 48}, {"machine": 48}, {"machine": "header"}, {"calendar": "windows.csv"}])
+def test_a_machine_that_the_user_states_is_replayed(shrunk, given, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("windows.csv").write_text(f"kind,begin,end,processors\nannounced,0,{40 * DAY_S},4\n")
+    found = what_if(shrunk, thresholds_s=[], small_first=False, **given)
+    options = {name: value for name, value in given.items() if name == "calendar"}
+    fitted = {**found.fidelity.options, **options}
+    again = replay(shrunk, procs=given.get("procs", {48: 48}.get(given.get("machine"))), **arguments_of(fitted))
+    assert (found.whole or found).outcomes[0].mean_wait_s == pytest.approx(again.figures.mean_wait_s)
+    assert found.workload.size == (48 if 48 in given.values() else 64)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"machine": "ours"}, "option machine: 'ours' is neither log, header nor a number of processors"),
+        ({"machine": 0}, "option machine: 0 is neither"),
+        ({"machine": "log", "calendar": "windows.csv"}, "option calendar: the machine from the log has its own"),
+    ],
+)
+def test_a_machine_that_cannot_be_is_refused(light, given, why, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("windows.csv").write_text("kind,begin,end,processors\nannounced,0,9,1\n")
+    with pytest.raises(BatfillError, match=re.escape(why)):
+        what_if(light, **given)
+
+
+def test_advice_is_on_the_part_with_most_of_the_waiting_and_names_the_others(tmp_path):
+    log = ran_on(
+        tmp_path / "log.swf", generate_log(16_000, 64, seed=5, users=40, load=0.75), {"1": (44, 44), "2": (20, 20)}
+    )
+    found = what_if(log, thresholds_s=[24 * HOUR_S], small_first=False)
+    part, other = found.fidelity.machine.parts
+    assert part.waiting > other.waiting > 0
+    jobs = read_workload(log).jobs
+    assert len((found.whole or found).comparison.at) == (part.rows & ~found.fidelity.machine.wide).sum() < len(jobs)
+    assert f"all figures are of {part.name}, with" in said(found, "Machine")
+    assert other.name in said(found, "Machine")
+    results = []
+    code = commands(found, str(log)).replace("print(one.name, ", "results.append(")
+    exec(code, {"results": results})
+    for again, one in zip(results, (found.whole or found).outcomes, strict=True):
+        assert (again.mean_wait_s, again.max_wait_s) == (one.mean_wait_s, one.max_wait_s)
+
+
 # Caps, budgets and gates
 
 CAPS = {
@@ -384,11 +540,12 @@ def nights(tmp_path, monkeypatch):
     (tmp_path / "nights.csv").write_text("begin,end\n" + "".join(periods))
 
 
-def graded(answer, ratio, logged_s=10_000.0, rank=0.5, **near):
-    """The answer as if simulated waits were such a part of the logged ones, ranked so, and explained by these."""
+def graded(answer, ratio, logged_s=10_000.0, rank=0.5, idle=0.2, **near):
+    """The answer as if simulated waits were such a part of the logged ones, ranked so, and `idle` is of nothing."""
     score = Score(900, 0.5, 0.5, ratio * logged_s, logged_s, ratio, 0.5, rank, 0.5, 2 * DAY_S, 9 * DAY_S)
-    explained = answer.fidelity._replace(**near)
-    return replace(answer, logged=score, logged_bsld=7.0, logged_whose=Whose("12", 3), fidelity=explained)
+    held = Held(0.75 - idle, 0.1, 0.15, 0.0, idle)
+    its = answer.fidelity._replace(near=score, held=held, held_header=Held(0.1, 0.1, 0.1, 0.0, 0.7), **near)
+    return replace(answer, logged=score, logged_bsld=7.0, logged_whose=Whose("12", 3), fidelity=its)
 
 
 def with_figures(answer, k, **changes):
@@ -432,8 +589,13 @@ def variants(answer):
             None,
         )
     yield "as logged", graded(answer, 1.05), answer.limit, None
-    near = {"explained": "85 % of the processors", "explained_ratio": 0.6}
-    yield "explained in part", graded(answer, 0.5, **near), answer.limit, None
+    for idle in (0.3, 0.31, 0.5, 0.51):
+        yield f"nothing holds the job in {idle} of the waiting time", graded(answer, 0.5, idle=idle), last, None
+    part = answer.fidelity.part._replace(name="partition 1", steps=((0.0, 64), (9e5, 32)), waiting=0.7)
+    rest = part._replace(name="the rest", steps=((0.0, 9),), waiting=0.3)
+    both = answer.fidelity.machine._replace(parts=(part, rest))
+    factors = Factors(notice_s=604_800.0, depth="all", max_running=60)
+    yield "parts, steps and behaviour", graded(answer, 0.5, machine=both, factors=factors), answer.limit, None
     tie = first._replace(advised=spf, by_slowdown=spf, equals=(late,))
     yield "a tie", answer, tie, None
     # The third asks less than another, which has the least slowdown, and waits less.
@@ -546,12 +708,17 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
             later = (jobs.submit_s > jobs.submit_s[row]) & (start_s < start_s[row])
             assert (most.user, most.procs, most.passed) == (jobs.user[row], jobs.procs[row], later.sum())
             assert most.raised == (jobs.runtime_s[row] > jobs.asked_s[row])
-        means = {who: longer_s[jobs.user == who].mean() for who in np.unique(jobs.user)}
-        for user, end in ((one.payers.user, max), (one.payers.gainer, min)):
-            if user is not None:
-                assert user.user == end(means, key=means.get)
-                assert user.after_s - user.before_s == pytest.approx(means[user.user])
-    assert [one.payers.gainer is None for one in answer.outcomes] == [True, False, False, False, False]
+        for groups, end in ((one.payers.losers, max), (one.payers.gainers, min)):
+            assert len({group.by for group in groups}) == len(groups)
+            for group in groups:
+                kind = kinds_of(jobs, 64, jobs.user)[group.by]
+                means = {kind.name(k): longer_s[kind.of == k].mean() for k in np.unique(kind.of)}
+                assert group.name == end(means, key=means.get)
+                assert group.after_s - group.before_s == pytest.approx(means[group.name])
+        most = int(np.argmax(wait_s))
+        assert one.whose == Whose(jobs.ids[most].lstrip("0"), jobs.user[most])
+    kinds = [{group.by for group in one.payers.gainers} for one in answer.outcomes]
+    assert kinds == [set(), *[{"user", "processors", "ran for"}] * 4]
     assert answer.outcomes[0].payers.job is None
     assert max(one.large_delayed for one in answer.outcomes) > answer.outcomes[0].large_delayed == 0
     stated = answer.as_dict()["outcomes"][1]
@@ -717,7 +884,8 @@ def test_a_cap_that_never_binds_costs_nothing_and_what_the_log_itself_used_is_sa
     starts = jobs.submit_s + 60
     used = max(jobs.procs[(starts <= at_s) & (starts + jobs.runtime_s > at_s)].sum() for at_s in starts)
     leaves = "leaves fcfs's mean wait as it is; the log's own starts"
-    assert said(found, "Cap") == f"power=1MW@100W {leaves} used up to {amount_text(100 * int(used), 'W')}."
+    most = amount_text(100 * int(used), "W")
+    assert said(found, "Cap") == f"power=1MW@100W {leaves} used up to {most}, no more than the cap."
     assert found.cost.longer.value == 0
     found = what_if(path, thresholds_s=[6 * HOUR_S], small_first=False, energy_budget="9GWh@0..99d,watts=1W")
     assert said(found, "Cap") == f"energy-budget 9GWh@0..8553600,watts=1W {leaves} are without it."

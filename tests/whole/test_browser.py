@@ -197,7 +197,7 @@ def test_a_log_that_is_dropped_is_answered_and_does_not_leave_the_machine(opened
     assert rows[0].split("\t")[1:] == ["1 h 53 min", "3 d", "91"]
     assert "▲ 54 d 6 h" in rows[2]
     command = opened.run(TEXT, "command")
-    assert command == f"batfill what-if {LOG} --procs 100 --max-wait-growth 10% --out what-if.html"
+    assert command == f"batfill what-if {LOG} --max-wait-growth 10% --out what-if.html"
     words = [sys.executable, "-m", "batfill", *shlex.split(command)[1:]]
     shutil.copy(log, tmp_path)
     subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, timeout=300)

@@ -87,7 +87,7 @@ const read = () => work(`Reading ${source.name}`, async () => {
   $('answers').hidden = $('page').hidden = $('keep').hidden = true;
   const found = await ask('take', [source.name, ...given()], await source.content());
   log = found.log;
-  $('procs').value = found.procs;
+  $('procs').placeholder = found.procs;
   $('log').textContent = found.summary;
   $('read').textContent = found.text;
   took = found.commands;

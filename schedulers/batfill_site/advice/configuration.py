@@ -18,7 +18,7 @@ SYSTEMS = {"slurm": "Slurm", "pbs": "PBS"}
 KEYS = {"fcfs": "", "spf": "p", "saf": "p * q"}  # p: requested seconds, q: processors; lowest first
 TRIES_ON_SLURM = "docs/examples/first-tries-on-slurm has files that do it with a script beside slurmctld"
 NO_TRIES = "it ends a job at its walltime for good"
-NO_THRESHOLD = "it has no threshold, which takes a plug-in in C (PrioritySiteFactorPlugin)"
+NO_THRESHOLD = "it has no threshold, which takes a plug-in in C"
 SLURM = """\
 SchedulerType=sched/backfill
 SchedulerParameters={reserve},bf_interval=1,bf_max_time=600,bf_max_job_test={tested},bf_continue,\

@@ -8,29 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.words import in_a_row, things
 from batfill.base.words import percent as in_percent
-from batfill.model.options import Options
+from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.stats import BETTER, CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
 from batfill_pages.words import count, growth, interval_text, log_name, slowdown
 from batfill_pages.words import duration_html as duration
-from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, TODAY
+from batfill_site.advice.choices import KILLS, THRESHOLD, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
-from batfill_site.advice.found import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, REFERENCE, UNSURE, stated
+from batfill_site.advice.found import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, MACHINE_FILE, REFERENCE, UNSURE, stated
 from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table, dates_text
+from batfill_site.fidelity import PLAIN, holds_text, machine_text
 from batfill_site.score import FAR, LEAST_RANK, ratio_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
-    from batfill_site.advice.payers import Changed, Cost, Payers
+    from batfill_site.advice.payers import Changed, Cost, OneGroup, Payers
 
 HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
-CLOSE = 1.1  # a ratio of waits that needs no cause
+OWN = ("policy", "preset", "threshold")  # options of a choice alone
 MOST_NOTES = 3  # of an import
 MOST_WORDS = 12  # of a headline
+MOST_PERIODS = 6  # in a line
 CAPTION = "Shaded: above the limit, or without one above twice fcfs's longest wait."
 TERMS = (
     "**Slowdown**: wait plus run time, over the run time, of which less than {:g} s count as that many; the mean over "
@@ -39,9 +41,19 @@ TERMS = (
 )
 RULE = (
     "The best has the lowest slowdown of the choices within the limit that gain over fcfs: by at least {}, with a p of "
-    "at most 5 %, corrected for all choices compared. Of those that it does not gain over, unless one is better in "
+    "at most 5 %, corrected for all choices compared. Under any limit, the longest wait of an order without a "
+    "threshold (spf, saf) is at most fcfs's. Of those that it does not gain over, unless one is better in "
     "slowdown and longest wait, the advice is the one that asks least of a site (an order, then a threshold, then "
     "kills); ties go to the shorter longest wait, which decides first without a limit.{}"
+)
+UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
+OF_PERIODS = (
+    "The same rule for the jobs of each period, but a gain may be chance; the advice of the whole log stays where it "
+    "is as good. All figures are of the newest period where its advice differs beyond chance."
+)
+OF_GROUPS = (
+    f"Of the users, groups or accounts, widths and run times with at least {FEWEST_JOBS} jobs those whose mean wait "
+    "grows most, and those whose mean wait shrinks most."
 )
 BY_WAITS = (
     " A choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a longest "
@@ -65,7 +77,6 @@ SLURM_MODEL = "; with `sacct -P` as LOG and `--slurm-conf slurm.conf` they are"
 
 def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
     near = found.fidelity
-    known = near.explained is not None and near.explained_ratio is not None
     stops = [
         Stop(
             stop_name(limit),
@@ -84,17 +95,18 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         given=found.given,
         sure=not found.undecided,
     )
-    workload = found.workload
-    dates = dates_text(workload.jobs.submit_s, workload.clock)
+    workload, of, jobs = found.workload, len(found.comparison.at), things(found.site.jobs, "job")
+    jobs = jobs if of == found.site.jobs else f"{count(of)} of {jobs}"
+    dates = found.periods[-1].submitted if found.whole else dates_text(workload.jobs.submit_s, workload.clock)
     return Answer(
         title=f"{log_name(workload.name)}: what another queue order would change",
-        about=f"{count(len(found.comparison.at))} jobs on {count(workload.size or 0)} processors, {dates}",
+        about=f"{jobs} on {things(workload.size or 0, 'processor')}, {dates}",
         screen=screen(found, found.limit),
         picture=picture,
         details=details(found, log),
         data=found.figures(),
         cautions=[*workload.size_warnings, *found.invented],
-        causes={str(near.explained): float(near.explained_ratio or 0)} if known else {},
+        causes={str(near.factors): near.near.ratio} if near.near and near.near.ratio and near.factors != PLAIN else {},
         terms=TERMS.format(found.settings["tau_s"]),
         guide="how-to/what-if",
     )
@@ -106,14 +118,19 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
 def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
     """The headline, the table and the lines: of the advice under a limit, or of another choice."""
     rows, shown = found.rows(limit, k), found.shown(limit) if k is None else k
+    taken = shown and (k is not None or not found.undecided)  # nothing is said of a choice that is not advised
     table = Table(HEAD, [cells(found, limit, row) for row in rows], [row.choice for row in rows], left=4)
     lines = {
         found.cost.label if found.cost else "Cap": cap(found.cost, ran=found.logged is not None) if found.cost else "",
         "Why": why(found, limit) if k is None else tested(found, k),
-        "Who pays": who_pays(found.outcomes[shown]) if shown else "",
+        "Who pays": who_pays(found.outcomes[shown]) if taken else "",
+        "Who gains": f"on average {gain}." if taken and (gain := most_of(found.outcomes[shown].payers.gainers)) else "",
         "Confidence": confidence(found, limit) if k is None else "",
-        "Needs": needs(found, shown),
-        "Real waits": real_waits(found),
+        f"By {found.periods[0].unit if found.periods else ''}": by_period(found) if k is None else "",
+        "Needs": needs(found, shown) if taken else "",
+        "Real waits": real_waits(found, shown),
+        "Machine": machine(found) if found.logged else "",
+        "Explained": holds_text(found.fidelity.held, found.fidelity.held_header) if found.logged else "",
         "Not modelled": not_modelled(found),
     }
     if k is not None:
@@ -129,6 +146,10 @@ def headline(found: WhatIf, limit: Limit) -> str:
         jobs = found.workload.jobs
         share = percent(jobs.n_missing(found.workload.unrequested) / len(jobs))
         return f"Do not trust this advice: {share} of the requests are invented"
+    if found.whole:
+        taken, other = (one.outcomes[one.limits[found.limits.index(limit)].advised] for one in (found, found.whole))
+        differs = f", not **{short(other)}**" * (taken.name != other.name)
+        return f"Newest {found.periods[0].unit}: {'take' if limit.advised else 'keep'} **{short(taken)}**{differs}"
     if limit.advised:
         return headed("Take", found.outcomes[limit.advised])
     if not found.offered:
@@ -164,15 +185,23 @@ def why(found: WhatIf, limit: Limit) -> str:
     if found.undecided:
         cause = found.undecided.partition(": ")[2] or found.undecided  # the headline has what is before
         if found.unseen and not found.too_short:
-            return f"{cause}; `batfill fidelity` looks for causes."
+            return f"{cause}."
         return f"{cause}; {short(found.outcomes[found.best_seen])} has the least slowdown seen, perhaps by chance."
     mine, least = found.outcomes[limit.advised], found.outcomes[limit.by_slowdown]
+    said = [
+        f"all figures are of the newest {found.periods[0].unit}; over the whole log {short(o)}, slowdown "
+        f"{slowdown(o.mean_bsld)} (fcfs {slowdown(first.mean_bsld)}), longest wait {duration(o.max_wait_s)} "
+        f"({duration(first.max_wait_s)})"
+        for whole in filter(None, [found.whole])
+        for o, first in [(whole.advice, whole.outcomes[0])]
+    ]
     within = "whatever the longest wait"
     if limit.growth is not None:
         within = f"waits up to {duration(limit.longest_s)} (fcfs's + {setting(limit.growth)})"
-    said = [f"least slowdown beyond chance, {within}"]
-    if not limit.advised:
-        said = [f"nothing is lower by at least {setting(found.settings['min_gain'])} beyond chance, {within}"]
+    if limit.advised:
+        said.append(f"least slowdown beyond chance, {within}")
+    else:
+        said.append(f"nothing is lower by at least {setting(found.settings['min_gain'])} beyond chance, {within}")
         if best := found.limits[-1].advised:
             o = found.outcomes[best]
             said.append(f"{short(o)} is, with a longest wait of {duration(o.max_wait_s)}")
@@ -181,7 +210,7 @@ def why(found: WhatIf, limit: Limit) -> str:
         least_text = f"{short(least)} has less ({slowdown(least.mean_bsld)})"
         said.append(f"{least_text}, but {short(other)} asks less of a site, and jobs wait less on average and at most")
     elif (k := passed_over(found, limit)) is not None:
-        doubt = found.withheld.get(k, "its gain may be chance")
+        doubt = found.withheld.get(k, "its gain may be chance" if found.allowed(limit, k) else UNBOUNDED)
         said.append(f"{short(found.outcomes[k])} would be lower ({slowdown(found.outcomes[k].mean_bsld)}), but {doubt}")
     if limit.equals:
         others = [found.outcomes[k] for k in limit.equals]
@@ -197,9 +226,9 @@ def why(found: WhatIf, limit: Limit) -> str:
 def passed_over(found: WhatIf, limit: Limit) -> int | None:
     """The choice within the limit with the least slowdown, if that is less than the advised one's and not taken."""
     most = found.outcomes[limit.advised].mean_bsld
-    within = [k for k, o in enumerate(found.outcomes) if k and o.mean_bsld < most and limit.allows(o)]
-    chance = [k for k in within if k in found.withheld or found.gain(k).verdict != BETTER]
-    return min(chance, key=lambda k: found.outcomes[k].mean_bsld, default=None)
+    within = [k for k, o in enumerate(found.outcomes) if k and o.mean_bsld < most and o.max_wait_s <= limit.longest_s]
+    out = [k for k in within if not found.allowed(limit, k) or k in found.withheld or found.gain(k).verdict != BETTER]
+    return min(out, key=lambda k: found.outcomes[k].mean_bsld, default=None)
 
 
 def tested(found: WhatIf, k: int) -> str:
@@ -215,9 +244,7 @@ def who_pays(o: ChoiceFigures) -> str:
     if (job := o.payers.job) is not None:
         later = f", passed by {things(job.passed, 'later job')}" * (job.passed > job.passed_before)
         said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)}{later})")
-    for user, does in ((o.payers.user, "loses"), (o.payers.gainer, "gains")):
-        if user is not None:
-            said.append(f"user {user.user} {does} most, {duration(user.after_s)} (fcfs: {duration(user.before_s)})")
+    said += [f"on average {most}" for most in filter(None, [most_of(o.payers.losers)])]
     if killed is not None:
         after = Options.of(o.options).divider_s
         when = f" after {duration(after)}" if math.isfinite(after) else ""
@@ -226,9 +253,17 @@ def who_pays(o: ChoiceFigures) -> str:
     return f"{'; '.join(said)}."
 
 
+def most_of(groups: Sequence[OneGroup]) -> str:
+    """Of each kind of group the one whose mean wait changes most, and by how much; a user alone in a group is one."""
+    different = {(one.jobs, one.after_s): one for one in reversed(groups)}.values()
+    return ", ".join(
+        f"{one.words.replace(' ', NB)} ({growth(one.after_s - one.before_s, 0)})" for one in reversed(different)
+    )
+
+
 def longer_text(payers: Payers) -> str:
     users = payers.users
-    of = f", {users_text(users)} users with {FEWEST_JOBS} or more," if users else ""
+    of = f", {users_text(users)} users," if users else ""
     unknown = "" if users else f"; the log names no users with {FEWEST_JOBS} jobs"
     return f"{percent(payers.jobs.share)} of jobs{of} wait over {LONGER} longer{unknown}"
 
@@ -239,6 +274,17 @@ def confidence(found: WhatIf, limit: Limit) -> str:
         return ""
     said = f"**{sure}** that slowdown is below fcfs's (p {found.gain(limit.advised).corrected_p:.2g})"
     return f"{'; '.join([said, *(why for _, why in found.doubts(limit))])}."
+
+
+def by_period(found: WhatIf) -> str:
+    """What the rule takes in each period, the oldest first, and the ratio of simulated waits to logged ones there."""
+    said, of = [], "simulated waits {} of the logged ones"
+    for one in found.periods[-MOST_PERIODS:]:
+        ratio = "" if one.ratio is None else of.format(ratio_text(one.ratio))
+        name = "" if found.undecided else short(found.outcomes[one.advised])
+        said.append(f"{name} ({ratio})" if name and ratio else name or ratio or "-")
+        of = of if one.ratio is None else "{}"
+    return f"{', '.join(said)}." if said else ""
 
 
 def needs(found: WhatIf, k: int) -> str:
@@ -253,28 +299,33 @@ def needs(found: WhatIf, k: int) -> str:
             if lacks and o.effort == THRESHOLD and near:
                 lacks += f"; without one, {short(near[0])} has a longest wait of {duration(near[0].max_wait_s)}"
             said.append(f"{title}: {lacks or 'a few lines (Configuration)'}")
-    return f"{NEEDS[o.effort]}; {'. '.join(said)}. No real run checks these figures."
+    return f"{'. '.join(said)}."
 
 
-def real_waits(found: WhatIf) -> str:
-    """How near simulated waits are to those in the log and what explains the rest, or why that is not known."""
-    score, near = found.logged, found.fidelity
+def real_waits(found: WhatIf, k: int) -> str:
+    """The waits in the log, how near simulated ones are, and whose the longest are; or why that is not known."""
+    score, first, taken = found.logged, found.outcomes[0], found.outcomes[k]
+    longest = f"{first.whose}" if first.whose == taken.whose else f"{first.whose}; {short(taken)}: {taken.whose}"
     if score is None or score.ratio is None:
-        return f"all waits are simulated; {lower(str(near))}."
+        whose = f" (the longest: {longest})" * bool(max(first.max_wait_s, taken.max_wait_s))
+        return f"all waits are simulated{whose}; {lower(str(found.fidelity))}."
+    said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}"
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
-    said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}{whose} in the log"
-    said += f"; simulated ones are **{ratio_text(score.ratio)}** of them"
-    if 1 / CLOSE <= score.ratio <= CLOSE:
-        return f"{said}."
-    if near.explained is None or near.explained_ratio is None:
-        return f"{said}; `batfill fidelity` finds no cause."
-    most = ": most is unexplained" * (abs(1 - near.explained_ratio) > abs(1 - score.ratio) / 2)
-    return f"{said}; with {near.explained}, {ratio_text(near.explained_ratio)}{most}."
+    return f"{said}{whose} in the log; simulated **{ratio_text(score.ratio)}** of them (longest: {longest})."
+
+
+def machine(found: WhatIf) -> str:
+    """The machine that is replayed, of which part all figures are, and what the site does on it."""
+    near = found.fidelity
+    said, part, parts = [machine_text(near).removesuffix(".")], near.part, len(near.machine.parts)
+    said += [f"all figures are of {part.name}, with {percent(part.waiting)} of the waiting time"] * (parts > 1)
+    said += [f"replayed with {near.factors}"] * (near.factors != PLAIN)
+    return f"{'; '.join(said)}."
 
 
 def not_modelled(found: WhatIf) -> str:
     site = found.site
-    more = "" if found.cost or site.system not in (None, "slurm") else SLURM_MODEL
+    more = SLURM_MODEL * (site.system == "slurm" and found.cost is None)
     said = [f"{'; '.join(site.unmodelled)} (one queue, one machine){more}"] * bool(site.unmodelled)
     gone = sum(site.left_out.values()) + site.wide
     said += [f"{count(gone)} of {count(site.rows)} rows are left out"] * bool(gone)
@@ -367,6 +418,8 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             Table(head, rows, order),
         ),
         Detail("The advice at each limit", [], by_limit),
+        Detail("The advice in each period", [OF_PERIODS], by_periods(found)),
+        Detail(f"Who loses and who gains most under {mine.name}", [OF_GROUPS], most_changed(mine.payers)),
         Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
         Detail(
             "Statistics: intervals, p, what the confidence means",
@@ -381,10 +434,31 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         Detail("The log and the choices: what is left out, and notes", [f"{first_upper(n)}." for n in notes(found)]),
         Detail(
             "Options and the command of each choice",
-            [", ".join(f"{name} {value}" for name, value in stated(settings).items() if value is not None)],
+            ["The jobs, and the figures, are of all periods."] * bool(found.whole)
+            + [", ".join(f"{name} {value}" for name, value in stated(settings).items() if value is not None)],
             code=commands(found, log),
         ),
     ]
+
+
+def by_periods(found: WhatIf) -> Table:
+    head = ("submitted", "jobs", "sim/log", "take", "mean wait", "fcfs", "longest", "fcfs", "slowdown", "fcfs")
+    rows = []
+    for one in found.periods:
+        taken, first = one.figures
+        pairs = zip(taken[2:5], first[2:5], (duration, duration, slowdown), strict=True)
+        ratio, name = ratio_text(one.ratio), found.outcomes[one.advised].name
+        cells = [write(value) for *two, write in pairs for value in two]
+        rows.append((one.submitted, count(one.rows.sum()), ratio, name, *cells))
+    return Table(head, rows, left=3)
+
+
+def most_changed(payers: Payers) -> Table:
+    rows = [
+        (one.words, count(one.jobs), *map(duration, (one.before_s, one.after_s, one.longest_s)))
+        for one in (*payers.losers, *payers.gainers)
+    ]
+    return Table(("", "jobs", "mean wait, fcfs", "mean wait", "longest"), rows)
 
 
 def groups(found: WhatIf, k: int) -> Table:
@@ -433,11 +507,23 @@ def configurations(options: Mapping[str, Any]) -> str:
 
 
 def commands(found: WhatIf, log: str) -> str:
-    settings = stated(found.settings)
-    shared = ["--procs", str(found.workload.size), "--overrun", settings["overrun"]]
-    shared += ["--unrequested", str(settings["unrequested"]), "--tau", f"{settings['tau_s']:.12g}"]
+    """What replays each choice: commands, or Python if no command selects the jobs."""
+    settings, machine, where = found.settings, found.fidelity.machine, shlex.quote(log)
+    its = {"procs": machine.header, **{name: settings[name] for name in ("machine", "overrun", "unrequested")}}
+    made = stated(settings).get("calendar") == MACHINE_FILE
+    if len(machine.parts) > 1 or (found.site.wide and len(found.fidelity.part.steps) > 1):
+        shared = {
+            k: v for o in found.outcomes for k, v in stated(o.options).items() if k not in OWN and v != MACHINE_FILE
+        }
+        its |= {**arguments_of(shared), **{name: settings[name] for name in ("thresholds_s", "small_first")}}
+        given = ", ".join([repr(log), *(f"{name}={value!r}" for name, value in its.items())])
+        each = f"print(one.name, bf.replay(found.workload, **one.arguments, tau_s={settings['tau_s']!r}).figures)"
+        return f"import batfill as bf\nfound = bf.what_if({given})\nfor one in found.outcomes:\n    {each}"
+    reading = [f"batfill fidelity {where} {options_words(its)} --calendar {MACHINE_FILE}"] * made
+    its = {"procs": found.workload.size, "overrun": its["overrun"], "unrequested": its["unrequested"]}
+    words = options_words({**its, "tau": settings["tau_s"]})
     return "\n".join(
-        f"batfill replay {shlex.quote(log)} {options_words(o.options)} {shlex.join(shared)}" for o in found.outcomes
+        [*reading, *(f"batfill replay {where} {options_words(o.options)} {words}" for o in found.outcomes)]
     )
 
 
@@ -445,7 +531,7 @@ def options_words(options: Mapping[str, Any]) -> str:
     words: list[str] = []
     for name, value in stated(options).items():
         words += [f"--{name}"] * (value is not False)  # a flag that is not given
-        words += [] if isinstance(value, bool) else [f"{value:.12g}" if name == "threshold" else str(value)]
+        words += [] if isinstance(value, bool) else [f"{value:.12g}" if name in ("threshold", "tau") else str(value)]
     return shlex.join(words)
 
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
-from batfill.base.words import things
+from batfill.base.words import percent, things
 from batfill.model.kinds import plain_value
+from batfill.model.options import arguments_of
 from batfill_pages.comparison import Comparison, Difference
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
 from batfill_site.advice.choices import (
     KILLS,
     NEEDS,
+    ORDER,
 )
 from batfill_site.advice.payers import Cost, Payers
 from batfill_site.advice.site_log import SiteLog
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from batfill.model.jobs import Jobs
     from batfill_pages.stats import Paired
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from batfill_site.fidelity import Fidelity
     from batfill_site.score import Score
 
+MACHINE_FILE = "machine.csv"  # what `batfill fidelity` is to call the calendar in the commands
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE = (  # rows of the first table
@@ -51,6 +56,7 @@ class ChoiceFigures(NamedTuple):
     mean_wait_s: float
     p99_wait_s: float
     max_wait_s: float
+    whose: Whose  # the longest wait
     payers: Payers  # against the first choice
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
@@ -63,9 +69,15 @@ class ChoiceFigures(NamedTuple):
     large_mean_delay_s: float | None  # how much longer these wait; None without any
     waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of `replay`."""
+        return arguments_of(self.options)
+
     def columns(self) -> dict[str, Any]:
-        columns = {name: value for name, value in self._asdict().items() if name != "waits"}
-        return {**columns, "options": stated(self.options), "payers": self.payers.as_dict()}
+        columns = {name: value for name, value in self._asdict().items() if name not in ("waits", "whose")}
+        more = {"options": stated(self.options), "payers": self.payers.as_dict()}
+        return {**columns, **self.whose.as_dict(), **more}
 
 
 class Row(NamedTuple):
@@ -77,6 +89,17 @@ class Row(NamedTuple):
     max_wait_s: float
     mean_bsld: float
     needs: str  # what it asks of a site
+
+
+class Period(NamedTuple):
+    """The jobs submitted in a year, or a quarter, of the log."""
+
+    unit: str
+    rows: NDArray[np.bool_]  # (n_jobs,)
+    submitted: str  # when
+    ratio: float | None  # of their mean simulated wait under fcfs to the logged one; None if that is not known
+    advised: int  # the index of the outcome that the rule takes for them, whether or not its gain is beyond chance
+    figures: list[Row]  # of that, and of fcfs
 
 
 class JobGroup(NamedTuple):
@@ -99,9 +122,6 @@ class Limit(NamedTuple):
     equals: tuple[int, ...]  # outcomes that gain within the limit and cannot be told from it, least effort first
     by_slowdown: int  # the advice if it is chosen by slowdown alone
 
-    def allows(self, outcome: ChoiceFigures) -> bool:
-        return outcome.max_wait_s <= self.longest_s
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WhatIf(Keyed):
@@ -123,6 +143,8 @@ class WhatIf(Keyed):
     logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
     logged_whose: Whose | None = None  # the job with the longest wait in the log
     cost: Cost | None = None  # of the limits that the choices share, if any
+    periods: Sequence[Period] = ()  # the oldest first; () if the log has only one
+    whole: WhatIf | None = None  # of the whole log, if all of this is of the newest period, whose advice differs
 
     @property
     def limit(self) -> Limit:
@@ -143,7 +165,7 @@ class WhatIf(Keyed):
     def unseen(self) -> str | None:
         """Why the replay says nothing about this site's waits; None if it does, or if that is not known."""
         score = self.logged
-        return None if score is None or score.ratio is None else score.unlike()
+        return None if score is None or score.ratio is None else self.fidelity.doubt or score.unlike()
 
     @cached_property
     def too_short(self) -> str | None:
@@ -166,12 +188,19 @@ class WhatIf(Keyed):
         if gain is not None:
             name = self.outcomes[limit.advised].name
             found += [(MEDIUM, why) for why in self.comparison.doubts({name: gain})]
+        if self.fidelity.held is not None and self.fidelity.low:
+            found.append(
+                (LOW, f"nothing known holds jobs for {percent(self.fidelity.held.idle)} of their waiting time")
+            )
         return [*found, *[(MEDIUM, "it kills jobs")] * (self.outcomes[limit.advised].effort == KILLS)]
 
     @property
     def offered(self) -> list[int]:
         """The choices that can be advised: those that the batch system given can do."""
         return [k for k in range(1, len(self.outcomes)) if k not in self.withheld]
+
+    def allowed(self, limit: Limit, k: int) -> bool:
+        return allowed(self.outcomes, k, limit.longest_s)
 
     def gain(self, k: int) -> Paired:
         """The comparison of a choice, not fcfs, with fcfs."""
@@ -190,7 +219,7 @@ class WhatIf(Keyed):
             best, _ = advised(self.outcomes, self.bsld, limit.longest_s, min_gain, others)
         if best or not others:
             return best or None
-        if within := [k for k in others if limit.allows(self.outcomes[k])]:
+        if within := [k for k in others if self.allowed(limit, k)]:
             return min(within, key=lambda k: self.outcomes[k].mean_bsld)
         return min(others, key=lambda k: self.outcomes[k].max_wait_s)
 
@@ -212,8 +241,7 @@ class WhatIf(Keyed):
         found: list[Row] = []
         for role, k in roles.items():
             if k is not None and k not in [row.choice for row in found]:
-                o = self.outcomes[k]
-                found.append(Row(role, k, o.mean_wait_s, o.max_wait_s, o.mean_bsld, NEEDS[o.effort]))
+                found.append(row_of(role, self.outcomes, k))
         if (cost := self.cost) is not None:
             found.append(Row(FREE, None, cost.mean_wait_s, cost.max_wait_s, cost.mean_bsld, NEEDS[0]))
         return found
@@ -223,7 +251,7 @@ class WhatIf(Keyed):
         least, found = self.outcomes[limit.by_slowdown], [limit.advised, 0, *self.offered]
         min_gain = self.settings["min_gain"]
         able = (k for k in found if not k or gains(self.outcomes, self.bsld, 0, k, min_gain))
-        return next(k for k in able if limit.allows(self.outcomes[k]) and outdoes(self.outcomes[k], least))
+        return next(k for k in able if self.allowed(limit, k) and outdoes(self.outcomes[k], least))
 
     @property
     def invented(self) -> tuple[str, ...]:
@@ -289,6 +317,9 @@ class WhatIf(Keyed):
             found = [{**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()} for d in group.differences]
             return {**group._asdict(), "differences": found}
 
+        def named(row: Row) -> dict[str, Any]:
+            return {**row._asdict(), "choice": None if row.choice is None else self.outcomes[row.choice].name}
+
         def limit_of(limit: Limit) -> dict[str, Any]:
             taken = self.outcomes[limit.advised]
             return {
@@ -311,10 +342,14 @@ class WhatIf(Keyed):
             "procs": self.workload.size,
             "jobs": len(self.comparison.at),
             **stated(self.settings),
-            "summary": [
-                {**row._asdict(), "choice": None if row.choice is None else self.outcomes[row.choice].name}
-                for row in self.rows(self.limit)
+            "summary": [named(row) for row in self.rows(self.limit)],
+            "periods": [
+                {"submitted": one.submitted, "jobs": int(one.rows.sum()), "ratio": one.ratio}
+                | {"advice": self.outcomes[one.advised].name, "summary": [named(row) for row in one.figures]}
+                for one in self.periods
             ],
+            "of": "all jobs" if self.whole is None else "the jobs of the newest period",
+            "advice_of_all": (self.whole or self).advised_name,
             "site_log": self.site._asdict(),
             "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
             "groups": [group_of(group) for group in self.groups],
@@ -322,8 +357,10 @@ class WhatIf(Keyed):
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
-            "explained": self.fidelity.explained,
-            "explained_ratio": self.fidelity.explained_ratio,
+            "machine_ran": self.fidelity.machine.text(),
+            "behaviour": str(self.fidelity.factors),
+            "held": self.fidelity.held and self.fidelity.held._asdict(),
+            "held_on_header": self.fidelity.held_header and self.fidelity.held_header._asdict(),
             "logged": self.logged_as_dict(),
             "cost": None if self.cost is None else self.cost.as_dict(),
             "advice": self.advised_name,
@@ -336,6 +373,11 @@ class WhatIf(Keyed):
             "engine": ENGINE,
             "version": __version__,
         }
+
+
+def row_of(role: str, outcomes: Sequence[ChoiceFigures], k: int) -> Row:
+    o = outcomes[k]
+    return Row(role, k, o.mean_wait_s, o.max_wait_s, o.mean_bsld, NEEDS[o.effort])
 
 
 def stated(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -353,21 +395,31 @@ def too_short(weeks: int, days: int) -> str | None:
 
 def gains(
     outcomes: Sequence[ChoiceFigures],
-    pairs: Mapping[int, Sequence[Paired | None]],
+    pairs: Mapping[int, Sequence[Paired | None]] | None,
     old: int,
     new: int,
     min_gain: float,
 ) -> bool:
-    """Whether the new choice's mean bsld is lower by at least the smallest gain, and beyond chance."""
-    difference = pairs[old][new]
-    if difference is None:
+    """Whether the new choice's mean bsld is lower by at least the smallest gain, and, of `pairs`, beyond chance."""
+    if old == new or (pairs is not None and (one := pairs[old][new]) is not None and one.verdict != BETTER):
         return False
-    return difference.verdict == BETTER and -difference.value >= min_gain * outcomes[old].mean_bsld
+    saved = outcomes[old].mean_bsld - outcomes[new].mean_bsld
+    return saved > 0 and saved >= min_gain * outcomes[old].mean_bsld
+
+
+def allowed(outcomes: Sequence[ChoiceFigures], k: int, longest_s: float) -> bool:
+    """Whether a choice's longest wait is within the limit.
+
+    Under any limit an order without a threshold may have none longer than fcfs's: nothing in it bounds a wait, and one
+    that is short in a log may be long in the next.
+    """
+    bounded = outcomes[k].effort != ORDER or math.isinf(longest_s)
+    return outcomes[k].max_wait_s <= (longest_s if bounded else min(longest_s, outcomes[0].max_wait_s))
 
 
 def advised(
     outcomes: Sequence[ChoiceFigures],
-    pairs: Mapping[int, Sequence[Paired | None]],
+    pairs: Mapping[int, Sequence[Paired | None]] | None,
     longest_s: float,
     min_gain: float,
     offered: Sequence[int],
@@ -380,10 +432,10 @@ def advised(
     Of these equals the one is advised that requires the least effort of a site; ties go to the shortest longest wait.
     Without a limit, the longest wait decides first: a site that sets none does not want jobs to starve for nothing.
 
-    By waits, a choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a
-    longest one.
+    Without `pairs` a gain may be chance. By waits, a choice is out if another, or fcfs, asks less of a site and has the
+    shorter mean wait and no longer a longest one.
     """
-    able = [k for k in offered if outcomes[k].max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
+    able = [k for k in offered if allowed(outcomes, k, longest_s) and gains(outcomes, pairs, 0, k, min_gain)]
     if by_waits:
         able = [k for k in able if not any(outdoes(outcomes[j], outcomes[k]) for j in (0, *able))]
     if not able:

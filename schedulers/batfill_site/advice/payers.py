@@ -9,11 +9,12 @@ import numpy as np
 from batfill.base.words import in_a_row
 from batfill.engine.records import AT_DIVIDER
 from batfill.model.limits.pools import amount_text
+from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_site.accounting.outages import most_held
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -82,10 +83,35 @@ class OneJob(NamedTuple):
         )
 
 
-class OneUser(NamedTuple):
-    """The user of at least `FEWEST_JOBS` jobs whose mean wait grows, or shrinks, most. Times in seconds."""
+class Kind(NamedTuple):
+    """What jobs are grouped by."""
 
-    user: int
+    words: str  # of a group, such as "user {}"
+    of: NDArray[np.int64]  # (n_jobs,)  the group of each; -1 if unknown
+    names: Sequence[str] | None = None  # of the groups; None for their numbers
+
+    def name(self, group: int) -> str:
+        return str(group) if self.names is None else self.names[group]
+
+
+def kinds_of(jobs: Jobs, size: int, group: NDArray[np.int64]) -> dict[str, Kind]:
+    """By user, group or account, width and run time; `group` is each job's, -1 if unknown."""
+    found = {"user": Kind("user {}", jobs.user), "group": Kind("group {}", group)}
+    for by, words, bins, values in (
+        ("processors", "width {}", width_bins(size), jobs.procs),
+        ("ran for", "runs of {}", RUNTIME_BINS, jobs.runtime_s),
+    ):
+        names, ends = zip(*((one.name, one.high) for one in bins), strict=True)
+        found[by] = Kind(words, np.searchsorted(ends, values), names)
+    return found
+
+
+class OneGroup(NamedTuple):
+    """The group of its kind, of at least `FEWEST_JOBS` jobs, whose mean wait changes most. Times in seconds."""
+
+    by: str  # user, group, processors, or "ran for"
+    name: str
+    words: str
     jobs: int
     before_s: float  # the mean wait under fcfs
     after_s: float  # and under the choice
@@ -107,38 +133,36 @@ class Payers(NamedTuple):
     jobs: Changed
     users: Changed | None  # their mean waits, of those with `FEWEST_JOBS`; None without any
     job: OneJob | None  # that loses most; None if none waits longer
-    user: OneUser | None  # the same
-    gainer: OneUser | None  # the user who gains most; None if none waits less
+    losers: list[OneGroup]  # whose mean wait grows most: one of each kind of which one's does
+    gainers: list[OneGroup]  # the same of those whose mean wait shrinks most
     killed: Kills | None  # None if no try was killed
 
     @classmethod
-    def of(cls, schedule: Schedule, first: Schedule) -> Payers:
+    def of(cls, schedule: Schedule, first: Schedule, kinds: Mapping[str, Kind]) -> Payers:
         """Those of a choice's schedule, all of whose jobs fit the machine; `first` is that of fcfs."""
-        longer_s = schedule.wait_s - first.wait_s
-        most = int(np.argmax(longer_s))
-        users, where, each = np.unique(schedule.jobs.user, return_inverse=True, return_counts=True)
-        counted, mean_s = (each >= FEWEST_JOBS) & (users >= 0), np.bincount(where, weights=longer_s) / each
-
-        def most_changed(sign: int) -> OneUser | None:
-            changed_s = np.where(counted, sign * mean_s, 0)
-            if changed_s.max() <= 0:
-                return None
-            rows = where == int(np.argmax(changed_s))
-            waits_s, before_s = schedule.wait_s[rows], float(first.wait_s[rows].mean())
-            number = int(schedule.jobs.user[rows][0])
-            return OneUser(number, int(rows.sum()), before_s, float(waits_s.mean()), float(waits_s.max()))
-
-        return cls(
-            Changed.of(longer_s),
-            Changed.of(mean_s[counted]) if counted.any() else None,
-            OneJob.of(most, schedule, first) if longer_s[most] > 0 else None,
-            most_changed(1),
-            most_changed(-1),
-            killed(schedule, first),
-        )
+        longer_s, waits = schedule.wait_s - first.wait_s, (first.wait_s, schedule.wait_s)
+        most, users, ends = int(np.argmax(longer_s)), None, {1: list[OneGroup](), -1: list[OneGroup]()}
+        for by, kind in kinds.items():
+            groups, where, each = np.unique(kind.of, return_inverse=True, return_counts=True)
+            counted, mean_s = (each >= FEWEST_JOBS) & (groups >= 0), np.bincount(where, weights=longer_s) / each
+            if by == "user" and counted.any():
+                users = Changed.of(mean_s[counted])
+            for sign, found in ends.items():
+                changed_s = np.where(counted, sign * mean_s, 0)
+                if counted.sum() > 1 and changed_s.max() > 0:
+                    rows = where == (k := int(np.argmax(changed_s)))
+                    before_s, after_s = (float(wait_s[rows].mean()) for wait_s in waits)
+                    name, longest_s = kind.name(int(groups[k])), float(schedule.wait_s[rows].max())
+                    about = (by, name, kind.words.format(name), int(each[k]))
+                    found.append(OneGroup(*about, before_s, after_s, longest_s))
+        job = OneJob.of(most, schedule, first) if longer_s[most] > 0 else None
+        return cls(Changed.of(longer_s), users, job, ends[1], ends[-1], killed(schedule, first))
 
     def as_dict(self) -> Mapping[str, Any]:
-        found = {name: None if value is None else value._asdict() for name, value in self._asdict().items()}
+        found: dict[str, Any] = {
+            name: [one._asdict() for one in value] if isinstance(value, list) else value and value._asdict()
+            for name, value in self._asdict().items()
+        }
         if self.killed is not None:
             found["killed"] = {**self.killed._asdict(), "example": self.killed.example._asdict()}
         return found
@@ -186,7 +210,8 @@ def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:
     start_s = jobs.submit_s + jobs.waited_s
     taken = {pool: pool.amounts(jobs) for pool in schedule.pools if not pool.of_user}
     most = {pool: most_held(start_s, start_s + jobs.runtime_s, each) for pool, each in taken.items()}
-    return {pool.name: amount_text(amount, pool.base) for pool, amount in most.items()}
+    within = {pool: ", no more than the cap" * (amount <= pool.capacity) for pool, amount in most.items()}
+    return {pool.name: f"{amount_text(amount, pool.base)}{within[pool]}" for pool, amount in most.items()}
 
 
 def killed(schedule: Schedule, first: Schedule) -> Kills | None:

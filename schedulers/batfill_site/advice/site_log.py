@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from batfill.workloads.swf import NO_RUN_TIME, REASONS, job_rows
 from batfill.workloads.swf_log import CANCELLED
 from batfill_site.accounting.cluster_log import HAD_GPUS
-from batfill_site.fidelity import PLACES, notes_of, number_of, unmodelled
+from batfill_site.fidelity import notes_of, number_of, unmodelled
+from batfill_site.machine import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,6 +26,7 @@ class SiteLog(NamedTuple):
     """What a log says of its site."""
 
     rows: int
+    jobs: int  # those that ran
     left_out: dict[str, int]  # rows that are no job, by reason
     cancelled: int  # of those without a run time, the cancelled ones
     wide: int  # jobs that do not fit the machine
@@ -34,8 +36,8 @@ class SiteLog(NamedTuple):
     system: str | None  # its batch system; None if unknown
 
     @classmethod
-    def of(cls, source: Jobs, wide: int, fields: Collection[str]) -> SiteLog:
-        """What the source of a workload says, of which so many jobs do not fit the machine; pools read these fields."""
+    def of(cls, source: Jobs, jobs: int, wide: int, fields: Collection[str]) -> SiteLog:
+        """What the source of so many jobs says, of which some do not fit the machine; pools read these fields."""
         log, rows = source.log, job_rows(Path(source.where), source.log)
         idle = rows.dropped.get(REASONS[NO_RUN_TIME], 0)
         cancelled = (~(log["runtime_s"] > 0) & (log["status"] == CANCELLED)).sum() if idle else 0
@@ -45,6 +47,7 @@ class SiteLog(NamedTuple):
         named = (name for name, words in NAMED.items() if re.search(rf"\b({words})\b", head, re.IGNORECASE))
         return cls(
             len(log),
+            jobs,
             rows.dropped,
             int(cancelled),
             wide,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +12,17 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.sums import mean_of
+from batfill.base.words import things
+from batfill.model.jobs import WEEK_S
 from batfill.model.limits.pools import Pools, rejected, wanted
-from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, who_pays, width_bins
+from batfill.model.metrics import TAU_S, bounded_slowdown, who_pays
 from batfill.model.options import OPTIONS, Options
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
 from batfill.workloads.formats import read_once, source_of
+from batfill.workloads.swf import job_rows
 from batfill_pages.comparison import Comparison, of_jobs
+from batfill_pages.words import submission_dates
 from batfill_site.advice.choices import (
     SHARED,
     THRESHOLDS_S,
@@ -28,15 +34,27 @@ from batfill_site.advice.choices import (
 )
 from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.fill import answer_of
-from batfill_site.advice.found import ChoiceFigures, JobGroup, Limit, WhatIf, advised, stated
-from batfill_site.advice.payers import LIMITING, Cost, Payers, number_in_log, used_in_log
+from batfill_site.advice.found import (
+    ADVICE,
+    MACHINE_FILE,
+    REFERENCE,
+    ChoiceFigures,
+    JobGroup,
+    Limit,
+    Period,
+    WhatIf,
+    advised,
+    row_of,
+    stated,
+)
+from batfill_site.advice.payers import LIMITING, Cost, Kind, Payers, kinds_of, number_in_log, used_in_log
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.fidelity import fidelity_of
+from batfill_site.machine import HEADER, LOG, machine_given
 from batfill_site.score import Whose, score
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -47,6 +65,9 @@ if TYPE_CHECKING:
 
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
+# Weeks of a period, and from which on a log has years; the oldest one has at least this part of it.
+YEAR, QUARTER, FEWEST_FOR_YEARS, LEAST_PART = 52, 13, 78, 0.25
+FEWEST_OF_PERIOD = 300  # jobs
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
 
 
@@ -58,6 +79,7 @@ def what_if(
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
     system: str | None = None,
+    machine: str | int | None = None,
     tau_s: float = TAU_S,
     seed: int = 0,
     **options: Any,
@@ -71,6 +93,9 @@ def what_if(
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         system: advise only what this batch system can be configured for: slurm or pbs.
+        machine: log, the machine that the log's jobs ran on, with what the site did on it; header, the one that its
+            header states; or a number of processors. By default log, but header with `procs` or a calendar, which
+            state it.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
         **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
@@ -87,35 +112,47 @@ def what_if(
     probability_of("min-gain", min_gain)
     if system is not None and system not in SYSTEMS:
         raise BatfillError(f"option system: {system!r} is none of {', '.join(SYSTEMS)}; choose one")
-    shared = shared_of(options, SHARED)
-    tried = choices(thresholds_s, small_first, shared)
-    withheld = beyond(system, tried)
+    if machine is not None:
+        machine_given("machine", machine)
+    given = shared_of(options, SHARED)
+    if given.get("calendar") and machine == LOG:
+        raise BatfillError(
+            "option calendar: the machine from the log has its own; leave one out, or give machine header, whose "
+            "windows these are"
+        )
+    tried = choices(thresholds_s, small_first, given)  # rejects mistakes before anything is read
+    limits = {name: given[name] for name in LIMITING if given.get(name)}
     read = read_once(log, **how.reading)
-    workload, jobs, size = how.jobs(read)
-    limits, fitting = {name: shared[name] for name in LIMITING if shared.get(name)}, jobs
-    workload = workload.with_read(Options.of(tried[0].options).fields)
-    if shared.get("pool"):  # whatever the order, the same jobs run
-        pools = Pools.of("pool", shared["pool"]).on(size)
-        jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
-        if not len(jobs):
-            raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
+    workload, _, _ = how.jobs(read)
     source = source_of(read, **how.reading)
+    machine = machine or (HEADER if how.procs is not None or "calendar" in given else LOG)
     with patient_progress("choices", len(tried) + bool(limits) + 1) as advance:
+        near = fidelity_of(source, machine).without(given)
+        advance(1.0)
+        shared = {**near.options, **given}
+        if "calendar" in near.options and "calendar" not in given:
+            shared["calendar"] = replace(shared["calendar"], name=MACHINE_FILE)
+        tried = choices(thresholds_s, small_first, shared)
+        withheld = beyond(system, tried)
+        at, size, fields = rows_of(workload, source), near.part.size, Options.of(tried[0].options).fields
+        rows = near.rows[at]
+        if not rows.any():
+            raise BatfillError(f"{workload.where}: no job fits {things(size, 'processor')}; give a larger --machine")
+        site = SiteLog.of(source, len(workload), int((near.machine.wide & near.part.rows)[at].sum()), fields)
+        workload = workload.with_read(fields).stating(size=size)
+        jobs = fitting = workload.select(rows)
+        workload = workload if (rows == (workload.procs <= size)).all() else jobs  # else it says what does not fit
+        if limits.get("pool"):  # whatever the order, the same jobs run
+            pools = Pools.of("pool", shared["pool"]).on(size)
+            able = ~rejected(jobs, size, pools, wanted(pools, jobs))
+            if not able.any():
+                raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
+            jobs, at = jobs.select(able), at[rows][able]
+        else:
+            at = at[rows]
+        group = source.log["group"][job_rows(Path(source.where), source.log).row][at].astype(np.int64)
         schedules = [choice.replay(jobs, workload, advance) for choice in tried]
         unlimited = tried[0].without(limits).replay(jobs, workload, advance) if limits else schedules[0]
-        grade = fidelity_of(source)
-        advance(1.0)
-    comparison = of_jobs(
-        tuple(choice.name for choice in tried),
-        jobs.submit_s,
-        np.array([bounded_slowdown(schedule.wait_s, schedule.runtime_s, tau_s) for schedule in schedules]),
-        np.array([schedule.wait_s for schedule in schedules]),
-    )
-    outcomes = [
-        outcome_of(choice, bsld, schedule, schedules[0])
-        for choice, bsld, schedule in zip(tried, comparison.bsld, schedules, strict=True)
-    ]
-    pairs = comparison.against(range(len(tried)), seed)
     offered = [k for k in range(1, len(tried)) if k not in withheld]
     growths = (*sorted({*LIMITS, max_wait_growth}), None)
     settings = {
@@ -127,43 +164,126 @@ def what_if(
             OPTIONS[name].argument: shared.get(name, usual) if any(choice.takes(name) for choice in tried) else None
             for name, usual in USUAL.items()
         },
+        "machine": machine,
         "max_wait_growth": max_wait_growth,
         "min_gain": min_gain,
         "system": system,
         "tau_s": tau_s,
         "seed": seed,
     }
-    groups = [
-        group_of(by, name, comparison, jobs.submit_s, rows, seed)
-        for by, name, rows in groups_of(jobs, size)
-        if rows.any()
-    ]
-    known = grade.plain is not None
-    logged, logged_bsld, whose = logged_figures(unlimited, tau_s) if known else (None, None, None)
-    return WhatIf(
-        workload,
-        settings,
-        comparison,
-        outcomes,
-        pairs,
-        groups,
-        [limit_of(growth, outcomes, pairs, offered, min_gain) for growth in growths],
-        growths.index(max_wait_growth),
-        withheld,
-        grade,
-        SiteLog.of(source, len(workload.jobs) - len(fitting), Options.of(tried[0].options).fields),
-        answer_of,
-        logged=logged,
-        logged_bsld=logged_bsld,
-        logged_whose=whose,
-        cost=cost_of(stated(limits), fitting, schedules[0], unlimited, tau_s, seed) if limits else None,
-    )
+
+    def over(rows: NDArray[np.bool_]) -> WhatIf:
+        """The answer of these jobs alone."""
+        of = [part_of(one, rows) for one in (*schedules, unlimited)]
+        first, kinds = of[0], kinds_of(of[0].jobs, size, group[rows])
+        comparison = of_jobs(
+            tuple(choice.name for choice in tried),
+            first.submit_s,
+            np.array([bounded_slowdown(one.wait_s, one.runtime_s, tau_s) for one in of[:-1]]),
+            np.array([one.wait_s for one in of[:-1]]),
+        )
+        outcomes = [
+            outcome_of(choice, bsld, schedule, first, kinds)
+            for choice, bsld, schedule in zip(tried, comparison.bsld, of, strict=False)
+        ]
+        pairs = comparison.against(range(len(tried)), seed)
+        groups = [
+            group_of(by, kind.name(k), comparison, first.submit_s, kind.of == k, seed)
+            for by, kind in kinds.items()
+            if kind.names
+            for k in np.unique(kind.of).tolist()
+        ]
+        begun = fitting.select(fitting.submit_s >= first.submit_s[0])
+        return WhatIf(
+            workload,
+            settings,
+            comparison,
+            outcomes,
+            pairs,
+            groups,
+            [limit_of(growth, outcomes, pairs, offered, min_gain) for growth in growths],
+            growths.index(max_wait_growth),
+            withheld,
+            near,
+            site,
+            answer_of,
+            *(logged_figures(of[-1], tau_s) if near.plain is not None else (None, None, None)),
+            cost=cost_of(stated(limits), begun, first, of[-1], tau_s, seed, kinds) if limits else None,
+        )
+
+    whole = over(np.ones(len(jobs), bool))
+    periods = periods_of(whole, unlimited)
+    return replace(led(whole, periods, over), periods=periods)
+
+
+def led(whole: WhatIf, periods: Sequence[Period], over: Callable[[NDArray[np.bool_]], WhatIf]) -> WhatIf:
+    """The answer of the newest period, if that decides, and another way than the whole log; else the whole log's."""
+    mine = whole.limit.advised
+    if whole.undecided or not periods or periods[-1].advised == mine:
+        return whole
+    newest = over(periods[-1].rows)
+    taken = newest.limit.advised
+    may_be_chance = not taken and periods[-1].advised
+    if newest.undecided or mine in (taken, *newest.limit.equals) or may_be_chance:
+        return whole
+    return replace(newest, whole=whole)
+
+
+def periods_of(whole: WhatIf, unlimited: Schedule) -> list[Period]:
+    """The advice in each year of the log, or in each quarter of a short one, counted back from its end.
+
+    A gain counts even if it may be chance. The advice of the whole log stays where it is as good as a period's.
+    """
+    submit_s, waited_s, found = unlimited.submit_s, unlimited.jobs.waited_s, list[Period]()
+    weeks, mine = (submit_s[-1] - submit_s[0]) / WEEK_S, whole.limit.advised
+    unit, length_s = ("year", YEAR * WEEK_S) if weeks >= FEWEST_FOR_YEARS else ("quarter", QUARTER * WEEK_S)
+    number = max(int(weeks * WEEK_S / length_s + 1 - LEAST_PART), 1)
+    ago = np.minimum((submit_s[-1] - submit_s) // length_s, number - 1)
+    known = np.zeros(len(ago), bool) if whole.logged is None or waited_s is None else ~np.isnan(waited_s)
+    for rows in (ago == k for k in range(number - 1, -1, -1)):
+        if number == 1 or rows.sum() < FEWEST_OF_PERIOD:
+            continue
+        waits, bsld = whole.comparison.wait_s[:, rows], whole.comparison.bsld[:, rows]
+        outcomes = [
+            o._replace(mean_bsld=mean_of(bsld[k]), mean_wait_s=mean_of(waits[k]), max_wait_s=float(waits[k].max()))
+            for k, o in enumerate(whole.outcomes)
+        ]
+        limit = limit_of(whole.limit.growth, outcomes, None, whole.offered, whole.settings["min_gain"])
+        taken = mine if mine in (limit.advised, *limit.equals) else limit.advised
+        there = rows & known
+        logged_s = waited_s[there].sum() if waited_s is not None else 0.0
+        ratio = float(unlimited.wait_s[there].sum() / logged_s) if logged_s else None
+        figures = [row_of(ADVICE, outcomes, taken), row_of(REFERENCE, outcomes, 0)]
+        ends, clock = submit_s[rows][[0, -1]], whole.workload.clock
+        weeks_from_1 = "weeks {:.0f} to {:.0f}".format(*((ends - submit_s[0]) // WEEK_S + 1))
+        dates = submission_dates(ends, clock).removeprefix("submitted ") if clock else weeks_from_1
+        found.append(Period(unit, rows, dates, ratio, taken, figures))
+    return found if len(found) > 1 else []
+
+
+def rows_of(jobs: Jobs, source: Jobs) -> NDArray[np.intp]:
+    """The rows that these jobs, or what was selected of them, have in the source that was read again."""
+    if len(jobs) == len(source):
+        return np.arange(len(jobs))
+    rows = {number_in_log(name): row for row, name in enumerate(source.ids.tolist())}
+    return np.array([rows[number_in_log(name)] for name in jobs.ids.tolist()])
+
+
+def part_of(schedule: Schedule, rows: NDArray[np.bool_]) -> Schedule:
+    """The schedule of these of its jobs."""
+    number, jobs = np.cumsum(rows) - 1, schedule.jobs.select(rows)
+    kills, order = schedule.kills[rows[schedule.kills["row"]]], schedule.order[rows[schedule.order]]
+    kills["row"] = number[kills["row"]]
+    columns = (schedule.start_s[rows], schedule.backfilled[rows], kills, number[order])
+    wants = None if schedule.wants is None else schedule.wants[rows]
+    names = ("start_s", "backfilled", "kills", "order")
+    return replace(schedule, jobs=jobs, wants=wants, **dict(zip(names, columns, strict=True)))
 
 
 def limit_of(
     growth: float | None,
     outcomes: Sequence[ChoiceFigures],
-    pairs: Mapping[int, Sequence[Paired | None]],
+    pairs: Mapping[int, Sequence[Paired | None]] | None,
     offered: Sequence[int],
     min_gain: float,
 ) -> Limit:
@@ -180,22 +300,35 @@ def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float, Whose] 
         return None, None, None
     known, most = ~np.isnan(waited_s), int(np.nanargmax(waited_s))
     bsld = mean_of(bounded_slowdown(waited_s[known], first.runtime_s[known], tau_s))
-    user = int(jobs.user[most])
-    whose = Whose(number_in_log(jobs.ids[most]), user if user >= 0 else None)
-    return score(jobs.submit_s[known], waited_s[known], first.wait_s[known]), bsld, whose
+    return score(jobs.submit_s[known], waited_s[known], first.wait_s[known]), bsld, whose_of(jobs, most)
 
 
-def cost_of(limits: dict[str, str], jobs: Jobs, under: Schedule, without: Schedule, tau_s: float, seed: int) -> Cost:
+def whose_of(jobs: Jobs, row: int) -> Whose:
+    user = int(jobs.user[row])
+    return Whose(number_in_log(jobs.ids[row]), user if user >= 0 else None)
+
+
+def cost_of(
+    limits: dict[str, str],
+    jobs: Jobs,
+    under: Schedule,
+    without: Schedule,
+    tau_s: float,
+    seed: int,
+    kinds: Mapping[str, Kind],
+) -> Cost:
     """What limits cost the scheduler of these two schedules, of those of the jobs that the limits allow."""
     waits, runs = (np.array([getattr(one, name) for one in (without, under)]) for name in ("wait_s", "runtime_s"))
     both = of_jobs(("without", "under"), under.jobs.submit_s, bounded_slowdown(waits, runs, tau_s), waits)
     (longer,) = both.paired([waits[1] - waits[0]], seed)
     figures = mean_of(waits[0]), float(waits[0].max()), mean_of(both.bsld[0])
     left_out, used = len(jobs) - len(under.jobs), used_in_log(under, jobs)
-    return Cost(limits, *figures, longer, Payers.of(under, without), left_out, used, under.rushed())
+    return Cost(limits, *figures, longer, Payers.of(under, without, kinds), left_out, used, under.rushed())
 
 
-def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule) -> ChoiceFigures:
+def outcome_of(
+    choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule, kinds: Mapping[str, Kind]
+) -> ChoiceFigures:
     jobs, wait_s = schedule.jobs, schedule.wait_s
     waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=first.wait_s)
     options, figures = Options.of(choice.options), schedule.summary()
@@ -207,7 +340,8 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
         mean_wait_s=mean_of(wait_s),
         p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
-        payers=Payers.of(schedule, first),
+        whose=whose_of(jobs, int(np.argmax(wait_s))),
+        payers=Payers.of(schedule, first, kinds),
         overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
@@ -219,14 +353,6 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
         large_mean_delay_s=large["mean_delay_s"],
         waits=waits,
     )
-
-
-def groups_of(jobs: Jobs, size: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
-    widths, lengths = width_bins(size), RUNTIME_BINS
-    return [
-        *(("processors", one.name, one.holds(jobs.procs)) for one in widths),
-        *(("ran for", one.name, one.holds(jobs.runtime_s)) for one in lengths),
-    ]
 
 
 def group_of(

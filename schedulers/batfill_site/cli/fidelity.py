@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import command_line, offer, warn
+from batfill.cli import command_line, note, offer, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
+    NEW_FILE,
     OVERRUN,
     PROCS,
     UNREQUESTED,
+    Checked,
     command,
     out_option,
     seed_option,
@@ -23,9 +25,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def machine_of(name: str, value: Any) -> str | int:
+    from batfill_site.machine import machine_given
+
+    return machine_given(name, value)
+
+
+MACHINE = click.option(
+    "--machine",
+    type=Checked("log|header|n", machine_of, ("log", "header")),
+    help="The machine: `log`, which the log's jobs ran on; `header`; or so many processors [default: log, but header "
+    "with --procs].",
+)
+
+
 @command()
 @click.argument("log", metavar="LOG", type=FILE)
 @click.option("--fit/--no-fit", default=True, help="Also fit what the site does, and score it on the later jobs.")
+@MACHINE
 @PROCS
 @OVERRUN
 @UNREQUESTED
@@ -35,11 +52,18 @@ if TYPE_CHECKING:
 @out_option(
     "file", "Write the answer as one HTML page, or to a .json file in full.", example="fidelity.html", also=".json"
 )
+@click.option(
+    "--calendar",
+    type=NEW_FILE,
+    help="Write the machine's steps and outages, as other commands take them with --calendar.",
+)
 @click.option("--details", is_flag=True, help="Also print all groups of jobs, all figures, and notes.")
 @JSON
 def fidelity(
     log: Path,
     fit: bool,
+    machine: str | int | None,
+    calendar: Path | None,
     site: dict[str, Any],
     runs: int | None,
     seed: int,
@@ -50,19 +74,29 @@ def fidelity(
 ) -> None:
     """How far simulated waits are from those in a log, and why.
 
-    Fits what at the site explains the difference. The replay is FCFS with EASY backfilling, plain and with the outages
-    that the log shows as announced windows. LOG is SWF with waits, or a cluster's accounting. With --slurm-conf the
-    site's Slurm is modelled, and LOG is what `sacct -P` prints.
+    Finds the machine that the jobs ran on, and what at the site explains the rest. The replay is FCFS with EASY
+    backfilling. LOG is SWF with waits, or a cluster's accounting. With --slurm-conf the site's Slurm is modelled, and
+    LOG is what `sacct -P` prints.
     """
     from batfill.base.files import write_text
+    from batfill.base.words import things
+    from batfill.model.limits.calendar import Calendar
     from batfill_site import fidelity as library
 
     require_one_kind(site, {"runs", "seed"}, {"log", "out", "details", "as_json"})
     page = out if out is not None and ".html" in map(str.lower, out.suffixes) else None
     require_forms(details=details, as_json=as_json)
     line = command_line()
-    how |= {"seed": seed, **site, **({} if runs is None else {"runs": runs})} if site else {"fit": fit}
+    how |= (
+        {"seed": seed, **site, **({} if runs is None else {"runs": runs})} if site else {"fit": fit, "machine": machine}
+    )
     found = library.fidelity(log, **how)
+    if calendar is not None:
+        its = found["calendar"]
+        write_text(calendar, Calendar.of(its["windows"]).as_csv())
+        whose = f"the jobs of {its['part']} alone" if its["part"] else "the log"
+        words = " ".join(f"--{name} {value}" for name, value in its["options"].items())
+        note(f"{calendar}: {things(len(its['windows']), 'window')}; replay {whose} with --calendar {calendar} {words}")
     if page is not None:
         write_text(page, found.answer().as_page(line, {str(log): found["input"]["source_sha256"]}))
         offer(page)

@@ -24,6 +24,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.model.options import SHARED_BY_CHOICES, SHARED_BY_TRIES, arguments_of
+from batfill_site.cli.fidelity import MACHINE
 from batfill_site.cli.of_slurm import RUNS, require_forms, require_one_kind, site_options
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ OF_BOTH = {"log", "out", "tau_s", "seed", "details", "as_json"}
     type=Choice(["slurm", "pbs"]),
     help="Advise only what this batch system can be configured for, and say why it cannot do the others.",
 )
+@MACHINE
 @site_options
 @click.option(
     "--set",

@@ -20,6 +20,7 @@ from batfill.cli.parameters import (
 )
 from batfill.model.kinds import PREDICTIONS, URGENT_JOBS
 from batfill.model.options import NAMES, OPTIONS, arguments_of
+from batfill_site.cli.fidelity import MACHINE
 from batfill_site.cli.of_slurm import require_forms, require_one_kind, site_options
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ REFUSED = ("pool", "energy-budget", "backfill-while")  # an expected start knows
     "nodes=4,time=2h,partition=gpu,gpus=2. Repeatable, to compare.",
 )
 @click.option("--at", metavar="DATE", help="The instant: seconds, or 2026-01-31T14:05; by default the state's.")
+@MACHINE
 @PROCS
 @scheduler_options(*NEVER_LEARNED, hidden=REFUSED)
 @UNREQUESTED
@@ -65,6 +67,7 @@ def when(
     options: dict[str, Any],
     site: dict[str, Any],
     past: tuple[Path, ...],
+    machine: str | int | None,
     procs: int | None,
     unrequested: str | None,
     forks: int,
@@ -86,7 +89,11 @@ def when(
 
     require_forms(details=details, as_json=as_json)
     require_one_kind(site, {"past"}, {"state", "job", "submit", "at", "forks", "seed", "out", "details", "as_json"})
-    how = site | {"past": past} if site else {"procs": procs, "unrequested": unrequested, **arguments_of(options)}
+    how = (
+        site | {"past": past}
+        if site
+        else {"machine": machine, "procs": procs, "unrequested": unrequested, **arguments_of(options)}
+    )
     found = estimate(state, job, submit=submit or None, at=at, forks=forks, seed=seed, **how)
     answer = found.answer()
     if out is not None:

@@ -113,11 +113,11 @@ def verdict(found: SlurmWhatIf, k: int) -> str:
 
 
 def by_group(found: SlurmWhatIf, k: int) -> str:
-    said = [
-        f"{name.replace('_', ' ')}: {', '.join(f'{one.by} {one.name} ({change(more)})' for one, more in most)}"
-        for name, most in ends_of(found, k).items()
-        if most
-    ]
+    """Of each kind of groups the one that gains most, and the one that loses most."""
+    said = []
+    for name, most in ends_of(found, k).items():
+        each = [f"{one.by} {one.name} ({change(more).partition(' ±')[0]})" for one, more in most]
+        said += [f"{name.replace('_', ' ')}: {', '.join(each)}"] * bool(each)
     return f"{'; '.join(said) or 'none changes beyond noise'}." if found.groups[1:] else ""
 
 

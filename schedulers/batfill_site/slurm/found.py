@@ -17,7 +17,6 @@ from batfill_site.advice.payers import Changed
 from batfill_site.score import Score, Whose
 from batfill_site.slurm.ensemble import (
     OTHERS,
-    USER,
     Difference,
     Figure,
 )
@@ -203,11 +202,11 @@ class SlurmWhatIf(Keyed):
 
 
 def ends_of(answer: SlurmWhatIf, k: int) -> dict[str, list[tuple[Group, Difference]]]:
-    """Who gains and who loses most under a change, beyond noise: a group of jobs and a user each, if there are any."""
+    """Who gains and who loses most under a change, beyond noise: of each kind of groups one, if there are any."""
     found: dict[str, list[tuple[Group, Difference]]] = {"gain_most": [], "lose_most": []}
     changed = [(one, more) for one in answer.groups[1:] if (more := one.outcomes[k].wait_s.more) and more.beyond]
-    for of_user in (False, True):
-        those = [(one, more) for one, more in changed if (one.by == USER) is of_user and one.name != OTHERS]
+    for by in dict.fromkeys(one.by for one, _ in changed):
+        those = [(one, more) for one, more in changed if one.by == by and one.name != OTHERS]
         for name, sign in zip(found, (-1, 1), strict=True):
             most = max(those, key=lambda each: sign * each[1].value, default=None)
             found[name] += [most] if most and sign * most[1].value > 0 else []

@@ -21,6 +21,9 @@ from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.replay import options_of
 from batfill.replays.result import until_of
 from batfill.replays.session import Replay
+from batfill.workloads.formats import part_of, source_of
+from batfill_site.fidelity import machine_in
+from batfill_site.machine import HEADER, calendar_of, machine_or_stated
 from batfill_site.starts.estimates import Estimates
 from batfill_site.starts.forecast import FORKS, MARGIN_S, Fork, calibrated, estimated
 from batfill_site.starts.past import Past
@@ -54,6 +57,7 @@ def when(
     submit: Asked | Iterable[Asked] | None = None,
     policy: Policy | str | None = None,
     at: Any = None,
+    machine: str | int | None = None,
     procs: int | None = None,
     forks: int = FORKS,
     seed: int = 0,
@@ -75,6 +79,8 @@ def when(
             result has a row for each instead; inf is never.
         policy: of a log or a site's state, as are the next; by default fcfs.
         at: the instant: seconds, or a date; of a site's state by default its own, or the last date in it.
+        machine: of a log: log, the machine that its jobs ran on, of which the part with the most waiting time; header;
+            or so many processors. By default log, but header with `procs` or a calendar.
         procs: the machine's processors; by default those that the log or the state names.
         forks: how many; an odd number has a median that is a fork's.
         seed: of what is drawn.
@@ -101,7 +107,9 @@ def when(
 
         if not isinstance(state, str | Path):
             raise BatfillError(f"state: with slurm_conf it is a file of what Slurm prints, not {state!r:.60}")
-        if other := [name for name, value in {"policy": policy, "procs": procs}.items() if value is not None]:
+        if other := [
+            name for name, value in {"policy": policy, "machine": machine, "procs": procs}.items() if value is not None
+        ]:
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
         return when_under_slurm(state, job, slurm_conf, submit=submit, at=at, forks=forks, seed=seed, **options)
     if of_slurm := [name for name in OF_SLURM if options.get(name)]:
@@ -109,7 +117,7 @@ def when(
     if isinstance(state, str | Path) and Path(state).suffix == ".npz":
         state = Replay.load(state)
     if isinstance(state, Replay):
-        given = {"policy": policy, "at": at, "procs": procs, **options}
+        given = {"policy": policy, "at": at, "machine": machine, "procs": procs, **options}
         if other := [name for name, value in given.items() if value is not None]:
             raise BatfillError(f"option {other[0].replace('_', '-')}: a stopped replay has its own; leave it out")
         return when_in_replay(state, job, submit, forks, seed, state.now_s)
@@ -123,8 +131,12 @@ def when(
             raise BatfillError(
                 "option unrequested: runtime tells what jobs will run; give none, a limit, queue or user-max"
             )
-        run = Replay(state, policy, procs=procs, **options)
-        return when_in_replay(run, job, submit, forks, seed, run_until(run, at))
+        log, procs, options, assumed = on_machine(Path(state), machine, procs, options)
+        run = Replay(log, policy, procs=procs, **options)
+        found = when_in_replay(run, job, submit, forks, seed, run_until(run, at))
+        return replace(found, assumed="; ".join(filter(None, (assumed, found.assumed))))
+    if machine is not None:
+        raise BatfillError("option machine: a site's state says what there is now; leave it out, or give procs")
     if options.pop("unrequested", None) is not None:
         raise BatfillError("option unrequested: a job of a site's state without a request has no limit; leave it out")
     chosen = options_of(policy, options)
@@ -140,6 +152,29 @@ def when(
     past = pool.past(site.start_s, site.end_s, site.now_s)
     asked = asked_of(submit, site.users)
     return pool.estimates(site.name, past, job, asked, site.names, site.clock, forks, seed, left_out=site.left_out)
+
+
+def on_machine(
+    log: Path, machine: str | int | None, procs: int | None, options: dict[str, Any]
+) -> tuple[Jobs | Path, int | None, dict[str, Any], str]:
+    """A log, or those of its jobs that run on the part of its machine with most of the waiting time, and what is given.
+
+    Of the machine's steps only those are known that begin within a week. Also returns what to say of it.
+    """
+    given = machine_or_stated(machine, procs, options.get("calendar"))
+    reading = {name: options[name] for name in ("overrun", "unrequested") if name in options}
+    if given == HEADER or (source := source_of(log, procs=procs, **reading)).size is None:
+        return log, procs, options, ""
+    found = machine_in(source, given)
+    part, jobs = found.parts[0], part_of(source, source.log)
+    if found.as_stated:
+        return log, procs, options, ""
+    steps = calendar_of(part, (), float(jobs.submit_s[-1]))
+    others = {name: value for name, value in options.items() if name not in reading}
+    said = f"the machine that the log shows, {found.text()}; --machine header takes the other"
+    said += f"; {part.name} alone" * (len(found.parts) > 1)
+    on_part = jobs.select(part.rows & ~found.wide).stating(size=part.size)
+    return on_part, None, others if steps is None else {**others, "calendar": steps}, said
 
 
 def when_in_replay(run: Replay, job: str | None, submit: Any, forks: int, seed: int, now_s: float) -> Estimates:
