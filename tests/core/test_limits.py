@@ -295,6 +295,7 @@ def test_a_limit_is_stated_as_it_may_be_given(kind, text, again):
         assert kind("it", again) == kind("it", text)
 
 
+@pytest.mark.compiled
 def test_an_intensity_and_a_bound_make_the_periods_of_a_gate():
     assert Gate.given("gate", f"{DATA / 'intensity.csv'}:300").periods == ((0, 3600), (7200, 20_000))
     assert Gate.given("gate", f"{DATA / 'intensity.csv'}:301").periods == ((0, 3600), (7200, math.inf))

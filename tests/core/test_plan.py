@@ -155,9 +155,8 @@ def test_a_plan_kept_through_changes_from_outside_starts_what_a_new_one_starts(s
         waiting = [row for row in waiting if row not in started]
 
 
-@pytest.mark.parametrize(
-    "depth", [2, pytest.param(5, marks=pytest.mark.compiled), pytest.param(EVERY_JOB, marks=pytest.mark.compiled)]
-)
+@pytest.mark.compiled
+@pytest.mark.parametrize("depth", [2, 5, EVERY_JOB])
 def test_a_fork_at_any_instant_starts_what_its_origin_starts(depth):
     jobs = random_table(4, n_jobs=90, size=16, span_s=400, wide=0)
     run = EngineReplay(jobs, 16, Rules(policy_named("fcfs"), depth=depth))

@@ -87,6 +87,7 @@ def test_a_job_pauses_at_each_checkpoint_but_not_at_its_end(work_s, takes_s):
     assert found.schedule.end_s[0] == takes_s
 
 
+@pytest.mark.compiled
 def test_urgent_jobs_are_those_of_a_column_a_list_or_a_share(tmp_path):
     log, listed = tmp_path / "log.swf", tmp_path / "urgent.txt"
     log.write_text("; MaxProcs: 4\n" + "".join(row(i + 1, i, 9, req_time=9, queue=i % 3, user=i) for i in range(300)))
@@ -128,6 +129,7 @@ def test_what_is_kept_is_what_the_engine_keeps_where_a_period_is_not_exact():
     assert found.lost_proc_s() == pytest.approx(0, abs=1e-3)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(3))
 def test_jobs_stopped_for_an_urgent_one_do_not_make_way_for_another_of_their_user_that_was_skipped(seed):
     options = {"urgent": f"share:10%,seed={seed}", **LEAST, "max_running": 3}
