@@ -49,7 +49,8 @@ RULE = (
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
 OF_PERIODS = (
     "The same rule for the jobs of each period, but a gain may be chance; the advice of the whole log stays where it "
-    "is as good. All figures are of the newest period where its advice differs beyond chance."
+    "is as good. All figures are of the newest period if the advice of the whole log is beyond the limit in it, does not "
+    "gain over fcfs, or is worse than another beyond chance."
 )
 OF_GROUPS = (
     f"Of the users, groups or accounts, widths and run times with at least {FEWEST_JOBS} jobs those whose mean wait "
@@ -284,7 +285,8 @@ def by_period(found: WhatIf) -> str:
         name = "" if found.undecided else short(found.outcomes[one.advised])
         said.append(f"{name} ({ratio})" if name and ratio else name or ratio or "-")
         of = of if one.ratio is None else "{}"
-    return f"{', '.join(said)}." if said else ""
+    differs = found.periods and not found.undecided and found.periods[-1].advised != found.limit.advised
+    return f"{', '.join(said)}{'; the last may be chance' if differs else ''}." if said else ""
 
 
 def needs(found: WhatIf, k: int) -> str:

@@ -44,6 +44,7 @@ from batfill_site.advice.found import (
     Period,
     WhatIf,
     advised,
+    gains,
     row_of,
     stated,
 )
@@ -217,14 +218,18 @@ def what_if(
 
 
 def led(whole: WhatIf, periods: Sequence[Period], over: Callable[[NDArray[np.bool_]], WhatIf]) -> WhatIf:
-    """The answer of the newest period, if that decides, and another way than the whole log; else the whole log's."""
-    mine = whole.limit.advised
+    """The answer of the newest period, if that decides, and against the whole log's advice; else the whole log's.
+
+    It is against it if the advice is beyond the limit there, does not gain over fcfs, or another one gains over it.
+    """
+    mine, min_gain = whole.limit.advised, whole.settings["min_gain"]
     if whole.undecided or not periods or periods[-1].advised == mine:
         return whole
     newest = over(periods[-1].rows)
-    taken = newest.limit.advised
+    found, taken = newest.outcomes, newest.limit.advised
+    holds = newest.allowed(newest.limit, mine) and (not mine or gains(found, None, 0, mine, min_gain))
     may_be_chance = not taken and periods[-1].advised
-    if newest.undecided or mine in (taken, *newest.limit.equals) or may_be_chance:
+    if newest.undecided or may_be_chance or (holds and not gains(found, newest.bsld, mine, taken, min_gain)):
         return whole
     return replace(newest, whole=whole)
 
