@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.tables import shown
 from batfill.base.words import duration, things
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
-from batfill.model.limits.calendar import NO_WINDOWS, Calendar, Window
+from batfill.model.limits.calendar import Calendar, Window
 from batfill.model.metrics import width_class
 from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
 from batfill.replays.found import document
@@ -72,18 +73,12 @@ class Factors(NamedTuple):
     depth: int | str = 1  # how many jobs have a reservation
     max_running: int | None = None  # how many jobs of a user run at once; None for any number
 
-    @property
-    def names(self) -> list[str]:
-        notice = self.notice_s
-        known = "" if notice is None else f" announced {duration(notice)} before"
-        return [
-            *([f"its outages{known}"] if notice is not None else []),
-            *(["a reservation for every job"] if self.depth == ALL else []),
-            *([f"at most {self.max_running} running jobs a user"] if self.max_running is not None else []),
-        ]
-
     def __str__(self) -> str:
-        return ", ".join(self.names) or "plain"
+        notice_s, most = self.notice_s, self.max_running
+        said = [f"its outages announced {duration(notice_s)} before"] if notice_s is not None else []
+        said += ["a reservation for every job"] * (self.depth == ALL)
+        said += [f"at most {most} running jobs a user"] if most is not None else []
+        return ", ".join(said) or "plain"
 
 
 PLAIN = Factors()
@@ -106,11 +101,6 @@ class Site(NamedTuple):
         return site
 
     @property
-    def has_halves(self) -> bool:
-        first = self.logged.first_half
-        return all((self.counted & rows).any() for rows in (first, ~first))
-
-    @property
     def counted(self) -> NDArray[np.bool_]:
         """The jobs that are compared: with a wait, not wider than the machine, and not of a part that never waits."""
         left_out = [part.rows & part.never for part in self.machine.parts]
@@ -120,8 +110,10 @@ class Site(NamedTuple):
 
     def until_half(self) -> Site:
         """The same of the first half of its jobs, on the machine and under the limit of all."""
-        past = self.logged.until_half()
-        return self._replace(logged=past, machine=self.machine.select(self.logged.first_half), found=past.outages())
+        first, submit_s = self.logged.first_half, self.logged.workload.submit_s
+        past = tuple(window for window in self.found.windows if window.end <= submit_s[len(submit_s) // 2])
+        found = replace(self.found, windows=past, digest="")
+        return self._replace(logged=self.logged.select(first), machine=self.machine.select(first), found=found)
 
     def jobs(self, part: Part) -> Jobs:
         """The jobs that run on a part."""
@@ -316,30 +308,19 @@ def fidelity(
         found = Fidelity.on(logged, machine, fit=fit, advance=advance)
     study, part, scores = found.site, found.part, found.scores
     assert study is not None
-    calendar = found.options.get("calendar", NO_WINDOWS)
-    options = {"procs": part.size, **{name: value for name, value in found.options.items() if name != "calendar"}}
+    options = {"procs": part.size, **found.options}
+    windows = options.pop("calendar", Calendar(())).rows
     results: dict[str, Any] = {
         "scores": {name: each._asdict() for name, each in scores.items()},
         "machine": {
-            "text": study.machine.text(),
-            "header": study.machine.header,
-            "sharp": study.machine.sharp,
-            "wide": int(study.machine.wide.sum()),
-            "parts": [
-                {"name": one.name, "jobs": int(one.rows.sum()), "steps": one.steps, "never_waits": one.never}
-                | {"waiting": one.waiting}
-                for one in study.machine.parts
-            ],
+            "text": found.machine.text(),
+            "sharp": found.machine.sharp,
+            "wide": int(found.machine.wide.sum()),
+            "parts": [{**one._asdict(), "rows": int(one.rows.sum())} for one in found.machine.parts],
         },
-        "held": {
-            name: held and held._asdict() for name, held in (("machine", found.held), ("header", found.held_header))
-        },
-        "calendar": {
-            "part": part.name,
-            "procs": part.size,
-            "options": " ".join(f"--{name} {value}" for name, value in options.items()),
-            "windows": calendar.rows,
-        },
+        "held": found.held and found.held._asdict(),
+        "held_on_header": found.held_header and found.held_header._asdict(),
+        "calendar": {"part": part.name, "options": options, "windows": windows},
         "outages": {
             "number": len(study.found.windows),
             "days": sum(w.end - w.begin for w in study.found.windows) / DAY_S,
@@ -373,7 +354,8 @@ def fidelity(
         results=results,
     )
     rows = [{"replay": name, **each.cells()} for name, each in scores.items()]
-    cautions = [*workload.size_warnings, *eligibility_warnings(source.log)]
+    sized = workload if study.machine.as_stated else study.jobs(part)
+    cautions = [*sized.size_warnings, *eligibility_warnings(source.log)]
     dates = dates_text(workload.jobs.submit_s, workload.clock)
     return FoundAnswer(content, rows, answer_of(content, rows, dates, cautions, found))
 
@@ -460,25 +442,16 @@ HOLDS = {
 
 
 def answer_of(
-    found: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    dates: str,
-    cautions: list[str],
-    grade: Fidelity,
+    found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str], grade: Fidelity
 ) -> Answer:
     given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
     names = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
     logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
     replays = [[names[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
-    tried = [
-        [
-            step["factors"],
-            *map(percent, (step["error"], later["error"], later["median_error"])),
-            ratio_text(later["ratio"]),
-        ]
-        for step in steps
-        if (later := step["later"])
-    ]
+    tried = []
+    for step in steps:
+        errors = step["error"], *(step["later"][name] for name in ("error", "median_error"))
+        tried.append([step["factors"], *map(percent, errors), ratio_text(step["later"]["ratio"])])
     groups = [
         [
             *(f"{row['by']} {row['group']}", count(row["header"]["jobs"]), duration(row["header"]["logged_mean_s"])),
@@ -491,7 +464,7 @@ def answer_of(
         (row["by"], row["group"], *(row["near"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
         for row in found["groups"]
     ]
-    near = f"Simulated waits are **{rows[-1]['sim/log']}** of the logged ones"
+    near, down = f"Simulated waits are **{rows[-1]['sim/log']}** of the logged ones", found["outages"]
     return Answer(
         title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
         about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",
@@ -502,7 +475,7 @@ def answer_of(
                 "Machine": machine_text(grade),
                 "Explained": holds_text(grade.held, grade.held_header),
                 "Besides": besides(steps),
-                "Outages": outages_text(found["outages"]),
+                "Outages": f"{down['number']:,} found in the log, {duration(down['days'] * DAY_S)} in all.",
                 "Not modelled": f"{'; '.join(alike)}." if alike else "",
                 "Not compared": f"{things(beside, 'job')} without a wait in the log." if beside else "",
                 "Advice": "differences between policies are for the machine as simulated.",
@@ -510,11 +483,7 @@ def answer_of(
         ),
         picture=Bars.of_waits(means),
         details=[
-            Detail(
-                "Groups of jobs",
-                [NEAR],
-                Table(("", "jobs", "in the log", *("header", "besides") * 2), groups),
-            ),
+            Detail("Groups of jobs", [NEAR], Table(("", "jobs", "in the log", *("header", "besides") * 2), groups)),
             Detail(
                 "All figures", [ERRORS], table_of([{k: v for k, v in row.items() if k[-2:] != "_s"} for row in rows])
             ),
@@ -553,18 +522,6 @@ def besides(steps: Sequence[Mapping[str, Any]]) -> str:
     return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {before} without."
 
 
-def outages_text(given: Mapping[str, Any]) -> str:
-    if not given["number"]:
-        return "none found in the log."
-    said = [f"{given['number']:,} found in the log, {duration(given['days'] * DAY_S)} in all"]
-    if given["sudden"]:
-        said.append(
-            f"{given['sudden']:,} known only when they begin, since else the longest request would find no start for "
-            "weeks"
-        )
-    return f"{'; '.join(said)}."
-
-
 # The grade beside every advice
 
 
@@ -588,7 +545,7 @@ class Fidelity(NamedTuple):
     def on(cls, logged: Logged, machine: str | int, *, fit: bool, advance: Callable[[float], None]) -> Fidelity:
         site = Site.of(logged, machine)
         header = site._replace(machine=machine_of(logged, HEADER))
-        fit &= site.has_halves
+        fit &= all((site.counted & rows).any() for rows in (logged.first_half, ~logged.first_half))
         steps = fitted(site.until_half(), advance) if fit else [Step(PLAIN)]
         waits = {step.factors: site.waits(step.factors) for step in steps}
         header_s = waits[PLAIN] if site.machine.as_stated else header.waits(PLAIN)

@@ -1,7 +1,7 @@
 """The machine that a log's jobs ran on, from the log alone: capacity in time, parts, and what holds a waiting job.
 
-A smaller machine explains more of any log. So the machine is from what was in use, and never from waits: jobs that wait
-show that what is in use is what there is.
+Where jobs wait, what is in use is what there is. How long they wait is never read for it, since a smaller machine
+explains more of any log.
 """
 
 from __future__ import annotations
@@ -343,8 +343,6 @@ def holding(
     announced_s, begin_s, beyond_s = np.array([(w.announced, w.begin, w.end) for w in outages]).reshape(-1, 3).T
     found = dict.fromkeys(Held._fields, 0)
     for block in np.array_split(np.arange(len(rows)), BLOCKS):  # each looks at the jobs alive in it
-        if not len(block):
-            continue
         near = np.flatnonzero((jobs.submit_s <= at_s[block[-1]]) & (end_s > at_s[block[0]]))
         for k in block.tolist():
             job, t, own = rows[k], at_s[k], part_of[rows[k]]

@@ -185,18 +185,10 @@ class Logged(NamedTuple):
     def outages(self) -> Calendar:
         return outages(self.where, self.log, self.size)
 
-    def until_half(self) -> Logged:
-        """What the log has of the first half of its jobs, and nothing of the others."""
-        rows, half = job_rows(Path(self.where), self.log).row, self.first_half
-        submit_s = self.workload.jobs.submit_s[len(half) // 2] + self.log["submit_s"][rows[0]]
-        return Logged(
-            self.where,
-            self.log.select(self.log["submit_s"] < submit_s),
-            self.workload.select(half),
-            self.wait_s[half],
-            self.queue[half],
-            self.partition[half],
-        )
+    def select(self, rows: NDArray[np.bool_]) -> Logged:
+        """These of the jobs, and the whole log."""
+        columns = self.wait_s[rows], self.queue[rows], self.partition[rows]
+        return Logged(self.where, self.log, self.workload.select(rows), *columns)
 
 
 def logged_of(workload: Jobs, log: SwfLog, where: Path | str) -> Logged:

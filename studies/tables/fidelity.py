@@ -4,8 +4,8 @@
 `studies.tables.common` in $BATFILL_TRACES or the cache of `batfill workload fetch`.
 
 Replays under FCFS with EASY backfilling are compared with all logged waits: on the header's machine, on the one that
-ran, and there with what the site does besides, which is fitted on the first half of the jobs. The second table has the
-second half alone, the third what holds waiting jobs, the fourth how the rule errs that says when nothing can be said.
+ran, and there with what the site does besides, which is fitted on the first half of the jobs. The second table has what
+holds waiting jobs, the third how the rule errs that says when nothing can be said.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from studies.papers.page import markdown
 from studies.tables.common import by_name, made_by, progress
 from studies.tables.first_tries import logs_at_hand
 
-NAMES = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
 RATIOS, LEAST_RANK = (0.5, 2.0), 0.25  # of the second half's waits, for the machine to show them
 
 
@@ -35,31 +34,24 @@ def found_in(path):
     return logged, Fidelity.on(logged, "log", fit=True, advance=lambda _: None)
 
 
-def score_rows(log, found):
+def second_half(logged, found):
+    """The scores of the second half of the jobs, by what is replayed, of those that both machines replay."""
+    waits = {"header": found.shown_s["header"], "machine": found.waits[PLAIN], "near": found.shown_s["near"]}
+    rows = found.site.counted & ~logged.first_half & np.all([logged.compared(one) for one in waits.values()], axis=0)
+    return {name: logged.score(wait_s, rows) for name, wait_s in waits.items()}
+
+
+def score_rows(log, found, later):
     """The rows of the first table."""
+    names = {"header": "header's machine", "machine": found.machine.text(), "near": str(found.factors)}
     for place, (name, one) in enumerate(found.scores.items()):
         hours = f"{one.simulated_mean_s / HOUR_S:.2f} / {one.logged_mean_s / HOUR_S:.2f}"
-        errors = percent(one.error), percent(one.median_error)
-        cells = (*errors, ratio_text(one.ratio), hours, percent(one.near), ratio_text(one.rank_correlation))
-        yield log * (place == 0), NAMES[name], f"{one.jobs:,}", *cells
-
-
-def second_half(logged, found):
-    """The scores of the second half of the jobs, of those that both machines replay."""
-    waits = found.shown_s["header"], found.waits[PLAIN], found.shown_s["near"]
-    rows = found.site.counted & ~logged.first_half & np.all([logged.compared(wait_s) for wait_s in waits], axis=0)
-    return [logged.score(wait_s, rows) for wait_s in waits]
-
-
-def half_row(log, logged, found):
-    """The row of the second table."""
-    cells = [f"{ratio_text(one.ratio)}, {ratio_text(one.rank_correlation)}" for one in second_half(logged, found)]
-    explained = f"{percent(1 - found.held_header.idle)}, {percent(1 - found.held.idle)}"
-    return log, *cells, explained, f"{found.machine.text()}; {found.factors}"
+        shown = [ratio_text(value) for each in (one, later[name]) for value in (each.ratio, each.rank_correlation)]
+        yield log * (place == 0), names[name], hours, percent(one.error), *shown
 
 
 def held_row(log, found):
-    """The row of the third table."""
+    """A row of the second table."""
     return log, *map(percent, found.held), percent(found.held_header.idle)
 
 
@@ -77,7 +69,7 @@ def best_threshold(idle, good):
 
 
 def rule_rows(judged):
-    """The rows of the fourth table, of each log's idle share in the first half and its score in the second."""
+    """The rows of the third table, of each log's idle share in the first half and its score in the second."""
     idle, good = np.array([share for _, share, _ in judged]), np.array([holds(one) for _, _, one in judged])
     for k, (log, share, _) in enumerate(judged):
         others = np.arange(len(judged)) != k
@@ -92,20 +84,17 @@ def main(words):
     parser.add_argument("logs", nargs="*", type=Path, help="SWF files; by default the six logs")
     given = parser.parse_args(words)
     logs = by_name(given.logs or logs_at_hand())
-    scores, halves, held, judged = [], [], [], []
+    scores, held, judged = [], [], []
     for log, path in logs.items():
         progress(log)
         logged, found = found_in(path)
-        scores += score_rows(log, found)
-        halves.append(half_row(log, logged, found))
+        later, past = second_half(logged, found), found.site.until_half()
+        scores += score_rows(log, found, later)
         held.append(held_row(log, found))
-        past = found.site.until_half()
-        judged.append((log, past.held(found.factors).idle, second_half(logged, found)[-1]))
+        judged.append((log, past.held(found.factors).idle, later["near"]))
     print("<!--", *made_by("fidelity", words, logs), "-->", sep="\n")
-    head = ("log", "replay", "jobs", "mean error", "median error", "simulated / logged", "mean wait, hours")
-    print(f"\n{markdown((*head, 'within 10 min', 'rank correlation'), scores)}")
-    head = ("log", *NAMES.values(), "waiting time explained: header's, that ran", "machine that ran; besides")
-    print(f"\nThe second half of the jobs: simulated / logged, rank correlation:\n\n{markdown(head, halves)}")
+    head = ("log", "replay", "mean wait, hours", "mean error", "simulated / logged", "rank correlation")
+    print(f"\n{markdown((*head, 'second half', 'rank correlation'), scores)}")
     head = ("log", "full", "held", "order", "limit", "idle", "idle on the header's machine")
     print(f"\nWhat holds waiting jobs, as shares of the waiting time:\n\n{markdown(head, held)}")
     head = ("log", "idle, first half", "holds in the second", f"at most {percent(MOST_IDLE)}", "fitted on the others")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batfill as bf
+from batfill.base.errors import BatfillError
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S, job_table
 from batfill.model.limits.calendar import Calendar, Window
 from batfill.replays.result import Result
@@ -392,3 +393,18 @@ def test_a_part_is_limited_by_what_its_users_do_there(made):
     site = Site.of(logged(made("at most 5 running jobs")))
     assert site.options(site.machine.parts[0], PLAIN) == {}
     assert site.options(site.machine.parts[0], Factors(max_running=site.limit)) == {"max-running": 5}
+
+
+def test_starts_are_expected_on_the_machine_that_the_log_shows(made):
+    path = made("header too large")
+    at = float(logged(path).workload.submit_s[JOBS // 2])
+    sizes = {given: bf.when(path, at=at, forks=1, machine=given).size for given in (None, "log", "header", 300)}
+    assert sizes == {None: PROCS, "log": PROCS, "header": LARGER, 300: 300}
+    assert bf.when(path, at=at, forks=1, procs=300).size == 300
+    found = bf.when(made("two pools"), at=at, forks=1)
+    assert (found.size, found.assumed.endswith("; the rest alone")) == (176, True)
+    step = bf.when(made("a step"), at=at * 1.5, forks=1)
+    assert step.about()["options"]["calendar"] is not None
+    for state, more in ((path, {"calendar": "c.csv"}), ([], {}), (bf.Replay(path).run(until_s=at), {})):
+        with pytest.raises(BatfillError, match=r"option (machine|calendar): "):
+            bf.when(state, at=None if isinstance(state, bf.Replay) else at, machine="log", **more)

@@ -10,11 +10,11 @@ from batfill.cli import command_line, note, offer, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
+    NEW_FILE,
     OVERRUN,
     PROCS,
     UNREQUESTED,
     Checked,
-    PathParam,
     command,
     out_option,
     seed_option,
@@ -54,7 +54,7 @@ MACHINE = click.option(
 )
 @click.option(
     "--calendar",
-    type=PathParam("file", "machine.csv"),
+    type=NEW_FILE,
     help="Write the machine's steps and outages, as other commands take them with --calendar.",
 )
 @click.option("--details", is_flag=True, help="Also print all groups of jobs, all figures, and notes.")
@@ -95,8 +95,8 @@ def fidelity(
         its = found["calendar"]
         write_text(calendar, Calendar.of(its["windows"]).as_csv())
         whose = f"the jobs of {its['part']} alone" if its["part"] else "the log"
-        windows = things(len(its["windows"]), "window")
-        note(f"{calendar}: {windows}; replay {whose} with --calendar {calendar} {its['options']}")
+        words = " ".join(f"--{name} {value}" for name, value in its["options"].items())
+        note(f"{calendar}: {things(len(its['windows']), 'window')}; replay {whose} with --calendar {calendar} {words}")
     if page is not None:
         write_text(page, found.answer().as_page(line, {str(log): found["input"]["source_sha256"]}))
         offer(page)
