@@ -49,8 +49,8 @@ RULE = (
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
 OF_PERIODS = (
     "The same rule for the jobs of each period, but a gain may be chance; the advice of the whole log stays where it "
-    "is as good. All figures are of the newest period if the advice of the whole log is beyond the limit in it, does not "
-    "gain over fcfs, or is worse than another beyond chance."
+    "is as good. All figures are of the newest period if the advice of the whole log is beyond the limit in it, does "
+    "not gain over fcfs, or is worse than another beyond chance."
 )
 OF_GROUPS = (
     f"Of the users, groups or accounts, widths and run times with at least {FEWEST_JOBS} jobs those whose mean wait "
