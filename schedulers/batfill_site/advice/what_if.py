@@ -51,7 +51,7 @@ from batfill_site.advice.found import (
 from batfill_site.advice.payers import LIMITING, Cost, Kind, Payers, kinds_of, number_in_log, used_in_log
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.fidelity import fidelity_of
-from batfill_site.machine import HEADER, LOG, machine_given
+from batfill_site.machine import machine_or_stated
 from batfill_site.score import Whose, score
 
 if TYPE_CHECKING:
@@ -113,20 +113,13 @@ def what_if(
     probability_of("min-gain", min_gain)
     if system is not None and system not in SYSTEMS:
         raise BatfillError(f"option system: {system!r} is none of {', '.join(SYSTEMS)}; choose one")
-    if machine is not None:
-        machine_given("machine", machine)
     given = shared_of(options, SHARED)
-    if given.get("calendar") and machine == LOG:
-        raise BatfillError(
-            "option calendar: the machine from the log has its own; leave one out, or give machine header, whose "
-            "windows these are"
-        )
+    machine = machine_or_stated(machine, how.procs, given.get("calendar"))
     tried = choices(thresholds_s, small_first, given)  # rejects mistakes before anything is read
     limits = {name: given[name] for name in LIMITING if given.get(name)}
     read = read_once(log, **how.reading)
     workload, _, _ = how.jobs(read)
     source = source_of(read, **how.reading)
-    machine = machine or (HEADER if how.procs is not None or "calendar" in given else LOG)
     with patient_progress("choices", len(tried) + bool(limits) + 1) as advance:
         near = fidelity_of(source, machine).without(given)
         advance(1.0)
