@@ -1,4 +1,4 @@
-"""An answer to a site: a headline, one table, a picture, at most six lines, and details; as text, JSON or a page.
+"""An answer to a site: a headline, one table, a picture, at most nine lines, and details; as text, JSON or a page.
 
 Sentences mark **bold** and `code`, and durations hold no-break spaces.
 """
@@ -252,7 +252,7 @@ class FoundAnswer(Found):
         self._answer = answer
 
     def answer(self) -> Answer:
-        """In a headline, a table, at most six lines and details."""
+        """In a headline, a table, lines and details."""
         return self._answer
 
     def as_text(self, *, details: bool = False) -> str:

@@ -32,7 +32,7 @@ FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
 NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more
 LEAST_SHARE = 0.01  # of the jobs, for a partition or queue to count
 LEAST_GAIN = 0.1  # of the error, that a factor must take away
-FAR, LEAST_RANK = 3.0, 0.15  # see `Score.unlike`; a pool's rank correlation is 0.23 to 0.44 on six logs
+FAR = 3.0  # see `Score.unlike`
 UNLIKE = "the simulation does not show this site's waits"
 
 

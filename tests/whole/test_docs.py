@@ -319,11 +319,11 @@ def test_the_result_on_the_first_screen_is_what_replays_give(page, archive_log):
         assert flag + duration(figures["max_wait_s"]) == longest
         assert f"{figures['mean_bsld']:.0f}" == slowdown
         assert (percent(figures["requeued"] / figures["jobs"]) if figures["requeued"] else "0") == killed
+    (bold,) = (row for row, (mark, *_) in enumerate(rows) if mark)
+    able = [row for row, one in enumerate(found) if row and one["max_wait_s"] <= 1.1 * found[0]["max_wait_s"]]
+    assert bold == min(able, key=lambda row: found[row]["mean_bsld"])
     answer = json.loads(batfill_command("what-if", log, "--json").out)
-    (advised,) = (options for mark, options, *_ in rows if mark)
-    (taken,) = (one for one in answer["outcomes"] if one["name"] == answer["advice"])
-    figures = found[[options for _, options, *_ in rows].index(advised)]
-    assert figures["mean_bsld"] == pytest.approx(taken["mean_bsld"])
+    assert f"advises a threshold of {answer['advice'].removeprefix('saf + ')}" in (ROOT / page).read_text()
 
 
 def test_the_readme_and_the_front_page_have_the_same_result():

@@ -1,4 +1,4 @@
-"""The answer about other orders of a pool's queue: what `WhatIf` found, as a table, six lines and details."""
+"""The answer about other orders of a pool's queue: what `WhatIf` found, as a table, lines and details."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from batfill_site.advice.choices import KILLS, THRESHOLD, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.found import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, MACHINE_FILE, REFERENCE, UNSURE, stated
 from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table, dates_text
-from batfill_site.fidelity import PLAIN, holds_text, machine_text
-from batfill_site.score import FAR, LEAST_RANK, ratio_text
+from batfill_site.fidelity import LOW_IDLE, MOST_IDLE, PLAIN, holds_text, machine_text
+from batfill_site.score import FAR, ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,8 @@ RULE = (
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
 OF_PERIODS = (
     "The same rule for the jobs of each period, but a gain may be chance; the advice of the whole log stays where it "
-    "is as good. All figures are of the newest period where its advice differs beyond chance."
+    "is as good. All figures are of the newest period if the advice of the whole log is beyond the limit in it, does "
+    "not gain over fcfs, or is worse than another beyond chance."
 )
 OF_GROUPS = (
     f"Of the users, groups or accounts, widths and run times with at least {FEWEST_JOBS} jobs those whose mean wait "
@@ -63,10 +64,10 @@ SURE = (
     f"Confidence is that slowdown is lower than under fcfs, both simulated on this log. It is high with p below "
     f"{HIGH_P:g} over at least {HIGH_WEEKS} weeks, medium with p at most 0.05 over at least {FEWEST_BLOCKS}; at most "
     f"medium if the choice kills jobs, or if correlated weeks leave fewer than {FEWEST_BLOCKS} groups of them; low if "
-    f"requests are invented. With fewer weeks, or if simulated waits are over {FAR:g} times the logged ones, less than "
-    f"that part of them, or those of other jobs (a rank correlation below {LEAST_RANK:g}), it cannot tell. Intervals "
-    "and p swap whole weeks at random. The choice is tested on the log that selected it, and users do not react: "
-    "expect slightly less next year."
+    f"requests are invented, or if nothing known holds jobs for over {in_percent(LOW_IDLE)} of their waiting time. It "
+    f"cannot tell with fewer weeks, over {in_percent(MOST_IDLE)} of that, or if simulated waits are over {FAR:g} times "
+    "the logged ones or less than that part of them. Intervals and p swap whole weeks at random. The choice is tested "
+    "on the log that selected it, and users do not react: expect slightly less next year."
 )
 BESIDE = (
     "No real run checks these figures: try the lines on a test partition first. What holds whatever the order, such as "
@@ -284,7 +285,8 @@ def by_period(found: WhatIf) -> str:
         name = "" if found.undecided else short(found.outcomes[one.advised])
         said.append(f"{name} ({ratio})" if name and ratio else name or ratio or "-")
         of = of if one.ratio is None else "{}"
-    return f"{', '.join(said)}." if said else ""
+    differs = found.periods and not found.undecided and found.periods[-1].advised != found.limit.advised
+    return f"{', '.join(said)}{'; the last may be chance' if differs else ''}." if said else ""
 
 
 def needs(found: WhatIf, k: int) -> str:

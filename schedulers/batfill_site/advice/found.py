@@ -269,7 +269,7 @@ class WhatIf(Keyed):
         return (*self.invented, *short, *([self.unseen] if self.unseen else []))
 
     def answer(self, log: str | Path = "LOG") -> Answer:
-        """In a headline, a table, six lines and details; `log` is where commands find it."""
+        """In a headline, a table, lines and details; `log` is where commands find it."""
         return self.filled(self, str(log))
 
     def __repr__(self) -> str:

@@ -44,13 +44,14 @@ from batfill_site.advice.found import (
     Period,
     WhatIf,
     advised,
+    gains,
     row_of,
     stated,
 )
 from batfill_site.advice.payers import LIMITING, Cost, Kind, Payers, kinds_of, number_in_log, used_in_log
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.fidelity import fidelity_of
-from batfill_site.machine import HEADER, LOG, machine_given
+from batfill_site.machine import machine_or_stated
 from batfill_site.score import Whose, score
 
 if TYPE_CHECKING:
@@ -112,20 +113,13 @@ def what_if(
     probability_of("min-gain", min_gain)
     if system is not None and system not in SYSTEMS:
         raise BatfillError(f"option system: {system!r} is none of {', '.join(SYSTEMS)}; choose one")
-    if machine is not None:
-        machine_given("machine", machine)
     given = shared_of(options, SHARED)
-    if given.get("calendar") and machine == LOG:
-        raise BatfillError(
-            "option calendar: the machine from the log has its own; leave one out, or give machine header, whose "
-            "windows these are"
-        )
+    machine = machine_or_stated(machine, how.procs, given.get("calendar"))
     tried = choices(thresholds_s, small_first, given)  # rejects mistakes before anything is read
     limits = {name: given[name] for name in LIMITING if given.get(name)}
     read = read_once(log, **how.reading)
     workload, _, _ = how.jobs(read)
     source = source_of(read, **how.reading)
-    machine = machine or (HEADER if how.procs is not None or "calendar" in given else LOG)
     with patient_progress("choices", len(tried) + bool(limits) + 1) as advance:
         near = fidelity_of(source, machine).without(given)
         advance(1.0)
@@ -217,14 +211,18 @@ def what_if(
 
 
 def led(whole: WhatIf, periods: Sequence[Period], over: Callable[[NDArray[np.bool_]], WhatIf]) -> WhatIf:
-    """The answer of the newest period, if that decides, and another way than the whole log; else the whole log's."""
-    mine = whole.limit.advised
+    """The answer of the newest period, if that decides, and against the whole log's advice; else the whole log's.
+
+    It is against it if the advice is beyond the limit there, does not gain over fcfs, or another one gains over it.
+    """
+    mine, min_gain = whole.limit.advised, whole.settings["min_gain"]
     if whole.undecided or not periods or periods[-1].advised == mine:
         return whole
     newest = over(periods[-1].rows)
-    taken = newest.limit.advised
+    found, taken = newest.outcomes, newest.limit.advised
+    holds = newest.allowed(newest.limit, mine) and (not mine or gains(found, None, 0, mine, min_gain))
     may_be_chance = not taken and periods[-1].advised
-    if newest.undecided or mine in (taken, *newest.limit.equals) or may_be_chance:
+    if newest.undecided or may_be_chance or (holds and not gains(found, newest.bsld, mine, taken, min_gain)):
         return whole
     return replace(newest, whole=whole)
 

@@ -1,4 +1,4 @@
-"""The answer about changes of a site's Slurm: what `SlurmWhatIf` found, as a table, six lines and details."""
+"""The answer about changes of a site's Slurm: what `SlurmWhatIf` found, as a table, lines and details."""
 
 from __future__ import annotations
 

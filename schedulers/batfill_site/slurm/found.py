@@ -184,7 +184,7 @@ class SlurmWhatIf(Keyed):
         }
 
     def answer(self) -> Answer:
-        """In a headline, a table, six lines and details."""
+        """In a headline, a table, lines and details."""
         return self.filled(self)
 
     def as_json(self) -> str:

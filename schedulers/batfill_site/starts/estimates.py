@@ -125,7 +125,7 @@ class Estimates(KeptRows):
     __repr__ = as_text
 
     def answer(self) -> Answer:
-        """In a headline, a table, six lines and details."""
+        """In a headline, a table, lines and details."""
         rows, instants, job = list(self), Instants(self.now_s, self.clock), "" if self.asked else "Job "
         share = f"{percent(SHARE)} between" if self.is_calibrated else "perhaps between"
         cells = [
