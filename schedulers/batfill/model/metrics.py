@@ -212,6 +212,7 @@ def summarize(
     start_s: NDArray[np.float64],
     runtime_s: NDArray[np.float64],
     procs: NDArray[np.int64],
+    counted: NDArray[np.bool_],
     tau_s: float = TAU_S,
     rejected: int = 0,
     killed: int = 0,
@@ -228,6 +229,7 @@ def summarize(
         start_s: start of the final try.
         runtime_s: run time of the final try.
         procs: q.
+        counted: those of them that figures count; the others only use processors.
         tau_s: the bound of the bounded slowdown.
         rejected: jobs that never ran.
         killed: jobs whose final try was killed, see `Summary`.
@@ -236,12 +238,13 @@ def summarize(
         wasted_proc_s: processor-seconds of those tries.
         away_proc_s: processor-seconds that were unavailable from the first submission to the last end.
     """
-    if len(submit_s) == 0:
+    if not counted.any():
         return Summary(rejected, rejected, *([0] * 3), *([0.0] * 13))
-    wait_s = start_s - submit_s
-    bsld = bounded_slowdown(wait_s, runtime_s, tau_s)
     makespan_s, used_proc_s = (float(each) for each in span_and_work(submit_s, start_s, runtime_s, procs))
     used_proc_s += wasted_proc_s
+    submit_s, start_s, runtime_s, procs = (each[counted] for each in (submit_s, start_s, runtime_s, procs))
+    wait_s = start_s - submit_s
+    bsld = bounded_slowdown(wait_s, runtime_s, tau_s)
     classes = np.bincount(np.searchsorted(SLOWDOWN_CLASSES, bsld), minlength=4) / len(bsld)
     return Summary(
         jobs=len(submit_s) + rejected,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from batfill.model.jobs import Jobs, Overrun, Unrequested
+    from batfill.model.jobs import Cancelled, Jobs, Overrun, Unrequested
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,7 @@ class ReadingOptions:
     procs: int | None = None  # the machine's size; by default the log's
     overrun: Overrun | None = None  # see `read_workload`; for a file only
     unrequested: Unrequested | None = None  # see `read_workload`; for a file only
+    cancelled: Cancelled | None = None  # see `read_workload`; for a file only
 
     @classmethod
     def of(cls, **arguments: Any) -> Self:

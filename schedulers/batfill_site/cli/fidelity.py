@@ -8,6 +8,7 @@ import click
 
 from batfill.cli import command_line, offer, warn
 from batfill.cli.parameters import (
+    CANCELLED,
     FILE,
     JSON,
     OVERRUN,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @PROCS
 @OVERRUN
 @UNREQUESTED
+@CANCELLED
 @site_options
 @RUNS
 @seed_option("what differs between the runs")
