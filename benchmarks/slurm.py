@@ -101,7 +101,8 @@ def summary(true_s, waits):
 def pool(truth):
     """What EASY backfilling under FCFS says, on a pool of all CPUs."""
     jobs = truth.jobs
-    return f"{summary(jobs.started_s - jobs.submit_s, [pool_waits(truth.site, jobs)])} {'-':>6s}"
+    ran = np.isfinite(jobs.started_s)
+    return f"{summary((jobs.started_s - jobs.submit_s)[ran], [pool_waits(truth.site, jobs)[ran]])} {'-':>6s}"
 
 
 def own_runs(args, folder):

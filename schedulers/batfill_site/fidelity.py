@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Clock, Jobs, Overrun, Unrequested
+    from batfill.model.jobs import Cancelled, Clock, Jobs, Overrun, Unrequested
     from batfill.workloads.swf_log import SwfLog
 
 
@@ -146,9 +146,8 @@ def logged_of(workload: Jobs, log: SwfLog, where: Path | str) -> Logged:
         why = f"none of the log's {jobs} has a wait above 0"
     if why is not None:
         raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
-    return Logged(
-        where, log, workload, np.where(wait_s == UNKNOWN_WAIT, np.nan, wait_s), log["queue"][kept].astype(np.int64)
-    )
+    unknown = (wait_s == UNKNOWN_WAIT) | log.left[kept]
+    return Logged(where, log, workload, np.where(unknown, np.nan, wait_s), log["queue"][kept].astype(np.int64))
 
 
 # What a site does
@@ -296,6 +295,7 @@ def fidelity(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    cancelled: Cancelled | None = None,
     slurm_conf: Path | str | None = None,
     **site: Any,
 ) -> FoundAnswer:
@@ -307,6 +307,7 @@ def fidelity(
         procs: the machine's size; by default the log's.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
+        cancelled: see `read_workload`; for a file only.
         slurm_conf: the site's. Then its Slurm is modelled, beside the replay on one pool.
         **site: with it, as for `slurm`: accounts, sshare, windows, slurm_version, timezone, runs and seed.
 
@@ -323,7 +324,7 @@ def fidelity(
         Traceback (most recent call last):
         batfill.base.errors.WorkloadError: workloads/sample.json: none of the log's 800 jobs that ran has a wait ...
     """
-    how: dict[str, Any] = {"procs": procs, "overrun": overrun, "unrequested": unrequested}
+    how: dict[str, Any] = {"procs": procs, "overrun": overrun, "unrequested": unrequested, "cancelled": cancelled}
     if slurm_conf is not None:
         from batfill_site.slurm.fidelity import slurm_fidelity
 
@@ -373,7 +374,7 @@ def fidelity(
     content = document(
         "fidelity",
         seed=None,
-        given={"fit": fit, "overrun": workload.overrun, "unrequested": workload.unrequested},
+        given={"fit": fit, **workload.choices},
         source={
             "source": workload.name,
             "source_sha256": workload.digest,

@@ -242,7 +242,7 @@ def urgent_cases(draw):
 
 @st.composite
 def cancelled_cases(draw):
-    """Cases, perhaps with urgent jobs, in which users cancel some jobs, also at dates at which something else happens."""
+    """Cases, perhaps with urgent jobs, in which users cancel some jobs, also when something else happens."""
     jobs, *rest = draw(cases() | urgent_cases())
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     unit_s = draw(st.sampled_from([1.0, 0.25, 45.0]))

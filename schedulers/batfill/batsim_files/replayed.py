@@ -122,7 +122,9 @@ class Tries:
     def metadata(self, row: int, why: int, kept_s: float) -> str:
         """The metadata of a try of this job; only for the last try is it known whether it was backfilled."""
         jobs, judged = self.schedule.jobs, self.judged
-        backfilled = bool(self.schedule.backfilled[row]) if why < 0 and not np.isnan(self.schedule.start_s[row]) else None
+        backfilled = (
+            bool(self.schedule.backfilled[row]) if why < 0 and not np.isnan(self.schedule.start_s[row]) else None
+        )
         asked_s = asked_of(float(jobs.asked_s[row]), float(jobs.walltime_s[row]))
         known: dict[str, Any] = {"urgent": jobs.urgent is not None and bool(jobs.urgent[row])}
         known |= {"why": why if why >= 0 else None, "kept_s": kept_s}

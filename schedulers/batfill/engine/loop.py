@@ -310,7 +310,7 @@ def next_instant_s(queue, events):
 
 @outlined
 def came_or_left(now_s, row, queue, events):
-    """Queue the next job of `ends` again if it was stopped, or let it leave if it waits; returns whether it did not run."""
+    """If the next job of `ends` does not run, queue it again, or let it leave if it waits; returns whether that is so."""
     if not np.isnan(queue.jobs[row].start_s):
         return False
     leave_next(events.ends)

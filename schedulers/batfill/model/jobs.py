@@ -259,7 +259,11 @@ class Jobs(ReadOnly, KeptRows):
             "walltime_s": np.where(np.isinf(self.walltime_s), np.nan, self.walltime_s),
             "requested_s": self.asked_s,
             "procs": self.procs,
-            **({} if self.cancel_after_s is None else {"cancel_after_s": np.where(self.is_cancelled, self.cancel_after_s, np.nan)}),
+            **(
+                {}
+                if self.cancel_after_s is None
+                else {"cancel_after_s": np.where(self.is_cancelled, self.cancel_after_s, np.nan)}
+            ),
             "class": classes,
             **{f"{TAKES}{name}": self.amounts[name] for name in amounts},  # type: ignore[index]
         }
@@ -359,7 +363,9 @@ class Jobs(ReadOnly, KeptRows):
 def refuse_cancelled(jobs: Jobs, source: object, what: str) -> None:
     """Refuse jobs that their users cancel where these are not known; `what` begins the reason."""
     if n := int(jobs.is_cancelled.sum()):
-        raise WorkloadError(f"{source}: {n:,} jobs are cancelled while they wait, and {what} does not know that; drop them")
+        raise WorkloadError(
+            f"{source}: {n:,} jobs are cancelled while they wait, and {what} does not know that; drop them"
+        )
 
 
 def in_order(submit_s: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.bool_]:
@@ -609,7 +615,7 @@ def job_table(
         outlives: whether the scheduler reads the request in place of the walltime, which a job may outlive
             (`overrun="extend"`).
         killable: whether a job may be killed and restarted; None: all may.
-        cancel_after_s: how long after its submission its user cancels the job, unless it has ended; inf or nan for never.
+        cancel_after_s: how long after its submission its user cancels a job that has not ended; inf or nan for never.
         waited_s: the wait at the site, >= 0; nan if unknown.
         amounts: by name, what the jobs take beside processors, >= 0; watts, GB or pieces; nan for nothing.
         computing: whether hosts compute in the part that ends a job, which then ends by itself at p = p~; None: none.
@@ -664,7 +670,9 @@ def job_table(
         outlives=outlives,
         overrun="extend" if outlives else "keep",
         killable=None if killable is None else np.array(killable, bool),
-        cancel_after_s=None if cancel_after_s is None else np.nan_to_num(seconds("cancel_after_s", cancel_after_s), nan=np.inf, posinf=np.inf),
+        cancel_after_s=None
+        if cancel_after_s is None
+        else np.nan_to_num(seconds("cancel_after_s", cancel_after_s), nan=np.inf, posinf=np.inf),
         waited_s=None if waited_s is None else seconds("waited_s", waited_s),
         amounts=None if amounts is None else records_of(source, n, amounts),
         computing=None if computing is None else np.array(computing, bool),

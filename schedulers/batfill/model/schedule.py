@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -149,7 +149,9 @@ class Withdrawn(AsDict):
     used_proc_s: float  # and what they used
 
     def as_text(self) -> str:
-        used = f"; {self.ran:,} had started, and used {self.used_proc_s / HOUR_S:,.0f} processor-hours" if self.ran else ""
+        used = (
+            f"; {self.ran:,} had started, and used {self.used_proc_s / HOUR_S:,.0f} processor-hours" if self.ran else ""
+        )
         return f"{things(self.jobs, 'job')} cancelled while waiting{used}"
 
 
@@ -189,6 +191,22 @@ class Schedule(ReadOnly):
 
     def __hash__(self) -> int:
         return hash((self.jobs, self.size, self.until_s))
+
+    def of(self, rows: NDArray[np.bool_]) -> Schedule:
+        """When and how these jobs ran beside the others."""
+        if rows.all():
+            return self
+        number, kills = np.cumsum(rows) - 1, self.kills[rows[self.kills["row"]]]
+        kills["row"] = number[kills["row"]]
+        return replace(
+            self,
+            jobs=self.jobs.select(rows),
+            start_s=self.start_s[rows],
+            backfilled=self.backfilled[rows],
+            kills=kills,
+            order=number[self.order[rows[self.order]]],
+            wants=None if self.wants is None else self.wants[rows],
+        )
 
     @property
     def submit_s(self) -> NDArray[np.float64]:

@@ -126,9 +126,7 @@ def replay(
     advance, say = function_of("advance", advance), function_of("say", say)
     chosen, tau_s = options_of(policy, options), tau_of(tau_s)
     began = time.perf_counter()
-    workload, _ = opened(
-        log, procs=procs, overrun=overrun, unrequested=unrequested, cancelled=cancelled, speed=speed
-    )
+    workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested, cancelled=cancelled, speed=speed)
     read_s = None if isinstance(log, Jobs) else time.perf_counter() - began
     chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
     workload = workload.with_read(chosen.fields)

@@ -143,7 +143,9 @@ def read_file(
             if value is not None and kind not in of:
                 raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
         if cancelled == "wait" and kind in ("json", "table"):
-            raise WorkloadError(f"{path}: has no rows of cancelled jobs, as SWF and accounting have; leave cancelled out")
+            raise WorkloadError(
+                f"{path}: has no rows of cancelled jobs, as SWF and accounting have; leave cancelled out"
+            )
         with patient_progress(f"reading {path.name}") as advance:
             if kind == "json":
                 from batfill.workloads.batsim_json import read_batsim_json  # which only such files need
@@ -158,7 +160,9 @@ def read_file(
                 log = door("read_accounting")(path, kind, procs=procs, timezone=zone, cores_per_resource=cores)
             else:
                 log = read_log(path, fields=fields or needed_fields(unrequested), advance=advance)
-            workload = workload_of(path, log, procs=procs, overrun=overrun or "keep", unrequested=unrequested, cancelled=cancelled)
+            workload = workload_of(
+                path, log, procs=procs, overrun=overrun or "keep", unrequested=unrequested, cancelled=cancelled
+            )
     if fields is not None:
         workload = prepared(workload.stating(log=log.only(fields)))
     if not is_accounting(kind):

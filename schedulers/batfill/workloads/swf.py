@@ -80,8 +80,8 @@ def workload_of(
 
     `source`: the log's file, or as a str the name of a made log, of which the columns of `needed_fields` are read.
     `overrun`: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there;
-    "extend" raises the limit only, and the scheduler goes on reading the request. `cancelled`: by default the log's. `part`: only these jobs, counted in
-    order; times then count from the first of them.
+    "extend" raises the limit only, and the scheduler goes on reading the request. `cancelled`: by default the log's.
+    `part`: only these jobs, counted in order; times then count from the first of them.
     """
     path = Path(source)
     if overrun not in get_args(Overrun):

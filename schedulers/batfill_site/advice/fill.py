@@ -435,6 +435,7 @@ def configurations(options: Mapping[str, Any]) -> str:
 def commands(found: WhatIf, log: str) -> str:
     settings = stated(found.settings)
     shared = ["--procs", str(found.workload.size), "--overrun", settings["overrun"]]
+    shared += ["--cancelled", "wait"] * ("cancelled" in settings)
     shared += ["--unrequested", str(settings["unrequested"]), "--tau", f"{settings['tau_s']:.12g}"]
     return "\n".join(
         f"batfill replay {shlex.quote(log)} {options_words(o.options)} {shlex.join(shared)}" for o in found.outcomes

@@ -73,8 +73,8 @@ def what_if(
         system: advise only what this batch system can be configured for: slurm or pbs.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
-        **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
-            share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `divider`,
+        **options: procs, overrun, unrequested, cancelled: see `ReadingOptions`. And options of the scheduler that the
+            choices share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `divider`,
             `small_width`, `kill` and `bound` of those with small jobs first.
 
     Raises:
@@ -93,6 +93,7 @@ def what_if(
     read = read_once(log, **how.reading)
     workload, jobs, size = how.jobs(read)
     limits, fitting = {name: shared[name] for name in LIMITING if shared.get(name)}, jobs
+    n_fitting = len(fitting)
     workload = workload.with_read(Options.of(tried[0].options).fields)
     if shared.get("pool"):  # whatever the order, the same jobs run
         pools = Pools.of("pool", shared["pool"]).on(size)
@@ -101,8 +102,10 @@ def what_if(
             raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
     source = source_of(read, **how.reading)
     with patient_progress("choices", len(tried) + bool(limits) + 1) as advance:
-        schedules = [choice.replay(jobs, workload, advance) for choice in tried]
-        unlimited = tried[0].without(limits).replay(jobs, workload, advance) if limits else schedules[0]
+        counted = ~jobs.is_cancelled
+        schedules = [choice.replay(jobs, workload, advance).of(counted) for choice in tried]
+        unlimited = tried[0].without(limits).replay(jobs, workload, advance).of(counted) if limits else schedules[0]
+        jobs, fitting = jobs.select(counted), fitting.select(~fitting.is_cancelled)
         grade = fidelity_of(source)
         advance(1.0)
     comparison = of_jobs(
@@ -119,8 +122,7 @@ def what_if(
     offered = [k for k in range(1, len(tried)) if k not in withheld]
     growths = (*sorted({*LIMITS, max_wait_growth}), None)
     settings = {
-        "overrun": workload.overrun,
-        "unrequested": workload.unrequested,
+        **workload.choices,
         "thresholds_s": sorted(set(thresholds_s)),
         "small_first": small_first,
         **{
@@ -151,7 +153,7 @@ def what_if(
         growths.index(max_wait_growth),
         withheld,
         grade,
-        SiteLog.of(source, len(workload.jobs) - len(fitting), Options.of(tried[0].options).fields),
+        SiteLog.of(source, len(workload.jobs) - n_fitting, Options.of(tried[0].options).fields),
         answer_of,
         logged=logged,
         logged_bsld=logged_bsld,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.ends import leave_next, next_end, next_end_s
+from batfill.engine.ends import leave, leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle, may_wait
 from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_many, slot_of
 from batfill_site.slurm.preempt import (
@@ -24,11 +24,21 @@ from batfill_site.slurm.preempt import (
 )
 from batfill_site.slurm.priority import add_usage, enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
-from batfill_site.slurm.running import end, keep_startable, lacks, look, passed_over, start, whole, would_exceed
+from batfill_site.slurm.running import (
+    end,
+    keep_startable,
+    lacks,
+    leave_queue,
+    look,
+    passed_over,
+    start,
+    whole,
+    would_exceed,
+)
 from batfill_site.slurm.site import MAIN
 
 # Kinds of events, in the order of simultaneous ones.
-END, CLEAN, QUEUE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(9)
+END, CLEAN, QUEUE, LEAVE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(10)
 OVER, NO_ROOM = 0, 1  # why `advance` returns
 GIVE_UP_S = 3600.0
 
@@ -132,6 +142,8 @@ def next_event(slurm):
     dates_s[QUEUE] = np.inf
     if state.queued < len(slurm.arrivals):
         dates_s[QUEUE] = slurm.jobs[slurm.arrivals[state.queued]].queued_s + slurm.options[0].arrival_s
+    there = state.left < len(slurm.leaving)
+    dates_s[LEAVE] = slurm.jobs[slurm.leaving[state.left]].leave_s if there else np.inf
     if slurm.options[0].preempts:
         dates_s[QUEUE] = min(dates_s[QUEUE], next_end_s(slurm.preemption.again))
     if slurm.options[0].graces:
@@ -154,7 +166,7 @@ def steps(slurm, step_s, kept, idle):
 def given_up(slurm, next_s):
     """Whether no job is left to start before the next event, or nothing has moved for an hour."""
     state = slurm.state[0]
-    if slurm.dates_s[QUEUE] < np.inf or (state.waiting > 0 and state.running > 0):
+    if slurm.dates_s[QUEUE] < np.inf or (state.waiting > 0 and (state.running > 0 or slurm.dates_s[LEAVE] < np.inf)):
         return False
     edge_s = slurm.options[0].last_edge
     return state.waiting == 0 or (next_s >= edge_s and next_s > max(state.moved_s, edge_s) + GIVE_UP_S)
@@ -179,19 +191,20 @@ def advance(slurm):
         if kind == END:
             row = np.int64(slurm.ends.slots[next_end(slurm.ends)].row)
             leave_next(slurm.ends)
-            end(slurm, row, now_s + options.cleaning_s, 0)
-            add_usage(slurm, row)
-            if options.suspends:
-                settle(slurm)
-            if options.new_rules:
-                set_due(slurm)
+            end_itself(slurm, row)
         elif kind == CLEAN:
             state.cleaned += 1
         elif kind == QUEUE:
             row = next_queued(slurm)
+            if slurm.jobs[row].stopped and slurm.jobs[row].leave_s < now_s:
+                state.gone += 1
+                continue
             enqueue(slurm, row)
             if not (options.defer or slurm.jobs[row].stopped):
                 set_due(slurm)
+        elif kind == LEAVE:
+            withdraw(slurm, slurm.leaving[state.left])
+            state.left += 1
         elif kind == TICK:
             tick(slurm)
             idle = state.waiting == 0 and state.running == 0
@@ -215,6 +228,39 @@ def advance(slurm):
                 slurm.dates_s[FULL] = now_s + steps(slurm, options.sched_interval_s, 1, state.waiting == 0)
             main_pass(slurm, full)
     return OVER
+
+
+@kernel
+def end_itself(slurm, row):
+    """A running job ends, and was not preempted (R1)."""
+    options = slurm.options[0]
+    end(slurm, row, slurm.state[0].now_s + options.cleaning_s, 0)
+    add_usage(slurm, row)
+    if options.suspends:
+        settle(slurm)
+    if options.new_rules:
+        set_due(slurm)
+
+
+@outlined
+def withdraw(slurm, first):
+    """A job, whose first record this is, is cancelled: it leaves the queue, or ends if it runs (Q8)."""
+    jobs, state, row = slurm.jobs, slurm.state[0], first
+    for place in range(state.waiting):
+        if slurm.queue[place] == first:
+            state.wanted -= np.int64(jobs[first].asked)
+            leave_queue(slurm, place)
+            state.gone += 1
+            state.changed, state.steady, state.moved_s = 1, 0, state.now_s
+            return
+    while np.isnan(jobs[row].start_s) and jobs[row].mate != first:
+        row = jobs[row].mate
+    job = jobs[row]
+    if not np.isnan(job.start_s) and (job.asleep or job.over_s > state.now_s):
+        if not job.asleep:
+            leave(slurm.ends, job.over_s, row)
+        job.asleep = 0
+        end_itself(slurm, row)
 
 
 @kernel

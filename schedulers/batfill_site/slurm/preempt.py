@@ -175,6 +175,7 @@ def stop(slurm, x, by):
     job, again, clean_s = jobs[x], jobs[x].mode == REQUEUE, state.now_s + options.killing_s
     note(slurm, x, by, REQUEUED if again else KILLED)
     leave(slurm.ends, job.over_s, x)
+    job.over_s = state.now_s
     end(slurm, x, clean_s, 1)
     add_usage(slurm, x)
     for place in range(job.first, job.first + job.placed):
