@@ -171,7 +171,7 @@ def ablated(task):
 def ablation(args):
     for folder in chosen(args):
         truth = truth_in(folder)
-        wait_s = (truth.jobs.started_s - truth.jobs.submit_s).mean()
+        wait_s = np.nanmean(truth.jobs.started_s - truth.jobs.submit_s)
         print(f"\n{truth.name}: real mean wait {wait_s:.1f} s; left the real dates, right {args.runs} own clocks")
         print(f"{'rule removed or changed':58s} first    job     MAE | mean wait of real      MAE    rho")
         tasks = [(number, folder, args.runs, args.engine) for number in range(len(ROWS))]

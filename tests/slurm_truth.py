@@ -104,14 +104,14 @@ def recorded(folder, *, late=False):
         [float(tries[name][0]["subms"] or row["endms"]) for name, row in zip(jobs.ids, rows, strict=True)]
     )
     start_s = np.array([float(row["startms"] or "nan") for row in rows])  # cancelled before
-    leave_s = np.where(np.isnan(start_s), [float(row["endms"]) for row in rows], np.inf)
+    left = np.isnan(start_s)
+    leave_s = np.where(left, [float(row["endms"]) for row in rows], np.inf)
     freed_s = np.array([freed(row) if exact else float(row["endms"]) for row in rows])
     seen_s = seen_s - (0.0 if exact else 0.02)  # the log's line may come later than what it reports
     eligible_s = np.where(jobs.eligible_s > seen_s + 1, jobs.eligible_s, seen_s)
     freed_s = freed_s - (0.002 if exact else 0.0)  # the log's line comes after the pass that it allows
-    run_s = np.where(np.isnan(start_s), jobs.limit_s, freed_s - start_s) + LATE_S * (
-        late & (np.array(jobs.ids) == LATE_JOB)
-    )
+    run_s = np.where(left, jobs.limit_s, freed_s - start_s)
+    run_s = run_s + LATE_S * (late & (np.array(jobs.ids) == LATE_JOB))
     run_s = np.array([asked_s(row) if row["state"] == "PREEMPTED" else s for row, s in zip(rows, run_s, strict=True)])
     given = rows_of(file("preempted.csv")) if file("preempted.csv") else ()
     preempted = tuple(

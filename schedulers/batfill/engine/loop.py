@@ -310,7 +310,7 @@ def next_instant_s(queue, events):
 
 @outlined
 def came_or_left(now_s, row, queue, events):
-    """If the next job of `ends` does not run, queue it again, or let it leave if it waits; returns whether that is so."""
+    """Queue the next of `ends` again, or let it leave if it waits, unless it runs; returns whether it does not."""
     if not np.isnan(queue.jobs[row].start_s):
         return False
     leave_next(events.ends)
@@ -328,9 +328,9 @@ def begin_instant(now_s, queue, events):
     ends, clock = events.ends, events.clock[0]
     if queue.rules[0].energy > 0:
         pay(now_s, queue)
+    may_not_run = queue.rules[0].requeue_delay_s > 0 or len(events.cancel_s) > 0
     while next_end_s(ends) == now_s:
         row = ends.slots[next_end(ends)].row
-        may_not_run = queue.rules[0].requeue_delay_s > 0 or len(events.cancel_s) > 0
         if may_not_run and came_or_left(now_s, row, queue, events):
             continue
         killed = queue.jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]
@@ -436,7 +436,8 @@ def violation(until_s, size, given, owner, start_s, events, scratch):
     clock, end_s = events.clock[0], scratch.end_s
     for row in range(len(start_s)):
         end_s[row] = start_s[row] + events.duration_s[row]
-        if is_cancelled(end_s[row], row, events):
+    for row in range(len(events.cancel_s)):
+        if events.cancel_s[row] < end_s[row]:
             end_s[row] = events.cancel_s[row]
     scratch.marks[:], scratch.used[:] = 0, 0
     kills, started = events.kills[: clock.kills], events.starts.row[: clock.starts]

@@ -361,10 +361,10 @@ class Jobs(ReadOnly, KeptRows):
 
 
 def refuse_cancelled(jobs: Jobs, source: object, what: str) -> None:
-    """Refuse jobs that their users cancel where these are not known; `what` begins the reason."""
+    """Refuse jobs that their users cancel; `what` does not know them."""
     if n := int(jobs.is_cancelled.sum()):
         raise WorkloadError(
-            f"{source}: {n:,} jobs are cancelled while they wait, and {what} does not know that; drop them"
+            f"{source}: {n:,} jobs are cancelled while they wait, which {what} does not know; read with cancelled drop"
         )
 
 

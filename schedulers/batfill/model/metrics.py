@@ -212,7 +212,7 @@ def summarize(
     start_s: NDArray[np.float64],
     runtime_s: NDArray[np.float64],
     procs: NDArray[np.int64],
-    counted: NDArray[np.bool_],
+    counted: NDArray[np.bool_] | None = None,
     tau_s: float = TAU_S,
     rejected: int = 0,
     killed: int = 0,
@@ -229,7 +229,7 @@ def summarize(
         start_s: start of the final try.
         runtime_s: run time of the final try.
         procs: q.
-        counted: those of them that figures count; the others only use processors.
+        counted: those of them that figures count, by default all; the others only use processors.
         tau_s: the bound of the bounded slowdown.
         rejected: jobs that never ran.
         killed: jobs whose final try was killed, see `Summary`.
@@ -238,6 +238,7 @@ def summarize(
         wasted_proc_s: processor-seconds of those tries.
         away_proc_s: processor-seconds that were unavailable from the first submission to the last end.
     """
+    counted = np.ones(len(submit_s), bool) if counted is None else counted
     if not counted.any():
         return Summary(rejected, rejected, *([0] * 3), *([0.0] * 13))
     makespan_s, used_proc_s = (float(each) for each in span_and_work(submit_s, start_s, runtime_s, procs))

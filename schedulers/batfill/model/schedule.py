@@ -322,6 +322,8 @@ class Schedule(ReadOnly):
     @property
     def left(self) -> NDArray[np.bool_]:
         """The jobs that their users cancel, once that is over."""
+        if self.jobs.cancel_after_s is None:
+            return self.jobs.is_cancelled
         return self.jobs.is_cancelled & ~self.rejected & ((self.jobs.cancel_s <= self.until_s) | self.over)
 
     @property
@@ -355,7 +357,8 @@ class Schedule(ReadOnly):
         if not self.jobs.own_end:
             at_it = self.jobs.runtime_s == self.jobs.walltime_s
             cut |= at_it if self.jobs.computing is None else at_it & ~self.jobs.computing
-        return cut & ~self.rejected & ~self.jobs.is_cancelled
+        cut &= ~self.rejected
+        return cut if self.jobs.cancel_after_s is None else cut & ~self.jobs.is_cancelled
 
     @property
     def failed(self) -> NDArray[np.bool_]:

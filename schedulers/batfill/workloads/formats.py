@@ -160,9 +160,8 @@ def read_file(
                 log = door("read_accounting")(path, kind, procs=procs, timezone=zone, cores_per_resource=cores)
             else:
                 log = read_log(path, fields=fields or needed_fields(unrequested), advance=advance)
-            workload = workload_of(
-                path, log, procs=procs, overrun=overrun or "keep", unrequested=unrequested, cancelled=cancelled
-            )
+            log = replace(log, cancelled=cancelled or "drop")
+            workload = workload_of(path, log, procs=procs, overrun=overrun or "keep", unrequested=unrequested)
     if fields is not None:
         workload = prepared(workload.stating(log=log.only(fields)))
     if not is_accounting(kind):

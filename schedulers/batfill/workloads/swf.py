@@ -18,7 +18,6 @@ from batfill.base.files import digest
 from batfill.base.tables import number_text
 from batfill.model.jobs import (
     UNKNOWN,
-    Cancelled,
     Jobs,
     Overrun,
     Unrequested,
@@ -72,7 +71,6 @@ def workload_of(
     procs: int | None = None,
     overrun: Overrun = "keep",
     unrequested: Unrequested | None = None,
-    cancelled: Cancelled | None = None,
     sha256: str | None = None,
     part: slice = slice(None),
 ) -> Jobs:
@@ -80,14 +78,13 @@ def workload_of(
 
     `source`: the log's file, or as a str the name of a made log, of which the columns of `needed_fields` are read.
     `overrun`: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there;
-    "extend" raises the limit only, and the scheduler goes on reading the request. `cancelled`: by default the log's.
-    `part`: only these jobs, counted in order; times then count from the first of them.
+    "extend" raises the limit only, and the scheduler goes on reading the request. `part`: only
+    these jobs, counted in order; times then count from the first of them.
     """
     path = Path(source)
     if overrun not in get_args(Overrun):
         raise WorkloadError(f"{path}: overrun {overrun!r} is none of {', '.join(get_args(Overrun))}; choose one")
     unrequested, noted = choice_for(log, unrequested)
-    log = log if cancelled is None else replace(log, cancelled=cancelled)
     ran = job_rows(path, log)
     log = with_assumed(path, log, ran.row, unrequested)
     row, number, runtime_s = ran.row[part], ran.number[part], ran.runtime_s[part]
