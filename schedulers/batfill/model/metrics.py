@@ -243,12 +243,11 @@ def summarize(
         return Summary(rejected, rejected, *([0] * 3), *([0.0] * 13))
     makespan_s, used_proc_s = (float(each) for each in span_and_work(submit_s, start_s, runtime_s, procs))
     used_proc_s += wasted_proc_s
-    submit_s, start_s, runtime_s, procs = (each[counted] for each in (submit_s, start_s, runtime_s, procs))
-    wait_s = start_s - submit_s
+    wait_s, runtime_s, procs = (start_s - submit_s)[counted], runtime_s[counted], procs[counted]
     bsld = bounded_slowdown(wait_s, runtime_s, tau_s)
     classes = np.bincount(np.searchsorted(SLOWDOWN_CLASSES, bsld), minlength=4) / len(bsld)
     return Summary(
-        jobs=len(submit_s) + rejected,
+        jobs=len(wait_s) + rejected,
         rejected=rejected,
         killed=killed,
         requeued=requeued,
