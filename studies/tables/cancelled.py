@@ -24,26 +24,25 @@ from studies.tables.first_tries import logs_at_hand
 ORDERS = {"fcfs": {"policy": "fcfs"}, "saf + 24 h": {"policy": "saf", "threshold_s": 24 * HOUR_S}}
 
 
-def rows_of(log, path):
-    """The rows of a log, one of each order; of a log without such jobs one that says so."""
+def row_of(log, path):
+    """The row of a log; none of a log without such jobs."""
     without, beside = (read_workload(path, cancelled=choice) for choice in ("drop", "wait"))
     left = beside.is_cancelled
     if not left.any():
-        yield log, "none"
-        return
+        return []
     idle = replace(beside, runtime_s=np.where(left, 0.0, beside.runtime_s))
-    waited_s, patient_s = without.waited_s.sum(), beside.cancel_after_s[left].sum()
-    about = f"{left.sum():,} ({percent(left.mean())})", percent(patient_s / (patient_s + waited_s))
-    for name, order in ORDERS.items():
+    logged_s, patient_s = without.waited_s[without.procs <= without.size], beside.cancel_after_s[left].sum()
+    cells = [log, f"{left.sum():,} ({percent(left.mean())})", percent(patient_s / (patient_s + logged_s.sum()))]
+    for order in ORDERS.values():
         found = [replay(one, **order) for one in (without, idle, beside)]
-        ratios = [one.figures.mean_wait_s / without.waited_s[without.procs <= without.size].mean() for one in found]
-        waits = (f"{one.figures.mean_wait_s / HOUR_S:.2f}" for one in found)
+        waits_s = [one.figures.mean_wait_s for one in found]
+        cells.append(", ".join(f"{wait_s / HOUR_S:.2f}" for wait_s in waits_s))
+        cells.append(", ".join(f"{wait_s / logged_s.mean():.2f}" for wait_s in waits_s))
         schedule = found[-1].schedule
         gone = schedule.withdrawn()
         used = gone.used_proc_s / (schedule.runtime_s * beside.procs)[schedule.ended].sum()
-        texts = (f"{wait} ({ratio:.2f})" for wait, ratio in zip(waits, ratios, strict=True))
-        yield log, *about, name, *texts, f"{gone.ran:,}", percent(used)
-        log, about = "", ("", "")
+        cells.append(f"{gone.ran:,}, {percent(used)}")
+    return [cells]
 
 
 def main(words):
@@ -54,10 +53,10 @@ def main(words):
     rows = []
     for log, path in logs.items():
         progress(log)
-        rows += rows_of(log, path)
+        rows += row_of(log, path)
     print("<!--", *made_by("cancelled", words, logs), "-->\n", sep="\n")
-    head = ("log", "cancelled", "of the waiting", "order", "without", "ending as they start", "with", "started", "work")
-    print(markdown(head, [(*row, *[""] * (len(head) - len(row))) for row in rows]))
+    of_order = [(f"{name}: hours", "of the logged", "started, their work") for name in ORDERS]
+    print(markdown(("log", "cancelled", "of the waiting time", *of_order[0], *of_order[1]), rows))
 
 
 if __name__ == "__main__":

@@ -181,7 +181,7 @@ def test_a_replay_of_them_is_left_forked_saved_and_continued(log, tmp_path):
     ("made", "said"),
     [
         (lambda log: bf.read(log, cancelled="stay"), "cancelled: 'stay' is none of drop, wait; choose one"),
-        (lambda log: bf.read(SAMPLE, cancelled="wait"), "sample.json: has no rows of cancelled jobs"),
+        (lambda log: bf.read(SAMPLE, cancelled="wait"), "sample.json: cancelled applies to SWF and"),
         (lambda log: bf.read({"submit_s": [0]}, cancelled="wait"), "cancelled applies to files only"),
         (lambda log: bf.replay(bf.read(log), cancelled="wait"), "was read with cancelled drop; read it with"),
         (

@@ -196,12 +196,13 @@ class Jobs(ReadOnly, KeptRows):
     @property
     def is_cancelled(self) -> NDArray[np.bool_]:
         """The jobs that their users cancel, unless they have ended before."""
-        return np.zeros(len(self), bool) if self.cancel_after_s is None else np.isfinite(self.cancel_after_s)
+        return np.isfinite(self.cancel_s)
 
     @property
     def cancel_s(self) -> NDArray[np.float64]:
         """When; inf for never."""
-        return np.full(len(self), np.inf) if self.cancel_after_s is None else self.submit_s + self.cancel_after_s
+        never = np.broadcast_to(np.inf, len(self))
+        return never if self.cancel_after_s is None else self.submit_s + self.cancel_after_s
 
     @property
     def invented(self) -> NDArray[np.bool_]:
@@ -251,6 +252,7 @@ class Jobs(ReadOnly, KeptRows):
         """The jobs as columns for tables, and the amounts that they take; nan or None means unknown, or no limit."""
         classes = np.array(["large", "small", None], object)[self.job_class]  # UNKNOWN is -1, the last
         amounts = () if self.amounts is None else self.amounts.dtype.names or ()
+        after_s = np.where(self.is_cancelled, self.cancel_s - self.submit_s, np.nan)
         return {
             "job_id": self.ids.astype(object),
             "user": self.user,
@@ -259,11 +261,7 @@ class Jobs(ReadOnly, KeptRows):
             "walltime_s": np.where(np.isinf(self.walltime_s), np.nan, self.walltime_s),
             "requested_s": self.asked_s,
             "procs": self.procs,
-            **(
-                {}
-                if self.cancel_after_s is None
-                else {"cancel_after_s": np.where(self.is_cancelled, self.cancel_after_s, np.nan)}
-            ),
+            **({} if self.cancel_after_s is None else {"cancel_after_s": after_s}),
             "class": classes,
             **{f"{TAKES}{name}": self.amounts[name] for name in amounts},  # type: ignore[index]
         }
@@ -670,9 +668,7 @@ def job_table(
         outlives=outlives,
         overrun="extend" if outlives else "keep",
         killable=None if killable is None else np.array(killable, bool),
-        cancel_after_s=None
-        if cancel_after_s is None
-        else np.nan_to_num(seconds("cancel_after_s", cancel_after_s), nan=np.inf, posinf=np.inf),
+        cancel_after_s=None if cancel_after_s is None else np.fmin(seconds("cancel_after_s", cancel_after_s), np.inf),
         waited_s=None if waited_s is None else seconds("waited_s", waited_s),
         amounts=None if amounts is None else records_of(source, n, amounts),
         computing=None if computing is None else np.array(computing, bool),

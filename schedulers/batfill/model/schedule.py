@@ -149,10 +149,8 @@ class Withdrawn(AsDict):
     used_proc_s: float  # and what they used
 
     def as_text(self) -> str:
-        used = (
-            f"; {self.ran:,} had started, and used {self.used_proc_s / HOUR_S:,.0f} processor-hours" if self.ran else ""
-        )
-        return f"{things(self.jobs, 'job')} cancelled while waiting{used}"
+        used = f"{self.ran:,} had started, and used {self.used_proc_s / HOUR_S:,.0f} processor-hours"
+        return f"{things(self.jobs, 'job')} cancelled while waiting; {used}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +212,8 @@ class Schedule(ReadOnly):
 
     @property
     def wait_s(self) -> NDArray[np.float64]:
-        """From the submission to the start of the final try, less what was kept of others; nan before that start.
-
-        It is nan of jobs that their users cancel.
-        """
-        wait_s = self.start_s - self.submit_s - self.done_s
-        return wait_s if self.jobs.cancel_after_s is None else np.where(self.jobs.is_cancelled, np.nan, wait_s)
+        """From submission to the start of the final try, less what was kept of others; nan before, and if cancelled."""
+        return np.where(self.jobs.is_cancelled, np.nan, self.start_s - self.submit_s - self.done_s)
 
     def kept_of(self, kills: NDArray[np.void]) -> NDArray[np.float64]:
         """What tries that were stopped had done at their last checkpoints, (n_kills,)."""
@@ -317,13 +311,11 @@ class Schedule(ReadOnly):
     @property
     def ended(self) -> NDArray[np.bool_]:
         """Of these, those that figures count: all but those that their users cancel."""
-        return self.over if self.jobs.cancel_after_s is None else self.over & ~self.jobs.is_cancelled
+        return self.over & ~self.jobs.is_cancelled
 
     @property
     def left(self) -> NDArray[np.bool_]:
         """The jobs that their users cancel, once that is over."""
-        if self.jobs.cancel_after_s is None:
-            return self.jobs.is_cancelled
         return self.jobs.is_cancelled & ~self.rejected & ((self.jobs.cancel_s <= self.until_s) | self.over)
 
     @property
@@ -344,8 +336,7 @@ class Schedule(ReadOnly):
     @property
     def end_s(self) -> NDArray[np.float64]:
         """End of the final try; nan for a job without one."""
-        end_s = self.start_s + self.runtime_s - self.done_s
-        return end_s if self.jobs.cancel_after_s is None else np.minimum(end_s, self.jobs.cancel_s)
+        return np.minimum(self.start_s + self.runtime_s - self.done_s, self.jobs.cancel_s)
 
     @property
     def killed(self) -> NDArray[np.bool_]:
@@ -357,8 +348,7 @@ class Schedule(ReadOnly):
         if not self.jobs.own_end:
             at_it = self.jobs.runtime_s == self.jobs.walltime_s
             cut |= at_it if self.jobs.computing is None else at_it & ~self.jobs.computing
-        cut &= ~self.rejected
-        return cut if self.jobs.cancel_after_s is None else cut & ~self.jobs.is_cancelled
+        return cut & ~self.rejected & ~self.jobs.is_cancelled
 
     @property
     def failed(self) -> NDArray[np.bool_]:

@@ -143,9 +143,7 @@ def read_file(
             if value is not None and kind not in of:
                 raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
         if cancelled == "wait" and kind in ("json", "table"):
-            raise WorkloadError(
-                f"{path}: has no rows of cancelled jobs, as SWF and accounting have; leave cancelled out"
-            )
+            raise WorkloadError(f"{path}: cancelled applies to SWF and accounting only; leave it out")
         with patient_progress(f"reading {path.name}") as advance:
             if kind == "json":
                 from batfill.workloads.batsim_json import read_batsim_json  # which only such files need

@@ -78,8 +78,8 @@ def workload_of(
 
     `source`: the log's file, or as a str the name of a made log, of which the columns of `needed_fields` are read.
     `overrun`: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there;
-    "extend" raises the limit only, and the scheduler goes on reading the request. `part`: only
-    these jobs, counted in order; times then count from the first of them.
+    "extend" raises the limit only, and the scheduler goes on reading the request. `part`: only these jobs, counted in
+    order; times then count from the first of them.
     """
     path = Path(source)
     if overrun not in get_args(Overrun):
@@ -181,7 +181,7 @@ def job_rows(path: Path, log: SwfLog) -> Ran:
         raise WorkloadError(f"{path}: no job in it, only 0 rows; is it a complete SWF log?")
     parts = np.flatnonzero((log["status"] >= PARTIAL) & (log["status"] <= LAST_PARTIAL_FAILED))
     if len(parts):
-        runtime_s = _join_parts(log, parts, reason, runtime_s)
+        _join_parts(log, parts, reason, runtime_s)
     counts = np.bincount(reason, minlength=len(REASONS)).tolist()
     dropped = {text: count for text, count in zip(REASONS[1:], counts[1:], strict=True) if count}
     kept = np.flatnonzero(reason == 0)
@@ -210,10 +210,8 @@ def _reason(log: SwfLog, runtime_s: NDArray[np.float64] | None = None) -> NDArra
     )
 
 
-def _join_parts(
-    log: SwfLog, rows: NDArray[np.intp], reason: NDArray[np.int8], runtime_s: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Write the reasons of these partial executions into `reason`; returns all run times, the first part's summed."""
+def _join_parts(log: SwfLog, rows: NDArray[np.intp], reason: NDArray[np.int8], runtime_s: NDArray[np.float64]) -> None:
+    """Write the reasons of these partial executions into `reason`, and as the first's run time the sum of theirs."""
     number = log["job"]
     whole = np.ones(len(log), bool)
     whole[rows] = False
@@ -226,7 +224,6 @@ def _join_parts(
     first = rows[first]
     runtime_s[first] = summed_s
     reason[first] = _reason(log.select(first), summed_s.astype(np.float64))
-    return runtime_s
 
 
 def _unique(number: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:

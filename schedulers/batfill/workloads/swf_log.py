@@ -183,10 +183,8 @@ class SwfLog:
     @property
     def left(self) -> NDArray[np.bool_]:
         """The rows that are jobs which were cancelled while they waited, (n_rows,)."""
-        if self.cancelled == "drop":
-            return np.zeros(len(self), bool)
-        found: NDArray[np.bool_] = (self["status"] == CANCELLED) & (self["wait_s"] > 0) & ~(self["runtime_s"] > 0)
-        return found
+        left: NDArray[np.bool_] = (self["status"] == CANCELLED) & (self["wait_s"] > 0) & ~(self["runtime_s"] > 0)
+        return left & (self.cancelled == "wait")
 
     @property
     def needed_procs(self) -> NDArray[np.float64]:

@@ -93,7 +93,7 @@ def what_if(
     read = read_once(log, **how.reading)
     workload, jobs, size = how.jobs(read)
     limits, fitting = {name: shared[name] for name in LIMITING if shared.get(name)}, jobs
-    n_fitting = len(fitting)
+    wide = len(workload.jobs) - len(jobs)
     workload = workload.with_read(Options.of(tried[0].options).fields)
     if shared.get("pool"):  # whatever the order, the same jobs run
         pools = Pools.of("pool", shared["pool"]).on(size)
@@ -153,7 +153,7 @@ def what_if(
         growths.index(max_wait_growth),
         withheld,
         grade,
-        SiteLog.of(source, len(workload.jobs) - n_fitting, Options.of(tried[0].options).fields),
+        SiteLog.of(source, wide, Options.of(tried[0].options).fields),
         answer_of,
         logged=logged,
         logged_bsld=logged_bsld,

@@ -8,12 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.ends import leave, leave_next, next_end, next_end_s
+from batfill.engine.ends import leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle, may_wait
 from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_many, slot_of
 from batfill_site.slurm.preempt import (
     arrange,
     choose_over,
+    end_itself,
     needed,
     next_check,
     next_queued,
@@ -21,20 +22,11 @@ from batfill_site.slurm.preempt import (
     rearrange,
     settle,
     stop,
+    withdraw,
 )
-from batfill_site.slurm.priority import add_usage, enqueue, tick
+from batfill_site.slurm.priority import enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
-from batfill_site.slurm.running import (
-    end,
-    keep_startable,
-    lacks,
-    leave_queue,
-    look,
-    passed_over,
-    start,
-    whole,
-    would_exceed,
-)
+from batfill_site.slurm.running import keep_startable, lacks, look, passed_over, start, whole, would_exceed
 from batfill_site.slurm.site import MAIN
 
 # Kinds of events, in the order of simultaneous ones.
@@ -192,6 +184,8 @@ def advance(slurm):
             row = np.int64(slurm.ends.slots[next_end(slurm.ends)].row)
             leave_next(slurm.ends)
             end_itself(slurm, row)
+            if options.new_rules:
+                set_due(slurm)
         elif kind == CLEAN:
             state.cleaned += 1
         elif kind == QUEUE:
@@ -203,7 +197,8 @@ def advance(slurm):
             if not (options.defer or slurm.jobs[row].stopped):
                 set_due(slurm)
         elif kind == LEAVE:
-            withdraw(slurm, slurm.leaving[state.left])
+            if withdraw(slurm, slurm.leaving[state.left]) and options.new_rules:
+                set_due(slurm)
             state.left += 1
         elif kind == TICK:
             tick(slurm)
@@ -228,39 +223,6 @@ def advance(slurm):
                 slurm.dates_s[FULL] = now_s + steps(slurm, options.sched_interval_s, 1, state.waiting == 0)
             main_pass(slurm, full)
     return OVER
-
-
-@kernel
-def end_itself(slurm, row):
-    """A running job ends, and was not preempted (R1)."""
-    options = slurm.options[0]
-    end(slurm, row, slurm.state[0].now_s + options.cleaning_s, 0)
-    add_usage(slurm, row)
-    if options.suspends:
-        settle(slurm)
-    if options.new_rules:
-        set_due(slurm)
-
-
-@outlined
-def withdraw(slurm, first):
-    """A job, whose first record this is, is cancelled: it leaves the queue, or ends if it runs (Q8)."""
-    jobs, state, row = slurm.jobs, slurm.state[0], first
-    for place in range(state.waiting):
-        if slurm.queue[place] == first:
-            state.wanted -= np.int64(jobs[first].asked)
-            leave_queue(slurm, place)
-            state.gone += 1
-            state.changed, state.steady, state.moved_s = 1, 0, state.now_s
-            return
-    while np.isnan(jobs[row].start_s) and jobs[row].mate != first:
-        row = jobs[row].mate
-    job = jobs[row]
-    if not np.isnan(job.start_s) and (job.asleep or job.over_s > state.now_s):
-        if not job.asleep:
-            leave(slurm.ends, job.over_s, row)
-        job.asleep = 0
-        end_itself(slurm, row)
 
 
 @kernel
