@@ -101,7 +101,8 @@ def summary(true_s, waits):
 def pool(truth):
     """What EASY backfilling under FCFS says, on a pool of all CPUs."""
     jobs = truth.jobs
-    return f"{summary(jobs.started_s - jobs.submit_s, [pool_waits(truth.site, jobs)])} {'-':>6s}"
+    ran = np.isfinite(jobs.started_s)
+    return f"{summary((jobs.started_s - jobs.submit_s)[ran], [pool_waits(truth.site, jobs)[ran]])} {'-':>6s}"
 
 
 def own_runs(args, folder):
@@ -170,7 +171,7 @@ def ablated(task):
 def ablation(args):
     for folder in chosen(args):
         truth = truth_in(folder)
-        wait_s = (truth.jobs.started_s - truth.jobs.submit_s).mean()
+        wait_s = np.nanmean(truth.jobs.started_s - truth.jobs.submit_s)
         print(f"\n{truth.name}: real mean wait {wait_s:.1f} s; left the real dates, right {args.runs} own clocks")
         print(f"{'rule removed or changed':58s} first    job     MAE | mean wait of real      MAE    rho")
         tasks = [(number, folder, args.runs, args.engine) for number in range(len(ROWS))]

@@ -119,6 +119,7 @@ class Job:
     watts: int = 0  # what it is charged for each second that it runs, if energy is budgeted
     bound: float = math.inf  # after which it is expected to be killed, since its start
     urgent: bool = False
+    cancel: float = math.inf  # when its user cancels it
     key_expected: float = 0.0  # what was expected of it at first; its other times are of what is left
 
     @property
@@ -217,6 +218,7 @@ class Oracle:
             job.turn, job.user = job.seq, int(t.user[i])
             job.wants = tuple(int(amount) for amount in self.wants[i]) if self.pools else ()
             job.watts = int(self.watts[i]) if self.budget else 0
+            job.cancel = math.inf if t.cancel_after_s is None else job.r + float(t.cancel_after_s[i])
         self.coming = list(self.jobs)
         self.turns = 0
         planned = self.windows or self.max_running < math.inf or self.pools or self.gate is not None or self.budget
@@ -231,7 +233,8 @@ class Oracle:
         """Every instant up to `until`, itself included."""
         while True:
             t = min([self.end(job) for job in self.running] + [job.r for job in self.coming[:1]], default=math.inf)
-            t = min([t, *(date for date, _ in self.returning)])
+            t = min([t, *(min(date, job.cancel) for date, job in self.returning)])
+            t = min([t, *(job.cancel for job in self.waiting)])
             if t < math.inf or self.waiting:
                 dates = [date for begin, end, _, known, _ in self.windows for date in (begin, end, known)]
                 dates += [
@@ -252,15 +255,17 @@ class Oracle:
             self.now = t
             due = []
             for job in [job for job in self.running if self.end(job) == t]:
-                if job.divider < job.duration and self.spares:
+                killed = job.divider < job.duration and t < job.cancel
+                if killed and self.spares:
                     due.append(job)
                     continue
-                if job.divider < job.duration:
+                if killed:
                     self.stop(t, job, AT_DIVIDER)
                 else:
                     self.finish(job)
             self.waiting += [job for date, job in self.returning if date == t]
-            self.returning = [(date, job) for date, job in self.returning if date > t]
+            self.returning = [(date, job) for date, job in self.returning if date > t and job.cancel > t]
+            self.waiting = [job for job in self.waiting if job.cancel > t]
             self.fail(t)
             due = [job for job in due if job in self.running]
             while self.coming and self.coming[0].r == t:
@@ -438,7 +443,7 @@ class Oracle:
         return twin
 
     def end(self, job):
-        return job.start + min(job.divider, job.duration)
+        return min(job.start + min(job.divider, job.duration), job.cancel)
 
     def divider(self, job):
         """At which a job is killed that starts now."""

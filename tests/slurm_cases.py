@@ -206,6 +206,7 @@ def random_jobs(draw, site, n):
         eligible_s=eligible_s.astype(float),
         limit_s=limit_s,
         run_s=run_s,
+        leave_s=some_leave(submit_s),
         slept_s=run_s * rng.choice([0.0, 0.0, 0.5], n),
         cpus=cpus,
         nodes=nodes,
@@ -231,6 +232,13 @@ def random_jobs(draw, site, n):
         exclusive=rng.random(n) < draw.one(0.0, 0.0, 0.2),
         requeue=rng.choice([-1, -1, 0, 1], n),
     )
+
+
+def some_leave(submit_s):
+    """When users cancel jobs, in half of the cases some of them; with numbers of its own, so that seeds keep theirs."""
+    rng = np.random.default_rng(int(submit_s.sum()))
+    after_s = np.where(rng.random(len(submit_s)) < 0.4, rng.integers(0, 1500, len(submit_s)), np.inf)
+    return submit_s + (after_s if rng.random() < 0.5 else np.inf)
 
 
 def some_nodes(draw, site):

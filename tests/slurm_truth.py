@@ -94,7 +94,7 @@ def recorded(folder, *, late=False):
     jobs, tries = read_jobs(file("sacct.txt")), {}
     for row in rows_of(file("jobs.csv")):
         tries.setdefault(row["id"], []).append(row)
-    jobs = jobs.select([i for i, name in enumerate(jobs.ids) if tries[name][-1]["endms"]])  # others never ran
+    jobs = jobs.select([i for i, name in enumerate(jobs.ids) if tries[name][-1]["endms"]])  # others have no date
     rows, place = [tries[name][-1] for name in jobs.ids], {name: i for i, name in enumerate(jobs.ids)}
     earlier = tuple((i, float(row["startms"])) for i, name in enumerate(jobs.ids) for row in tries[name][:-1])
     # Who sleeps wakes at an end, not when nodes are clean.
@@ -103,12 +103,15 @@ def recorded(folder, *, late=False):
     seen_s = np.array(
         [float(tries[name][0]["subms"] or row["endms"]) for name, row in zip(jobs.ids, rows, strict=True)]
     )
-    start_s = np.array([float(row["startms"]) for row in rows])
+    start_s = np.array([float(row["startms"] or "nan") for row in rows])  # cancelled before
+    left = np.isnan(start_s)
+    leave_s = np.where(left, [float(row["endms"]) for row in rows], np.inf)
     freed_s = np.array([freed(row) if exact else float(row["endms"]) for row in rows])
     seen_s = seen_s - (0.0 if exact else 0.02)  # the log's line may come later than what it reports
     eligible_s = np.where(jobs.eligible_s > seen_s + 1, jobs.eligible_s, seen_s)
     freed_s = freed_s - (0.002 if exact else 0.0)  # the log's line comes after the pass that it allows
-    run_s = freed_s - start_s + LATE_S * (late & (np.array(jobs.ids) == LATE_JOB))
+    run_s = np.where(left, jobs.limit_s, freed_s - start_s)
+    run_s = run_s + LATE_S * (late & (np.array(jobs.ids) == LATE_JOB))
     run_s = np.array([asked_s(row) if row["state"] == "PREEMPTED" else s for row, s in zip(rows, run_s, strict=True)])
     given = rows_of(file("preempted.csv")) if file("preempted.csv") else ()
     preempted = tuple(
@@ -119,6 +122,7 @@ def recorded(folder, *, late=False):
     for at_s, row, _, how in preempted:
         slept_s[row] += {SUSPENDED: -at_s, RESUMED: at_s}.get(how, 0.0)
     jobs = replace(jobs, submit_s=seen_s, eligible_s=eligible_s, run_s=run_s, started_s=start_s, slept_s=slept_s)
+    jobs = replace(jobs, leave_s=leave_s)
     dates = {kind: [] for kind in ("sched", "full", "bf", "tick", "limits")}
     for row in rows_of(file("cycles.csv")):
         dates[row["kind"]].append(float(row["at"]))
@@ -186,18 +190,19 @@ def distance(truth, run):
     names = [
         sorted(site.nodes[i].name for i in run.at[run.first[k] : run.first[k + 1]].tolist()) for k in range(len(jobs))
     ]
+    never = np.isnan(jobs.started_s) & np.isnan(start_s)
     requeued = run.preempted[run.preempted["how"] == REQUEUED][["job", "start_s"]].tolist()
     # The log does not say who was ended by a check of time limits.
     events = [((row, by, how), at_s) for at_s, row, by, how, *_ in run.preempted.tolist() if by >= 0 or how > GRACED]
     known = [((row, by, how), at_s) for at_s, row, by, how in truth.preempted]
     return Distance(
-        off_s=np.array([*(start_s - jobs.started_s), *differences(truth.earlier, requeued)]),
-        same_nodes=np.array([a == sorted(expand(b)) for a, b in zip(names, jobs.ran_on, strict=True)]),
+        off_s=np.array([*np.where(never, 0.0, start_s - jobs.started_s), *differences(truth.earlier, requeued)]),
+        same_nodes=np.array([a == sorted(expand(b) if b else []) for a, b in zip(names, jobs.ran_on, strict=True)]),
         same_pass=np.array([("", "main", "bf")[a] == b for a, b in zip(run.by, truth.by, strict=False)]),
         wrong=sum(not abs(off_s) <= 1 for off_s in differences(known, events)),
         backfilled=int((run.by == 2).sum()),
-        waits_s=start_s - jobs.submit_s,
-        true_waits_s=jobs.started_s - jobs.submit_s,
+        waits_s=(start_s - jobs.submit_s)[~np.isnan(jobs.started_s)],
+        true_waits_s=(jobs.started_s - jobs.submit_s)[~np.isnan(jobs.started_s)],
     )
 
 

@@ -32,7 +32,7 @@ from batfill_site.slurm.site import (
     licences_of,
 )
 
-END, CLEAN, QUEUE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(9)  # the order of simultaneous events
+END, CLEAN, QUEUE, LEAVE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(10)  # the order of simultaneous events
 GIVE_UP_S = 3600.0
 CHECK_S = 30.0
 
@@ -41,7 +41,9 @@ class Job:
     """A row of SlurmJobs in one of its partitions: a record (Q2), with what the site makes of it."""
 
     def __init__(self, row, jobs, site, partition):
-        for name in ("submit_s", "eligible_s", "limit_s", "run_s", "cpus", "nodes", "min_nodes", "array", "nice"):
+        for name in ("submit_s", "eligible_s", "limit_s", "run_s", "leave_s", "cpus", "nodes", "min_nodes"):
+            setattr(self, name, getattr(jobs, name)[row].item())
+        for name in ("array", "nice"):
             setattr(self, name, getattr(jobs, name)[row].item())
         for name in ("constraint", "qos", "account", "user", "gpu_type"):
             setattr(self, name, getattr(jobs, name)[row])
@@ -954,6 +956,9 @@ class Twin:
         return None
 
     def queue(self, job):
+        if job.requeued and job.leave_s < self.now:
+            self.left -= 1
+            return
         for record in self.records[job.row]:
             if not job.requeued:
                 record.priority = self.q3_priority(record, 0) if self.s.multifactor else 1
@@ -963,6 +968,16 @@ class Twin:
         self.changed, self.active_s = True, self.now
         if not (self.s.defer or job.requeued):
             self.m3_due()
+
+    def q8_leave(self, job):
+        """It is cancelled."""
+        if any(x.row == job.row for x in self.waiting):
+            self.waiting = [x for x in self.waiting if x.row != job.row]
+            self.changed, self.active_s = True, self.now
+        elif job in self.running:
+            self.forget(job.row)
+            job.asleep = False
+            self.r1_end(job)
 
     def begin(self, clock):
         if self.s.sched_interval_s == math.inf:
@@ -979,7 +994,10 @@ class Twin:
             self.begin_s, min((x.submit_s for x in self.to_queue), default=0.0)
         )
         for job in self.to_queue:
-            self.post(max(job.submit_s, job.eligible_s, self.begin_s) + clock.arrival_s, QUEUE, job.row)  # Q1
+            queued_s = max(job.submit_s, job.eligible_s, self.begin_s) + clock.arrival_s
+            self.post(queued_s, QUEUE, job.row)  # Q1
+            if job.leave_s < math.inf:
+                self.post(max(job.leave_s, queued_s), LEAVE, job.row)
         for job, end_s in sorted(self.at_first, key=lambda each: (len(each[0].seats), each[0].row)):  # R0
             need = [job.nodes, job.nodes * job.k if job.even else job.cpus, {}]
             counts = self.p1_counts(job, self.free, job.seats, False)
@@ -1002,7 +1020,8 @@ class Twin:
 
     def over(self):
         """Whether nothing is left, or nothing has moved for an hour."""
-        if self.left or not self.waiting or self.running:
+        leaves = any(kind == LEAVE for _, kind, _ in self.events)
+        if self.left or not self.waiting or self.running or leaves:
             return not (self.left or self.waiting)
         date, edges = self.events[0][0], [x for w in self.site.windows for x in (w.begin_s, w.end_s)]
         return date > max([self.active_s, *edges]) + GIVE_UP_S
@@ -1010,7 +1029,7 @@ class Twin:
     def run(self, clock):
         """The run of this clock; a Twin makes one."""
         self.begin(clock)
-        of_job = {END: self.r1_end, CLEAN: self.r1_clean, QUEUE: self.queue}
+        of_job = {END: self.r1_end, CLEAN: self.r1_clean, QUEUE: self.queue, LEAVE: self.q8_leave}
         while self.events and not self.over():
             self.now, kind, row = heapq.heappop(self.events)
             if kind in of_job:

@@ -273,7 +273,7 @@ def compare(
             raise BatfillError(
                 f"compare: {first.workload.name} and {result.workload.name} are not the same jobs; replay one workload"
             )
-    ran = ~np.any([result.schedule.rejected for result in replays], axis=0)
+    ran = np.all([result.schedule.ended for result in replays], axis=0)
     if not ran.any():
         raise BatfillError("compare: no job ran in every replay; give a larger machine")
     names = tuple(one.options.policy.name if name is None else name for name, one in given)

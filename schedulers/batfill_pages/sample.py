@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.model.schedule import REFUSED
 from batfill_pages.steps import Steps
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def only_rows(run: ReportedRun, rows: NDArray[np.int64]) -> ReportedRun:
 
 def span_s(run: ReportedRun) -> tuple[float, float]:
     """The first submission and the last end of the tries that ran; 0 and 1 if no time passes."""
-    ran = run.state != REFUSED
+    ran = run.ran
     begin_s = float(run.submit_s[ran].min(initial=np.inf))
     end_s = float((run.start_s + run.runtime_s)[ran].max(initial=-np.inf))
     return (begin_s, end_s) if begin_s < end_s else (0.0, 1.0)
@@ -104,7 +103,7 @@ class Tries(NamedTuple):
 
 def tries_of(run: ReportedRun) -> Tries:
     """The tries that ran; a requeued job waits from the end of its previous try, which is in the row before."""
-    ran = run.state != REFUSED
+    ran = run.ran
     end_s = run.start_s + run.runtime_s
     # Files round dates to microseconds: a try that ends when another starts ends then.
     starts_s = np.append(np.unique(run.start_s[ran]), np.inf)

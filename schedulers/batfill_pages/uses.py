@@ -13,7 +13,7 @@ import numpy as np
 
 from batfill.batsim_files.results import JOBS_CSV_5
 from batfill.model.limits.pools import Pool
-from batfill.model.schedule import REFUSED, Drawn, Use
+from batfill.model.schedule import Drawn, Use
 from batfill_pages.sample import span_s, taken, tries_of
 from batfill_pages.steps import Steps
 
@@ -58,7 +58,7 @@ def amounts_of(run: ReportedRun, pool: Pool) -> NDArray[np.float64] | None:
 
 
 def pools_used(run: ReportedRun) -> list[PoolUse]:
-    found, tries, ran = [], tries_of(run), run.state != REFUSED
+    found, tries, ran = [], tries_of(run), run.ran
     if not ran.any():
         return []
     span = span_s(run)
@@ -97,7 +97,7 @@ def energy_used(run: ReportedRun) -> EnergyUse | None:
     drawn_w = Steps.of(
         np.append(tries.start_s, begin_s),
         np.append(tries.end_s, max(end_s, *span_s(run))),
-        np.append(watts[run.state != REFUSED], budget.idle_w),
+        np.append(watts[run.ran], budget.idle_w),
     )
     (drawn_j,) = np.diff(drawn_w.total([begin_s, end_s]))
     use = EnergyUse(budget, drawn_w, Drawn(budget.joules, float(drawn_j), 0.0))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Clock, Jobs, Overrun, Unrequested
+    from batfill.model.jobs import Cancelled, Clock, Jobs, Overrun, Unrequested
     from batfill.workloads.swf_log import SwfLog
 
 
@@ -254,6 +254,7 @@ def fidelity(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    cancelled: Cancelled | None = None,
     slurm_conf: Path | str | None = None,
     **site: Any,
 ) -> FoundAnswer:
@@ -267,6 +268,7 @@ def fidelity(
         procs: the header's size; by default the log's.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
+        cancelled: see `read_workload`; for a file only.
         slurm_conf: the site's. Then its Slurm is modelled, beside the replay on one pool.
         **site: with it, as for `slurm`: accounts, sshare, windows, slurm_version, timezone, runs and seed.
 
@@ -284,7 +286,7 @@ def fidelity(
         Traceback (most recent call last):
         batfill.base.errors.WorkloadError: workloads/sample.json: none of the log's 800 jobs that ran has a wait ...
     """
-    how: dict[str, Any] = {"procs": procs, "overrun": overrun, "unrequested": unrequested}
+    how: dict[str, Any] = {"procs": procs, "overrun": overrun, "unrequested": unrequested, "cancelled": cancelled}
     if slurm_conf is not None:
         from batfill_site.slurm.fidelity import slurm_fidelity
 
@@ -343,7 +345,7 @@ def fidelity(
     content = document(
         "fidelity",
         seed=None,
-        given={"fit": fit, "machine": machine, "overrun": workload.overrun, "unrequested": workload.unrequested},
+        given={"fit": fit, "machine": machine, **workload.choices},
         source={
             "source": workload.name,
             "source_sha256": workload.digest,

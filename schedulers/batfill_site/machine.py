@@ -141,7 +141,7 @@ def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
     plain = one_machine(jobs, given if isinstance(given, int) else header)._replace(header=header)
     if machine_given("machine", given) != LOG:
         return plain
-    if np.isnan(logged.wait_s).mean() > MOST_WIDE:
+    if np.isnan(logged.wait_s[~jobs.is_cancelled]).mean() > MOST_WIDE:
         return plain._replace(sharp=False)
     looks, parts, sharp = Looks(logged), list[Part](), False
     labels = parts_of(logged, looks)

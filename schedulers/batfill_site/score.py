@@ -210,4 +210,5 @@ def logged_of(workload: Jobs, log: SwfLog, where: Path | str) -> Logged:
     if why is not None:
         raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
     places = (log[name][kept].astype(np.int64) for name in ("queue", "partition"))
-    return Logged(where, log, workload, np.where(wait_s == UNKNOWN_WAIT, np.nan, wait_s), *places)
+    unknown = (wait_s == UNKNOWN_WAIT) | log.left[kept]
+    return Logged(where, log, workload, np.where(unknown, np.nan, wait_s), *places)

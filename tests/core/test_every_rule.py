@@ -240,6 +240,17 @@ def urgent_cases(draw):
     return replace(jobs, urgent=urgent), size, policy, chosen, calendar, more
 
 
+@st.composite
+def cancelled_cases(draw):
+    """Cases, perhaps with urgent jobs, in which users cancel some jobs, also when something else happens."""
+    jobs, *rest = draw(cases() | urgent_cases())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    unit_s = draw(st.sampled_from([1.0, 0.25, 45.0]))
+    after_s = unit_s * rng.integers(1, draw(st.sampled_from([4, 30, 200])), len(jobs))
+    never = rng.random(len(jobs)) > draw(st.sampled_from([0.1, 0.5, 1.0]))
+    return replace(jobs, cancel_after_s=np.where(never, math.inf, after_s)), *rest
+
+
 def rules_of(policy, chosen, calendar, pools=(), gate=None, budget=None):
     """These rules in the engine's words."""
     given = {name: MOST[name] if value == math.inf and name in MOST else value for name, value in chosen.items()}
@@ -325,6 +336,16 @@ def test_a_replay_that_stops_jobs_for_urgent_ones_is_the_oracles_run(case):
     run = replay_of(*case)
     run.advance()
     assert_same(run.schedule(), oracle_of(*case))
+
+
+@thorough(80)
+@given(cancelled_cases())
+def test_a_replay_of_jobs_that_their_users_cancel_is_the_oracles_run(case):
+    run = replay_of(*case)
+    run.advance()
+    expected = oracle_of(*case)
+    schedule = run.schedule()
+    assert_same(schedule, expected)
 
 
 @thorough(80)

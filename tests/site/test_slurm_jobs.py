@@ -64,6 +64,7 @@ def test_a_job_has_what_it_asked_for_and_the_layout_in_which_it_ran(read):
         "memory_per_node_mb": 8192, "memory_unsaid": False, "partitions": "", "required": "", "excluded": "",
         "gpus_per_node": 0, "gpu_type": "", "constraint": "", "partition": "main", "qos": "normal",
         "account": "physics", "user": "ann", "array": -1, "nice": 0, "exclusive": False, "started_s": 1700000100,
+        "leave_s": np.inf,
         "ran_on": "n[01-02]", "held": False, "licenses": "", "marks": 0, "requeue": -1, "slept_s": 0, "preempted": 0,
     }  # fmt: skip
 
@@ -281,8 +282,30 @@ def test_jobs_that_waited_for_what_is_not_modelled_are_held(read, fields, held):
     assert bool(jobs.warnings) == held
 
 
+def test_jobs_that_were_cancelled_while_they_waited_leave_at_their_end(read):
+    left = {"State": "CANCELLED by 1003", "Start": "None", "AllocCPUS": "4", "NodeList": "None assigned"}
+    left |= {"AllocTRES": "", "End": "1700000250"}
+    held = {"Reason": "Dependency"}
+    jobs = read(
+        {},
+        left | {"JobID": "8"},
+        left | {"JobID": "9", "Start": "1700000400"},  # planned
+        left | {"JobID": "10", "Eligible": "Unknown"},
+        left | {"JobID": "11", "Eligible": "1700000300"},
+        left | {"JobID": "12"} | held,
+        left | {"JobID": "13", "State": "DEADLINE"},
+    )
+    assert jobs.ids == ("7", "8", "9")
+    assert jobs.leave_s.tolist() == [np.inf, 1700000250, 1700000250]
+    assert (jobs.run_s[1:] == jobs.limit_s[1:]).all()
+    assert np.isnan(jobs.started_s[1:]).all()
+    assert jobs.ran_on[1:] == ("", "")
+    assert (said(jobs, "cancelled while they waited"), said(jobs, "never started, left out")) == (2, 4)
+
+
 def test_jobs_that_never_started_or_have_not_ended_are_left_out_and_counted(read):
     never = {"State": "CANCELLED by 1003", "Start": "None", "AllocCPUS": "0", "NodeList": "None assigned"}
+    never |= {"Eligible": "Unknown"}
     jobs = read(
         {},
         never | {"JobID": "8"},
@@ -294,7 +317,7 @@ def test_jobs_that_never_started_or_have_not_ended_are_left_out_and_counted(read
         {"JobID": "7"},
     )
     assert jobs.ids == ("7", "12")
-    assert said(jobs, "cancelled before they started") == said(jobs, "have not ended") == 2
+    assert said(jobs, "never started, left out") == said(jobs, "have not ended") == 2
     assert said(jobs, "steps, left out") == said(jobs, "there twice") == 1
 
 

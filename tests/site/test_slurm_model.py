@@ -168,6 +168,8 @@ def test_no_node_holds_more_than_it_has_and_no_job_starts_before_it_is_queued(se
         return  # jobs that sleep are on nodes of others
     killed = run.preempted[run.preempted["how"] == KILLED]
     ends_s[killed["job"]] = killed["at_s"]
+    queued_s = np.maximum(jobs.submit_s, jobs.eligible_s) + clock.arrival_s
+    ends_s = np.minimum(ends_s, np.maximum(jobs.leave_s, queued_s))
     assert (run.start_s[started] >= np.maximum(jobs.submit_s, jobs.eligible_s)[started]).all()
     assert np.isnan(run.start_s[run.by == 0]).all()
     for i, node in enumerate(site.nodes):

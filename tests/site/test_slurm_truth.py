@@ -19,6 +19,7 @@ both = pytest.mark.parametrize("model", [Twin, Model], ids=["twin", "kernel"])
 RUNS = {
     "own-a": (0, 0, 0),
     "own-b": (0, 0, 3),  # job 46 ended 0.1 s before a cycle, and its nodes were not clean: 58, 63 and 65
+    "own-cancelled": (0, 0, 0),
     "own-grace": (1, 7, 0),  # job 98 waited 2.3 s for nodes that no log has as held
     "own-flags": (0, 0, 0),
     "own-kinds": (0, 0, 0),
@@ -51,6 +52,13 @@ def test_every_job_of_a_real_run_starts_when_and_where_slurm_started_it(model, n
     assert found.wrong == 0
     assert int((~found.same_nodes).sum()) <= elsewhere
     assert int((~found.same_pass).sum()) <= other_pass
+
+
+def test_without_the_jobs_that_were_cancelled_while_they_waited_a_third_of_the_others_start_at_other_dates():
+    truth = own("cancelled")
+    others = truth.jobs.select(np.flatnonzero(np.isinf(truth.jobs.leave_s)))
+    off_s = np.abs(Model(truth.site, others).run(truth.clock).start_s - others.started_s)
+    assert (len(truth.jobs), len(others), int((off_s > 1).sum())) == (90, 53, 18)
 
 
 @pytest.mark.parametrize("name", ["own-kinds", "own-layouts", "own-maintenance", "own-threads"])
@@ -88,7 +96,7 @@ def test_the_real_mean_wait_is_among_those_of_runs_on_clocks_of_their_own(name):
     truth = recorded(OWN / name)
     model = Model(truth.site, truth.jobs)
     waits_s = [distance(truth, model.run(truth.own_clock(number))).waits_s.mean() for number in range(20)]
-    real_s = (truth.jobs.started_s - truth.jobs.submit_s).mean()
+    real_s = np.nanmean(truth.jobs.started_s - truth.jobs.submit_s)
     assert abs(np.mean(waits_s) - real_s) <= max(0.1 * real_s, 2 * np.std(waits_s))
 
 

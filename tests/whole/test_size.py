@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = {".py", ".pyi", ".js", ".css", ".html", ".j2"}
 LINES = {
-    "schedulers/batfill": 26_680,
-    "schedulers/batfill_site": 13_610,
+    "schedulers/batfill": 26_840,
+    "schedulers/batfill_site": 13_620,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 34_120,
+    "tests": 34_440,
 }
-FUNCTIONS = 2_900  # in the four houses
-WORDS = 57_700  # of README, guides, reference and results, without the background
+FUNCTIONS = 2_905  # in the four houses
+WORDS = 57_930  # of README, guides, reference and results, without the background
 
 
 def code_of(house):

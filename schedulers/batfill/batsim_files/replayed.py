@@ -10,7 +10,7 @@ from batfill.batsim_files import results
 from batfill.batsim_files.allocation import lowest_idle
 from batfill.batsim_files.machines import MachineTimes, intervals_text
 from batfill.batsim_files.results import asked_of, metadata_text
-from batfill.model.schedule import FAILED, KILLED, REJECTED, SUCCESS, WALLTIME_REACHED, try_name
+from batfill.model.schedule import CANCELLED, FAILED, KILLED, REJECTED, SUCCESS, WALLTIME_REACHED, try_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,21 +80,24 @@ class Tries:
         self.why[self.killed] = kill["why"]
         self.kept_s = schedule.done_s[self.row]  # what earlier tries had done at the checkpoint where one began
         self.kept_s[self.killed] = kept_before(kills, schedule.kept_of(kills))[(first + self.number)[self.killed]]
-        self.end_s = self.start_s + self.ran_s
+        self.end_s = np.minimum(self.start_s + self.ran_s, schedule.jobs.cancel_s[self.row])
         self.by_end = np.argsort(self.end_s, kind="stable")
         self.procs = schedule.jobs.procs[self.row]
         self.fields = schedule.amounts_stated()
         self.machines, self.freed_s = lowest_idle(self.procs, self.start_s, self.end_s, self.by_end, schedule.size)
 
     def records(self) -> Iterator[JobRecord]:
-        """A record per try and per rejected job, in the order they ended."""
+        """A record per try and per job that is rejected, or leaves before a try, in the order they ended."""
         jobs = self.schedule.jobs
-        killed, failed = self.schedule.killed, self.schedule.failed
-        rejected = np.flatnonzero(self.rejected)
-        dates = np.concatenate([self.end_s, self.schedule.submit_s[rejected]])
+        killed, failed, left = self.schedule.killed, self.schedule.failed, self.schedule.left
+        waiting = left & np.isnan(self.schedule.start_s)
+        untried = np.flatnonzero(self.rejected | waiting)
+        tries = np.bincount(self.row, minlength=len(jobs))
+        dates = np.where(waiting, jobs.cancel_s, self.schedule.submit_s)[untried]
+        dates = np.concatenate([self.end_s, dates])
         for i in np.argsort(dates, kind="stable").tolist():
-            row = int(self.row[i]) if i < len(self.row) else int(rejected[i - len(self.row)])
-            number = int(self.number[i]) if i < len(self.row) else 0
+            row = int(self.row[i]) if i < len(self.row) else int(untried[i - len(self.row)])
+            number = int(self.number[i]) if i < len(self.row) else int(tries[row])
             walltime_s = float(jobs.walltime_s[row])
             request = (
                 try_name(jobs.ids[row], number),
@@ -106,9 +109,10 @@ class Tries:
             )
             known = self.metadata(row, *((int(self.why[i]), float(self.kept_s[i])) if i < len(self.row) else (-1, 0.0)))
             if i >= len(self.row):
-                yield results.JobRecord(*request, REJECTED, metadata=known)
+                yield results.JobRecord(*request, CANCELLED if waiting[row] else REJECTED, metadata=known)
                 continue
             of_job = WALLTIME_REACHED if killed[row] else FAILED if failed[row] else SUCCESS
+            of_job = CANCELLED if left[row] else of_job
             state = KILLED if self.killed[i] else of_job
             ran_s = max(float(self.ran_s[i]), results.NULL_EXECUTION_S)
             yield results.JobRecord(
@@ -118,7 +122,9 @@ class Tries:
     def metadata(self, row: int, why: int, kept_s: float) -> str:
         """The metadata of a try of this job; only for the last try is it known whether it was backfilled."""
         jobs, judged = self.schedule.jobs, self.judged
-        backfilled = bool(self.schedule.backfilled[row]) if why < 0 and not self.rejected[row] else None
+        backfilled = (
+            bool(self.schedule.backfilled[row]) if why < 0 and not np.isnan(self.schedule.start_s[row]) else None
+        )
         asked_s = asked_of(float(jobs.asked_s[row]), float(jobs.walltime_s[row]))
         known: dict[str, Any] = {"urgent": jobs.urgent is not None and bool(jobs.urgent[row])}
         known |= {"why": why if why >= 0 else None, "kept_s": kept_s}

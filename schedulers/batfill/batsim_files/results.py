@@ -30,7 +30,7 @@ from batfill.batsim_files.allocation import Allocation
 from batfill.batsim_files.machines import INTERVALS, intervals_of, intervals_text
 from batfill.model.jobs import LONGEST_S
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
-from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
+from batfill.model.schedule import CANCELLED, CUT, LATER_TRY, LEFT, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
 from batfill.workloads.batsim_json import NO_WALLTIME, amounts_of, request_of, user_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Column(NamedTuple):
 
     form: str  # of its values
     kind: Any = None  # what it is read as; None if it is not read
-    of_rejected: bool = True  # whether rejected jobs have a value
+    of_rejected: bool = True  # whether jobs that never ran have a value
 
 
 COLUMNS = {
@@ -211,8 +211,8 @@ class ScheduleTotals:
 
     def add(self, record: JobRecord) -> None:
         self.jobs += 1
-        if record.final_state == REJECTED:
-            self.rejected += 1
+        self.rejected += record.final_state == REJECTED
+        if record.final_state in (REJECTED, CANCELLED):
             return
         self.finished += 1
         self.succeeded += record.success
@@ -249,7 +249,8 @@ ROW, REJECTED_ROW = (  # the forms of a job's line; rejected jobs have empty fie
 
 
 def job_row(record: JobRecord) -> str:
-    return (REJECTED_ROW if record.final_state == REJECTED else ROW) % VALUES(record)
+    never_ran = record.final_state == REJECTED or (record.final_state == CANCELLED and not record.allocated_resources)
+    return (REJECTED_ROW if never_ran else ROW) % VALUES(record)
 
 
 # A row of `_consumed_energy.csv`: date, joules since date 0, event, least watts of all machines, watts since the row
@@ -494,8 +495,8 @@ class Results:
     names: NDArray[np.object_]  # str; the try's id in its workload
     ids: NDArray[np.object_]  # str; the job's, without the number of the try; with several workloads "w0!12"
     submit_s: NDArray[np.float64]  # the job's, that of its first try
-    start_s: NDArray[np.float64]  # nan for a rejected job
-    runtime_s: NDArray[np.float64]  # the time the try ran; nan for a rejected job
+    start_s: NDArray[np.float64]  # nan for a job that never ran
+    runtime_s: NDArray[np.float64]  # the time the try ran; likewise
     walltime_s: NDArray[np.float64]  # inf if the job has none
     procs: NDArray[np.int64]
     state: NDArray[np.int64]  # index into STATES
@@ -509,9 +510,14 @@ class Results:
         return len(self.submit_s)
 
     @property
+    def ran(self) -> NDArray[np.bool_]:
+        """A mask of the tries that ran: those of jobs that were neither rejected nor cancelled before."""
+        return ~np.isnan(self.start_s)
+
+    @property
     def final(self) -> NDArray[np.bool_]:
-        """A mask of the tries that count: the last one of each job that was not rejected."""
-        return np.asarray((np.diff(self.job, append=-1) != 0) & (self.state != REFUSED), bool)
+        """A mask of the tries that count: the last one of each job that was neither rejected nor cancelled."""
+        return np.asarray((np.diff(self.job, append=-1) != 0) & ~np.isin(self.state, (REFUSED, LEFT)), bool)
 
     @property
     def wait_s(self) -> NDArray[np.float64]:
@@ -533,20 +539,22 @@ class Results:
         are wasted work.
         """
         final, kept_s = self.final, self.facts.kept_s
-        earlier = ~final & (self.state != REFUSED)
+        used = final | (self.ran & (self.state == LEFT))
+        earlier = self.ran & ~used
         work = self.procs * self.runtime_s
         return summarize(
             size=self.size,
-            submit_s=self.submit_s[final],
-            start_s=(self.start_s - kept_s)[final],
-            runtime_s=(self.runtime_s + kept_s)[final],
-            procs=self.procs[final],
+            submit_s=self.submit_s[used],
+            start_s=(self.start_s - kept_s)[used],
+            runtime_s=(self.runtime_s + kept_s)[used],
+            procs=self.procs[used],
+            counted=final[used],
             tau_s=tau_s,
             rejected=int((self.state == REFUSED).sum()),
             killed=int(np.isin(self.state[final], (CUT, REQUEUED)).sum()),
             backfilled=int((self.facts.backfilled[final] == 1).sum()),
             requeued=int(earlier.sum()),
-            wasted_proc_s=float(work[earlier].sum() - (self.procs * kept_s)[final].sum()),
+            wasted_proc_s=float(work[earlier].sum() - (self.procs * kept_s)[used].sum()),
         )
 
     def known_figures(self) -> dict[str, float]:
@@ -568,7 +576,7 @@ def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, Job
         raise ResultError(f"{path}: state {unknown[0]!r} is none of {', '.join(STATES)}; is the file Batsim's?")
     state = np.array([list(STATES).index(word) for word in given.words], np.int64)[given.code]
     for title in ("submission_time", "starting_time", "execution_time"):
-        counts = (state != REFUSED) | COLUMNS[title].of_rejected
+        counts = ~np.isin(state, (REFUSED, LEFT)) | COLUMNS[title].of_rejected
         if len(empty := np.flatnonzero(counts & np.isnan(column[title]))):
             name = str(column["job_id"][empty[0]])
             raise ResultError(f"{path}: no {title} of job {name!r:.60}: {NOT_WHOLE}; {AGAIN}")
@@ -587,7 +595,7 @@ def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, Job
     )
     if (machines.last > LARGEST).any():
         raise ResultError(f"{path}: allocated_resources: machine {machines.last.max()} is none; is the file Batsim's?")
-    seen = int(max(machines.last.max(initial=-1) + 1, procs[state != REFUSED].max(initial=1)))
+    seen = int(max(machines.last.max(initial=-1) + 1, procs[~np.isin(state, (REFUSED, LEFT))].max(initial=1)))
     known = column.get("metadata", WordColumn([""], np.zeros(len(ids), np.int32)))
     stated = Facts.of(known.words).rows(known.code[order])
     if facts and len(ids):

@@ -50,7 +50,7 @@ SLURM = "a site's own Slurm"
 GROUPS = (WHAT, URGENT_JOBS, SMALL_JOBS, PREDICTIONS, LIVE_ONLY, "", SLURM, "periods", "log", "output")
 GROUP_OF = {
     **dict.fromkeys(("days", "months", "boundary", "skip", "count", "min-jobs", "training", "last"), "periods"),
-    **dict.fromkeys(("procs", "tau", "overrun", "unrequested", "speed", "platform", "at"), "log"),
+    **dict.fromkeys(("procs", "tau", "overrun", "unrequested", "cancelled", "speed", "platform", "at"), "log"),
     **dict.fromkeys(("out", "json", "help"), "output"),
     **dict.fromkeys(("slurm-conf", "accounts", "sshare", "windows", "slurm-version"), SLURM),
     **dict.fromkeys(("set", "add-nodes", "runs", "timezone"), SLURM),
@@ -434,6 +434,12 @@ UNREQUESTED = click.option(
     type=Checked("choice", unrequested_of, UNREQUESTED_WORDS),
     help="For a missing request: `runtime`, `none`, a limit as 24h, `queue` (its longest), `user-max` (the user's "
     "longest run so far), or `refuse` logs with over 1 % [default: refuse, or runtime if generated].",
+)
+CANCELLED = click.option(
+    "--cancelled",
+    type=Choice(["drop", "wait"]),
+    metavar="WHICH",
+    help="Rows cancelled while they waited: `drop` them, or they `wait` until then [default: drop].",
 )
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

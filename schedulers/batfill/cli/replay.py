@@ -9,6 +9,7 @@ import click
 from batfill.base.progress import progress
 from batfill.cli import aside, note, warn
 from batfill.cli.parameters import (
+    CANCELLED,
     HOSTS,
     JSON,
     OVERRUN,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @TAU
 @OVERRUN
 @UNREQUESTED
+@CANCELLED
 @speed_options
 @out_option("prefix", "Write result files PREFIX_jobs.csv, ..., as Batsim does.", metavar="PREFIX")
 @JSON

@@ -36,7 +36,7 @@ from batfill.engine.records import (
 )
 from batfill.engine.running import correct, finish, free_all, keep, next_to_stop, pay, unsettle
 from batfill.engine.violations import Marks, Ran, first_violation
-from batfill.engine.waiting import bring_forward, demote, planned_s, requeue, spare, take_back
+from batfill.engine.waiting import bring_forward, demote, planned_s, requeue, spare, take_back, withdraw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,12 +63,14 @@ CLOCK = np.dtype(
 )
 
 
-@record(F8, Ends, U4, STARTED, KILL, U4, U4, STEP, CLOCK)
+@record(F8, F8, Ends, U4, STARTED, KILL, U4, U4, STEP, CLOCK)
 class Events(NamedTuple):
     """Future and past events; no scheduler may read them."""
 
     duration_s: NDArray[np.float64]  # (n_jobs,)  min(p, p~): how long a job runs if it is not killed at a divider
-    ends: Ends  # of the running jobs; a divider is an end until it is reached. The processors are 0
+    cancel_s: NDArray[np.float64]  # (n_jobs,)  when its user cancels each job, inf for never; (0,) if none does
+    ends: Ends  # of the running jobs; a divider is an end until it is reached. The processors are 0. If some jobs are
+    # cancelled, also when one of these leaves that waits
     due: NDArray[np.uint32]  # (capacity,)  rows of tries at their dividers, to be decided on after this instant's pass
     starts: NDArray[np.void]  # records.STARTED (capacity,)  every try, in start order
     kills: NDArray[np.void]  # KILL (capacity,)  every kill, in time order
@@ -120,12 +122,34 @@ def reset(size, given, queue, events):
 
 
 @kernel
+def whole_end_s(row, queue, events):
+    """When a running job ends if it is not stopped: by itself, or cancelled."""
+    end_s = queue.jobs[row].start_s + events.duration_s[row]
+    return min(end_s, events.cancel_s[row]) if len(events.cancel_s) > 0 else end_s
+
+
+@kernel
+def is_cancelled(now_s, row, events):
+    """Whether a job that has not ended by itself is over, as its user cancels it."""
+    return len(events.cancel_s) > 0 and events.cancel_s[row] <= now_s
+
+
+@kernel
+def may_leave(row, events):
+    """Enter the date at which a job leaves if it still waits then."""
+    if len(events.cancel_s) > 0 and events.cancel_s[row] < np.inf:
+        enter(events.ends, events.cancel_s[row], 0, row)
+
+
+@kernel
 def record_start(row, backfilled, queue, events):
     """Record the start of a job as the last of `events.starts`, and its end."""
     clock, job = events.clock[0], queue.jobs[row]
+    if len(events.cancel_s) > 0 and events.cancel_s[row] < np.inf:
+        leave(events.ends, events.cancel_s[row], row)
     events.starts[clock.starts].backfilled = backfilled
     events.ended[clock.starts] = clock.over
-    end_s = job.start_s + events.duration_s[row]
+    end_s = whole_end_s(row, queue, events)
     if job.killable:
         queue.tries[row].kill_after_s = queue.rules[0].divider_s
         end_s = min(end_s, job.start_s + queue.rules[0].divider_s)
@@ -158,8 +182,10 @@ def kill(now_s, row, ran_s, why, queue, events):
     else:
         take_back(queue, row)
     if why == PREEMPTED and queue.rules[0].requeue_delay_s > 0:
-        enter(events.ends, now_s + queue.rules[0].requeue_delay_s, 0, row)
+        again_s = now_s + queue.rules[0].requeue_delay_s
+        enter(events.ends, min(again_s, events.cancel_s[row]) if len(events.cancel_s) > 0 else again_s, 0, row)
     else:
+        may_leave(row, events)
         requeue(now_s, queue, row)
 
 
@@ -167,7 +193,7 @@ def kill(now_s, row, ran_s, why, queue, events):
 def stop(now_s, row, why, queue, events):
     """Stop a running job before its end, and queue it again; returns its processors."""
     job, due, clock = queue.jobs[row], events.due, events.clock[0]
-    end_s = job.start_s + events.duration_s[row]
+    end_s = whole_end_s(row, queue, events)
     if job.killable:
         end_s = min(end_s, job.start_s + queue.tries[row].kill_after_s)
     waits = False  # whether it is at its divider
@@ -226,7 +252,7 @@ def decide_due(queue, events):
         spare(queue, row)
         queue.state[0].ahead = 0
         settle(queue)
-        enter(events.ends, jobs[row].start_s + events.duration_s[row], 0, row)
+        enter(events.ends, whole_end_s(row, queue, events), 0, row)
         if len(queue.wants) > 0:  # with the try the head may be skipped, so that another job is the head
             clock.lacks_pass = 1
 
@@ -283,26 +309,32 @@ def next_instant_s(queue, events):
 
 
 @outlined
-def queued_again(now_s, row, queue, ends):
-    """Queue the next job of `ends` again if it was stopped; returns whether it was."""
+def came_or_left(now_s, row, queue, events):
+    """Queue the next of `ends` again, or let it leave if it waits, unless it runs; returns whether it does not."""
     if not np.isnan(queue.jobs[row].start_s):
         return False
-    leave_next(ends)
-    requeue(now_s, queue, row)
+    leave_next(events.ends)
+    if queue.jobs[row].section != AWAY:
+        withdraw(queue, row)
+    elif not is_cancelled(now_s, row, events):
+        may_leave(row, events)
+        requeue(now_s, queue, row)
     return True
 
 
 @kernel
 def begin_instant(now_s, queue, events):
-    """Handle what happens at an instant before jobs are submitted: ends, and dates of the calendar."""
+    """Handle what happens at an instant before jobs are submitted: ends, cancellations, and dates of the calendar."""
     ends, clock = events.ends, events.clock[0]
     if queue.rules[0].energy > 0:
         pay(now_s, queue)
+    may_not_run = queue.rules[0].requeue_delay_s > 0 or len(events.cancel_s) > 0
     while next_end_s(ends) == now_s:
         row = ends.slots[next_end(ends)].row
-        if queue.rules[0].requeue_delay_s > 0 and queued_again(now_s, row, queue, ends):
+        if may_not_run and came_or_left(now_s, row, queue, events):
             continue
         killed = queue.jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]
+        killed = killed and not is_cancelled(now_s, row, events)
         leave_next(ends)
         if killed and queue.rules[0].spares:
             events.due[clock.due] = row
@@ -333,6 +365,7 @@ def submit_all(size, queue, events):
         if jobs[row].procs > size:
             clock.rejected += 1
             continue
+        may_leave(row, events)
         alone = state.submitted == n_jobs or jobs[np.uint32(state.submitted)].submit_s > now_s
         what = arrives(now_s, queue, row, alone)
         decided = what != UNDECIDED
@@ -403,13 +436,16 @@ def violation(until_s, size, given, owner, start_s, events, scratch):
     clock, end_s = events.clock[0], scratch.end_s
     for row in range(len(start_s)):
         end_s[row] = start_s[row] + events.duration_s[row]
+    for row in range(len(events.cancel_s)):
+        if events.cancel_s[row] < end_s[row]:
+            end_s[row] = events.cancel_s[row]
     scratch.marks[:], scratch.used[:] = 0, 0
     kills, started = events.kills[: clock.kills], events.starts.row[: clock.starts]
     ran = Ran(
         *(given.submit_s, given.procs, owner, start_s, end_s),
         *(started, events.ended[: clock.starts], events.over[: clock.over]),
         *(events.available.at_s, events.available.free),
-        *(kills.row, kills.start_s, kills.end_s),
+        *(kills.row, kills.start_s, kills.end_s, events.cancel_s),
     )
     return first_violation(size, until_s, ran, scratch)
 

@@ -38,6 +38,7 @@ class Ran(NamedTuple):
     kill_row: Any  # unsigned (n_kills,), the jobs of the tries that were killed and requeued, in order of time
     kill_start_s: Any  # float64 (n_kills,), when these tries started,
     kill_end_s: Any  # float64 (n_kills,), and when they were killed
+    cancel_s: Any  # float64 (n_jobs,), when a job that has not started leaves; (0,) if none does
 
 
 @record(I4, I8, F8, F8)
@@ -119,6 +120,7 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
         last_s = date_s
     for row in range(n_jobs):
         unended = marks[row] == 1 or until_s == np.inf or end_s[row] <= until_s
+        unended = unended and not (marks[row] == 0 and len(ran.cancel_s) > 0 and ran.cancel_s[row] <= until_s)
         if unended and marks[row] != 3 and (marks[row] == 1 or procs[row] <= size):
             return UNENDED, row, start_s[row]
     return SOUND, 0, 0.0

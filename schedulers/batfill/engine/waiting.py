@@ -116,6 +116,14 @@ def take_out(queue, row):
     queue.jobs[row].section = AWAY
 
 
+@kernel
+def withdraw(queue, row):
+    """Let a waiting job leave for good."""
+    dequeue(queue, row)
+    queue.state[0].late -= queue.jobs[row].late
+    queue.jobs[row].late = 0
+
+
 @entry(float, QueueArrays, int, brief=True)
 @kernel
 def start_waiting(now_s, queue, row):

@@ -56,7 +56,7 @@ class Ledger:
         submit_s, procs, start_s, end_s, ended, ends = (  # lists, whose items plain Python reads faster than numpy's
             column.tolist() for column in (self.submit_s, self.procs, self.start_s, self.end_s, self.ended, self.ends)
         )
-        ran = Ran(submit_s, procs, [], start_s, end_s, range(n_jobs), ended, ends, [-math.inf], [self.size], [], [], [])
+        ran = Ran(submit_s, procs, [], start_s, end_s, range(n_jobs), ended, ends, [-math.inf], [self.size], *[[]] * 4)
         marks = Marks(*(column.tolist() for column in marks_for(n_jobs, 0, len(ends))))
         found = first_violation(self.size, math.inf if over else -math.inf, ran, marks)
         require_sound(found, self.names.__getitem__)

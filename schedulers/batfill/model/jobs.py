@@ -34,6 +34,8 @@ UNKNOWN, LARGE, SMALL = -1, 0, 1
 Overrun = Literal["keep", "kill", "extend"]
 # What stands in for a request that the log does not have; a number is a limit in seconds.
 Unrequested = Literal["refuse", "runtime", "none", "queue", "user-max"] | float
+# Rows of a log that were cancelled while they waited: left out, or jobs that wait until then.
+Cancelled = Literal["drop", "wait"]
 
 NO_REQUEST = "have no requested time"  # in the warning that requests are missing
 FEW = 0.01  # requests missing or raised are a note up to this share of the jobs, and a warning above it
@@ -88,6 +90,7 @@ class Jobs(ReadOnly, KeptRows):
     job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload states
     killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
     urgent: NDArray[np.bool_] | None = None  # whether the job goes before all others, as an option says; None: unsaid
+    cancel_after_s: NDArray[np.float64] | None = None  # so long after r its user cancels it, inf: never; None: none is
     waited_s: NDArray[np.float64] | None = None  # the wait at the site; nan or None if unknown; no scheduler reads it
     amounts: NDArray[np.void] | None = None  # float64 fields by name: what jobs state that they take; nan for nothing
     computing: NDArray[np.bool_] | None = None  # whether hosts compute in the part that ends the job; None: in none
@@ -102,8 +105,9 @@ class Jobs(ReadOnly, KeptRows):
     digest: str = ""  # sha256 of the source's bytes as stored, hexadecimal; "" if there is no file
     notes: tuple[str, ...] = ()  # what reading dropped or changed, with counts, one line each
     clock: Clock | None = None  # the date of the jobs' second 0, where the source says it
-    overrun: Overrun = "keep"  # see `read_workload`, as the next
+    overrun: Overrun = "keep"  # see `read_workload`, as the next two
     unrequested: Unrequested = "refuse"
+    cancelled: Cancelled = "drop"
     file: Path | None = None  # the source; None if generated
     timezone: str | None = None  # for accounting logs, see `read_workload`
     cores_per_resource: int | None = None  # for OAR's accounting logs
@@ -190,6 +194,17 @@ class Jobs(ReadOnly, KeptRows):
         return np.where(self.asked, self.request_s, np.nan)
 
     @property
+    def is_cancelled(self) -> NDArray[np.bool_]:
+        """The jobs that their users cancel, unless they have ended before."""
+        return np.isfinite(self.cancel_s)
+
+    @property
+    def cancel_s(self) -> NDArray[np.float64]:
+        """When; inf for never."""
+        never = np.broadcast_to(np.inf, len(self))
+        return never if self.cancel_after_s is None else self.submit_s + self.cancel_after_s
+
+    @property
     def invented(self) -> NDArray[np.bool_]:
         """The jobs with a limit although their log has no request."""
         return ~self.asked & np.isfinite(self.walltime_s)
@@ -237,6 +252,7 @@ class Jobs(ReadOnly, KeptRows):
         """The jobs as columns for tables, and the amounts that they take; nan or None means unknown, or no limit."""
         classes = np.array(["large", "small", None], object)[self.job_class]  # UNKNOWN is -1, the last
         amounts = () if self.amounts is None else self.amounts.dtype.names or ()
+        after_s = np.where(self.is_cancelled, self.cancel_s - self.submit_s, np.nan)
         return {
             "job_id": self.ids.astype(object),
             "user": self.user,
@@ -245,6 +261,7 @@ class Jobs(ReadOnly, KeptRows):
             "walltime_s": np.where(np.isinf(self.walltime_s), np.nan, self.walltime_s),
             "requested_s": self.asked_s,
             "procs": self.procs,
+            **({} if self.cancel_after_s is None else {"cancel_after_s": after_s}),
             "class": classes,
             **{f"{TAKES}{name}": self.amounts[name] for name in amounts},  # type: ignore[index]
         }
@@ -281,8 +298,9 @@ class Jobs(ReadOnly, KeptRows):
         """The lines of `warnings` on jobs wider than the machine, and on its load."""
         if self.size is None:
             return ()
-        runtime_s = np.minimum(self.runtime_s, self.walltime_s)
-        return size_warnings(self.submit_s, runtime_s, self.procs, self.size)
+        rows = ~self.is_cancelled
+        runtime_s = np.minimum(self.runtime_s, self.walltime_s)[rows]
+        return size_warnings(self.submit_s[rows], runtime_s, self.procs[rows], self.size)
 
     @property
     def invented_warning(self) -> tuple[str, ...]:
@@ -290,9 +308,15 @@ class Jobs(ReadOnly, KeptRows):
         return request_warning(self.n_missing(self.unrequested), len(self), stand_in(self.unrequested))
 
     @property
+    def choices(self) -> dict[str, Any]:
+        """How its jobs were read; what became of cancelled ones only if it is not the usual."""
+        waits = {"cancelled": self.cancelled} if self.cancelled != "drop" else {}
+        return {"overrun": self.overrun, "unrequested": self.unrequested, **waits}
+
+    @property
     def reading(self) -> str:
-        """How its jobs were read, in words."""
-        return f"overrun {self.overrun}, unrequested {self.unrequested}"
+        """The same in words."""
+        return ", ".join(f"{name} {value}" for name, value in self.choices.items())
 
     def rows(self) -> list[tuple[str, str]]:
         """Summary, as rows of (label, text)."""
@@ -334,6 +358,14 @@ class Jobs(ReadOnly, KeptRows):
         return axes
 
 
+def refuse_cancelled(jobs: Jobs, source: object, what: str) -> None:
+    """Refuse jobs that their users cancel; `what` does not know them."""
+    if n := int(jobs.is_cancelled.sum()):
+        raise WorkloadError(
+            f"{source}: {n:,} jobs are cancelled while they wait, which {what} does not know; read with cancelled drop"
+        )
+
+
 def in_order(submit_s: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.bool_]:
     """Which rows but the first follow the one before by (submit_s, ids); so does nan, which is refused."""
     after = ~(submit_s[1:] < submit_s[:-1])
@@ -364,13 +396,13 @@ def are_amounts(values: NDArray[np.void]) -> NDArray[np.bool_]:
 ABOUT = frozenset(
     (
         *("name", "size", "digest", "notes", "clock", "overrun", "unrequested", "file", "timezone", "speed", "doubts"),
-        *("cores_per_resource", "log", "system"),
+        *("cores_per_resource", "log", "system", "cancelled"),
     )
 )
 # What equal jobs have in common, besides who may be killed.
 SAME = (
     *("ids", "submit_s", "runtime_s", "walltime_s", "request_s", "asked", "procs", "user", "job_class", "computing"),
-    *("fails", "own_end", "outlives", "size", "clock", "overrun", "unrequested"),
+    *("fails", "own_end", "outlives", "size", "clock", "overrun", "unrequested", "cancelled", "cancel_after_s"),
 )
 UNREAD = "not modelled: the field"
 TIME, LIMIT = f"a number from 0 to {LONGEST_S:g}", f"a number > 0 and <= {LONGEST_S:g}"
@@ -386,6 +418,7 @@ CHECKS: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[np.bool_]], str],
         lambda limit: is_limit(limit) | np.isposinf(limit),
         f"{LIMIT}, or inf for none",
     ),
+    ("cancel_after_s", "a time until it is cancelled", lambda s: is_limit(s) | np.isposinf(s), f"{LIMIT}, or inf"),
     ("procs", "a number of processors", lambda q: (q >= 1) & (q <= LARGEST) & (q == np.floor(q)), whole_from(1)),
     ("waited_s", "a wait", lambda wait: in_time(wait) | np.isnan(wait), f"{TIME}, or nan"),
     ("amounts", "amounts", are_amounts, "numbers >= 0, or nan"),
@@ -551,6 +584,7 @@ def job_table(
     own_end: bool = False,
     outlives: bool = False,
     killable: ArrayLike | None = None,
+    cancel_after_s: ArrayLike | None = None,
     waited_s: ArrayLike | None = None,
     amounts: Mapping[str, ArrayLike] | NDArray[np.void] | None = None,
     computing: ArrayLike | None = None,
@@ -579,6 +613,7 @@ def job_table(
         outlives: whether the scheduler reads the request in place of the walltime, which a job may outlive
             (`overrun="extend"`).
         killable: whether a job may be killed and restarted; None: all may.
+        cancel_after_s: how long after its submission its user cancels a job that has not ended; inf or nan for never.
         waited_s: the wait at the site, >= 0; nan if unknown.
         amounts: by name, what the jobs take beside processors, >= 0; watts, GB or pieces; nan for nothing.
         computing: whether hosts compute in the part that ends a job, which then ends by itself at p = p~; None: none.
@@ -633,6 +668,7 @@ def job_table(
         outlives=outlives,
         overrun="extend" if outlives else "keep",
         killable=None if killable is None else np.array(killable, bool),
+        cancel_after_s=None if cancel_after_s is None else np.fmin(seconds("cancel_after_s", cancel_after_s), np.inf),
         waited_s=None if waited_s is None else seconds("waited_s", waited_s),
         amounts=None if amounts is None else records_of(source, n, amounts),
         computing=None if computing is None else np.array(computing, bool),
@@ -693,7 +729,7 @@ def workload_of_frame(
         )
     dated = seconds_in(name, "submit_s", columns["submit_s"])[1]
     walltime_s = seconds_in(name, "walltime_s", columns["walltime_s"])[0]
-    taken = {"ids", "request_s", "user", "job_class", *needed} & columns.keys()
+    taken = {"ids", "request_s", "user", "job_class", "cancel_after_s", *needed} & columns.keys()
     amounts = {column.removeprefix(TAKES): columns[column] for column in columns if column.startswith(TAKES)}
     chosen = {column: columns[column] for column in taken} | {
         "amounts": amounts or None,

@@ -212,6 +212,7 @@ def summarize(
     start_s: NDArray[np.float64],
     runtime_s: NDArray[np.float64],
     procs: NDArray[np.int64],
+    counted: NDArray[np.bool_] | None = None,
     tau_s: float = TAU_S,
     rejected: int = 0,
     killed: int = 0,
@@ -228,6 +229,7 @@ def summarize(
         start_s: start of the final try.
         runtime_s: run time of the final try.
         procs: q.
+        counted: those of them that figures count, by default all; the others only use processors.
         tau_s: the bound of the bounded slowdown.
         rejected: jobs that never ran.
         killed: jobs whose final try was killed, see `Summary`.
@@ -236,15 +238,16 @@ def summarize(
         wasted_proc_s: processor-seconds of those tries.
         away_proc_s: processor-seconds that were unavailable from the first submission to the last end.
     """
-    if len(submit_s) == 0:
+    counted = np.ones(len(submit_s), bool) if counted is None else counted
+    if not counted.any():
         return Summary(rejected, rejected, *([0] * 3), *([0.0] * 13))
-    wait_s = start_s - submit_s
-    bsld = bounded_slowdown(wait_s, runtime_s, tau_s)
     makespan_s, used_proc_s = (float(each) for each in span_and_work(submit_s, start_s, runtime_s, procs))
     used_proc_s += wasted_proc_s
+    wait_s, runtime_s, procs = (start_s - submit_s)[counted], runtime_s[counted], procs[counted]
+    bsld = bounded_slowdown(wait_s, runtime_s, tau_s)
     classes = np.bincount(np.searchsorted(SLOWDOWN_CLASSES, bsld), minlength=4) / len(bsld)
     return Summary(
-        jobs=len(submit_s) + rejected,
+        jobs=len(wait_s) + rejected,
         rejected=rejected,
         killed=killed,
         requeued=requeued,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,17 @@ from batfill.model.metrics import TAU_S, Summary, summarize
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
-# A job's final states: Batsim's term, and the one for pages.
+CANCELLED = "CANCELLED"
+# A job's final states: Batsim's term, and the one for pages. Batsim does not know the last.
 STATES = {
     SUCCESS: "completed",
     FAILED: "failed",
     WALLTIME_REACHED: "ended at its walltime",
     KILLED: "killed",
     REJECTED: "rejected",
+    CANCELLED: "cancelled by its user",
 }
-CUT, REQUEUED, REFUSED = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED))
+CUT, REQUEUED, REFUSED, LEFT = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED, CANCELLED))
 
 
 def try_name(job: str, number: int) -> str:
@@ -139,6 +141,19 @@ class Rushed(AsDict):
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn(AsDict):
+    """The jobs that were cancelled while they waited at the site; no other figure counts them."""
+
+    jobs: int
+    ran: int  # of them, those that had started here
+    used_proc_s: float  # and what they used
+
+    def as_text(self) -> str:
+        used = f"{self.ran:,} had started, and used {self.used_proc_s / HOUR_S:,.0f} processor-hours"
+        return f"{things(self.jobs, 'job')} cancelled while waiting; {used}"
+
+
+@dataclass(frozen=True, slots=True)
 class Open(AsDict):
     """How long a gate let jobs be backfilled in a run."""
 
@@ -175,14 +190,30 @@ class Schedule(ReadOnly):
     def __hash__(self) -> int:
         return hash((self.jobs, self.size, self.until_s))
 
+    def of(self, rows: NDArray[np.bool_]) -> Schedule:
+        """When and how these jobs ran beside the others."""
+        if rows.all():
+            return self
+        number, kills = np.cumsum(rows) - 1, self.kills[rows[self.kills["row"]]]
+        kills["row"] = number[kills["row"]]
+        return replace(
+            self,
+            jobs=self.jobs.select(rows),
+            start_s=self.start_s[rows],
+            backfilled=self.backfilled[rows],
+            kills=kills,
+            order=number[self.order[rows[self.order]]],
+            wants=None if self.wants is None else self.wants[rows],
+        )
+
     @property
     def submit_s(self) -> NDArray[np.float64]:
         return self.jobs.submit_s
 
     @property
     def wait_s(self) -> NDArray[np.float64]:
-        """From the submission to the start of the final try, less what was kept of others; nan before that start."""
-        return self.start_s - self.submit_s - self.done_s
+        """From submission to the start of the final try, less what was kept of others; nan before, and if cancelled."""
+        return np.where(self.jobs.is_cancelled, np.nan, self.start_s - self.submit_s - self.done_s)
 
     def kept_of(self, kills: NDArray[np.void]) -> NDArray[np.float64]:
         """What tries that were stopped had done at their last checkpoints, (n_kills,)."""
@@ -202,6 +233,7 @@ class Schedule(ReadOnly):
     def limits(self) -> list[tuple[str, Any]]:
         """What came of each rule beside the order in this run, behind its name; each has `as_dict` and `as_text`."""
         found = [
+            ("cancelled", self.withdrawn() if self.left.any() else None),
             ("urgent", self.rushed()),
             ("calendar", None if self.calendar is None else self.away()),
             *(("pool", use) for use in self.uses()),
@@ -238,6 +270,10 @@ class Schedule(ReadOnly):
             self.lost_proc_s(PREEMPTED) / work_proc_s if work_proc_s else 0.0,
         )
 
+    def withdrawn(self) -> Withdrawn:
+        ran = self.left & self.over
+        return Withdrawn(int(self.left.sum()), int(ran.sum()), float((self.runtime_s * self.jobs.procs)[ran].sum()))
+
     def unreached(self) -> list[str]:
         dated = {"calendar": self.calendar, "backfill-while": self.gate, "energy-budget": self.budget}
         return unreached(dated, self.span()[1])
@@ -264,13 +300,23 @@ class Schedule(ReadOnly):
 
     def span(self) -> tuple[float, float]:
         """The first submission and the last end of the jobs that have ended; zeros without any."""
-        ran = self.ended
+        ran = self.over
         return (float(self.submit_s[ran].min()), float(self.end_s[ran].max())) if ran.any() else (0.0, 0.0)
 
     @property
-    def ended(self) -> NDArray[np.bool_]:
+    def over(self) -> NDArray[np.bool_]:
         """The jobs whose final try has ended."""
         return self.end_s <= self.until_s
+
+    @property
+    def ended(self) -> NDArray[np.bool_]:
+        """Of these, those that figures count: all but those that their users cancel."""
+        return self.over & ~self.jobs.is_cancelled
+
+    @property
+    def left(self) -> NDArray[np.bool_]:
+        """The jobs that their users cancel, once that is over."""
+        return self.jobs.is_cancelled & ~self.rejected & ((self.jobs.cancel_s <= self.until_s) | self.over)
 
     @property
     def rejected(self) -> NDArray[np.bool_]:
@@ -281,13 +327,16 @@ class Schedule(ReadOnly):
 
     @property
     def runtime_s(self) -> NDArray[np.float64]:
-        """The run time: min(p, p~)."""
-        return np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
+        """The run time: min(p, p~), or until the job is cancelled."""
+        runtime_s = np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
+        if self.jobs.cancel_after_s is None:
+            return runtime_s
+        return np.fmin(runtime_s, self.jobs.cancel_s - self.start_s + self.done_s)
 
     @property
     def end_s(self) -> NDArray[np.float64]:
-        """End of the final try; nan for a rejected job."""
-        return self.start_s + self.runtime_s - self.done_s
+        """End of the final try; nan for a job without one."""
+        return np.minimum(self.start_s + self.runtime_s - self.done_s, self.jobs.cancel_s)
 
     @property
     def killed(self) -> NDArray[np.bool_]:
@@ -299,7 +348,7 @@ class Schedule(ReadOnly):
         if not self.jobs.own_end:
             at_it = self.jobs.runtime_s == self.jobs.walltime_s
             cut |= at_it if self.jobs.computing is None else at_it & ~self.jobs.computing
-        return cut & ~self.rejected
+        return cut & ~self.rejected & ~self.jobs.is_cancelled
 
     @property
     def failed(self) -> NDArray[np.bool_]:
@@ -329,14 +378,15 @@ class Schedule(ReadOnly):
 
     def summary(self, tau_s: float = TAU_S) -> Summary:
         """The figures over the jobs that have ended, and the rejected and killed jobs so far."""
-        ran = self.ended
+        ran, used = self.ended, self.over
         submitted = self.submit_s <= self.until_s
         figures = summarize(
             size=self.size,
-            submit_s=self.submit_s[ran],
-            start_s=(self.submit_s + self.wait_s)[ran],
-            runtime_s=self.runtime_s[ran],
-            procs=self.jobs.procs[ran],
+            submit_s=self.submit_s[used],
+            start_s=(self.submit_s + (self.start_s - self.submit_s - self.done_s))[used],
+            runtime_s=self.runtime_s[used],
+            procs=self.jobs.procs[used],
+            counted=ran[used],
             tau_s=tau_s,
             rejected=int((self.rejected & submitted).sum()),
             killed=int((self.killed & ran).sum()),
@@ -346,7 +396,7 @@ class Schedule(ReadOnly):
             away_proc_s=0.0 if self.calendar is None else self.away().free_proc_s,
         )
         if self.until_s == np.inf:
-            require_once(figures.jobs, len(self.jobs))
+            require_once(figures.jobs + int(self.left.sum()), len(self.jobs))
             require_at_most(
                 "the utilisation", figures.utilisation, 1.0, lambda: self.runtime_s * self.jobs.procs, self.jobs.ids
             )
@@ -356,7 +406,7 @@ class Schedule(ReadOnly):
         """What the calendar has taken, from the first submission to the last end of the jobs that have ended."""
         assert self.calendar is not None
         failed = self.kills[self.kills["why"] == BY_FAILURE]
-        if not self.ended.any():
+        if not self.over.any():
             return Away(0.0, 0.0, len(failed), 0.0)
         from_s, until_s = self.span()
         away_proc_s = self.calendar.away_proc_s(from_s, until_s)
@@ -382,7 +432,7 @@ class Schedule(ReadOnly):
 
         `pool`: empty for processors; `amounts`: what the jobs want of it.
         """
-        ran = self.ended
+        ran = self.over
         at_s, away = (self.calendar or NO_WINDOWS).away(pool)
         at_s = at_s.clip(max=self.end_s[ran].max(initial=0.0))  # later ones are of no account
         dates, steps = self.steps(ran, amounts)
@@ -448,8 +498,8 @@ class Schedule(ReadOnly):
 
     def most_of_one(self, amounts: NDArray[np.int64]) -> int:
         """The most of these amounts that the jobs of one user that have ended held at once."""
-        rows = np.concatenate([np.flatnonzero(self.ended)] * 2 + [self.kills["row"]] * 2)
-        (dates, steps), users = self.steps(self.ended, amounts), self.jobs.user[rows]
+        rows = np.concatenate([np.flatnonzero(self.over)] * 2 + [self.kills["row"]] * 2)
+        (dates, steps), users = self.steps(self.over, amounts), self.jobs.user[rows]
         in_order = np.lexsort((dates, users))
         last = (np.diff(users[in_order], append=-2) != 0) | (np.diff(dates[in_order], append=-1) != 0)
         return int(np.cumsum(steps[in_order])[last].max(initial=0))

@@ -99,7 +99,9 @@ class EngineReplay:
         self.queue.know(jobs.submit_s, jobs.expected_s, procs, jobs.user, outlives=jobs.outlives, wants=wants)
         self.events = Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
-            ends=ends.new_ends(n_jobs if rules.requeue_delay_s > 0 else at_once),  # with those to be queued again
+            cancel_s=np.zeros(0) if jobs.cancel_after_s is None else jobs.cancel_s,
+            # With those to be queued again, or that may leave.
+            ends=ends.new_ends(n_jobs if rules.requeue_delay_s > 0 or jobs.cancel_after_s is not None else at_once),
             due=np.zeros(at_once if n_small else 0, np.uint32),
             starts=new_records(n_jobs + n_kills, STARTED),
             kills=new_records(n_kills, KILL),

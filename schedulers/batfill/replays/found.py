@@ -15,6 +15,7 @@ from batfill.base.errors import BatfillError, WorkloadError, nearest
 from batfill.base.files import json_text, write_text
 from batfill.base.tables import Rows, data_frame
 from batfill.base.version import ENGINE, __version__
+from batfill.model.jobs import refuse_cancelled
 from batfill.workloads import opened
 from batfill.workloads.formats import replayable
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from batfill.model.jobs import Jobs, Overrun, Unrequested
+    from batfill.model.jobs import Cancelled, Jobs, Overrun, Unrequested
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class ReadingOptions:
     procs: int | None = None  # the machine's size; by default the log's
     overrun: Overrun | None = None  # see `read_workload`; for a file only
     unrequested: Unrequested | None = None  # see `read_workload`; for a file only
+    cancelled: Cancelled | None = None  # see `read_workload`; for a file only
 
     @classmethod
     def of(cls, **arguments: Any) -> Self:
@@ -51,7 +53,10 @@ class ReadingOptions:
         return {each.name: getattr(self, each.name) for each in fields(ReadingOptions)}
 
     def source(self, log: Jobs | str | Path) -> Jobs:
-        return replayable(log, **self.reading)
+        """The log, whose jobs run until they end."""
+        source = replayable(log, **self.reading)
+        refuse_cancelled(source, source.where, "what is learned of periods")
+        return source
 
     def jobs(self, log: Jobs | str | Path) -> tuple[Jobs, Jobs, int]:
         """The log, those of its jobs that fit the machine, and the machine's size."""

@@ -12,7 +12,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.host import cpu_count
 from batfill.base.progress import patient_progress
 from batfill.base.tables import data_frame
-from batfill.model.jobs import Jobs
+from batfill.model.jobs import Jobs, refuse_cancelled
 from batfill.model.metrics import TAU_S
 from batfill.model.options import Options, of_arguments
 from batfill.model.policy import Policy, digests
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from batfill.model.arguments import Arguments
-    from batfill.model.jobs import Overrun, Unrequested
+    from batfill.model.jobs import Cancelled, Overrun, Unrequested
     from batfill.model.schedule import Schedule
     from batfill.replays.learning import Learned
 
@@ -55,6 +55,7 @@ def simulate(
     assert workload.size is not None
     options, jobs = options.on(workload, jobs), prepared(options, jobs, workload.name)
     if options.learns:
+        refuse_cancelled(jobs, workload.name, "a predictor")
         from batfill.replays.learning import replay_learning
 
         learned = replay_learning(jobs, workload.size, options, workload.clock, advance or nothing)
@@ -86,6 +87,7 @@ def replay(
     tau_s: float = TAU_S,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    cancelled: Cancelled | None = None,
     speed: float | str | None = None,
     advance: Callable[[int], None] | None = None,
     say: Callable[[str], None] | None = None,
@@ -101,6 +103,7 @@ def replay(
         tau_s: the bound of the bounded slowdown, in seconds.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
+        cancelled: see `read_workload`; for a file only.
         speed: see `read_workload`; for a file only.
         advance: called with the number of jobs replayed since the last call; None shows a progress bar if the replay
             takes more than two seconds.
@@ -123,7 +126,7 @@ def replay(
     advance, say = function_of("advance", advance), function_of("say", say)
     chosen, tau_s = options_of(policy, options), tau_of(tau_s)
     began = time.perf_counter()
-    workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested, speed=speed)
+    workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested, cancelled=cancelled, speed=speed)
     read_s = None if isinstance(log, Jobs) else time.perf_counter() - began
     chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
     workload = workload.with_read(chosen.fields)
@@ -145,6 +148,7 @@ def replay_many(
     tau_s: float = TAU_S,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    cancelled: Cancelled | None = None,
     threads: int | None = None,
     advance: Callable[[int], None] | None = None,
     **options: Unpack[Arguments],
@@ -158,6 +162,7 @@ def replay_many(
         tau_s: see `replay`.
         overrun: see `replay`.
         unrequested: see `replay`.
+        cancelled: see `replay`.
         threads: number of replays at a time; by default one per processor. The figures do not depend on it.
         advance: called with 1 after each replay; None shows a progress bar if they take more than two seconds.
         **options: see `replay`; the same for every policy.
@@ -181,7 +186,7 @@ def replay_many(
     if not several:
         raise BatfillError("policies: there is none; give one or more, such as bf.policies.values()")
     chosen, tau_s = [options_of(policy, options) for policy in several], tau_of(tau_s)
-    workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested, cancelled=cancelled)
     for each in chosen:
         each.require_classes(workload.jobs, workload.name)
 
@@ -193,6 +198,6 @@ def replay_many(
     rows = [{**row, "policy": name} for name, row in zip(named, rows, strict=True)] if named else rows
     stated = {name: value for name, value in chosen[0].as_dict().items() if name != "policy"}
     of_log: dict[str, Any] = {"workload": workload.name, "workload_sha256": workload.digest}
-    of_log |= {"overrun": workload.overrun, "unrequested": workload.unrequested}
+    of_log |= workload.choices
     of_log |= digests([*(one.policy for one in chosen), chosen[0].backfill]) | chosen[0].file_digests
     return data_frame(rows, **of_log, procs=size, tau_s=tau_s, options=stated).set_index("policy")

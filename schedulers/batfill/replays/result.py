@@ -20,7 +20,7 @@ from batfill.model.jobs import TAKES, Jobs
 from batfill.model.metrics import Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.model.options import Options
 from batfill.model.policy import Policy, digests
-from batfill.model.schedule import CUT, FAILED, REFUSED, STATES
+from batfill.model.schedule import CUT, FAILED, LEFT, REFUSED, STATES
 from batfill.model.values import finite, seconds_of
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class Result(ReadOnly, KeptRows):
 
     def stated(self) -> dict[str, Any]:
         """Every option of the replay in force, by name, default or not."""
-        of_log: dict[str, Any] = {"overrun": self.workload.overrun, "unrequested": self.workload.unrequested}
+        of_log = self.workload.choices
         if self.workload.speed is not None:
             of_log["speed"] = self.workload.speed
         return {**self.options.as_dict(), "procs": self.size, "tau": self.tau_s, **of_log}
@@ -212,8 +212,8 @@ class Result(ReadOnly, KeptRows):
 
     @property
     def not_ended(self) -> int:
-        """The number of jobs that fit the machine and have not ended."""
-        return int((~self.schedule.ended & ~self.schedule.rejected).sum())
+        """The number of jobs that fit the machine and have neither ended nor been cancelled."""
+        return int((~self.schedule.ended & ~self.schedule.rejected & ~self.schedule.left).sum())
 
     def as_json(self) -> str:
         """One object."""
@@ -286,7 +286,7 @@ class Result(ReadOnly, KeptRows):
             "probability": none if judged is None else judged.probability,
             "divider_s": divider_s,
             "start_s": schedule.start_s,
-            "end_s": np.where(schedule.ended, schedule.end_s, np.nan),
+            "end_s": np.where(schedule.over, schedule.end_s, np.nan),
             "wait_s": wait_s,
             "bsld": np.where(schedule.ended, bsld, np.nan),
             "backfilled": schedule.backfilled,
@@ -305,6 +305,7 @@ class Result(ReadOnly, KeptRows):
         states[~schedule.ended & submitted] = WAITING
         states[~schedule.ended & np.isfinite(schedule.start_s)] = RUNNING
         states[schedule.rejected & submitted] = words[REFUSED]
+        states[schedule.left] = words[LEFT]
         return states
 
     def about(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from batfill.base.files import loaded_json, place_of, readable, whole_file
 from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows
 from batfill.base.words import instant
-from batfill.model.jobs import Clock, Jobs, Overrun, checked_size
+from batfill.model.jobs import Cancelled, Clock, Jobs, Overrun, checked_size
 from batfill.model.limits.calendar import Calendar
 from batfill.model.limits.gate import Gate
 from batfill.model.metrics import TAU_S, Summary
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Unrequested
     from batfill.replays.plots import Plot
 
-SAVED_FORMAT = "batfill replay 27"
+SAVED_FORMAT = "batfill replay 28"
 FILES = {"calendar": Calendar.of, "backfill_while": Gate.of}  # arguments whose rows are saved, and what reads them
 # The columns of a job table in a file, with their types. A value for each job; those that may be None may be missing.
 OF_JOBS = {
@@ -58,7 +58,7 @@ OF_JOBS = {
     **dict.fromkeys(("procs", "user"), "i8"),
     "job_class": "i1",
     **dict.fromkeys(("asked", "killable", "urgent", "computing", "fails"), "b1"),
-    "waited_s": "f8",
+    **dict.fromkeys(("waited_s", "cancel_after_s"), "f8"),
     "amounts": "V",
 }
 FLAGS = ("own_end", "outlives")
@@ -90,6 +90,7 @@ class Replay(JobRows):
         tau_s: float = TAU_S,
         overrun: Overrun | None = None,
         unrequested: Unrequested | None = None,
+        cancelled: Cancelled | None = None,
         **options: Unpack[Arguments],
     ) -> None:
         """Set up the replay on an empty machine; the arguments are those of `replay`.
@@ -104,7 +105,7 @@ class Replay(JobRows):
                 f"option {name}: {getattr(self.options, name)} learns during the run, so it cannot stop; use `replay`, "
                 "or small all with a duration as divider"
             )
-        self.workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
+        self.workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested, cancelled=cancelled)
         self.workload = self.workload.with_read(self.options.fields)
         self.options.require_classes(self.workload.jobs, self.workload.name)
         self.changes: tuple[tuple[float, Options], ...] = ()
@@ -266,6 +267,7 @@ class Replay(JobRows):
             "clock": workload.clock.as_dict() if workload.clock else None,
             "overrun": workload.overrun,
             "unrequested": workload.unrequested,
+            "cancelled": workload.cancelled,
             "speed": workload.speed,
             "procs": workload.size,
             "tau_s": self.tau_s,
@@ -309,6 +311,7 @@ class Replay(JobRows):
                 clock=Clock.of(about["clock"]) if about["clock"] else None,
                 overrun=cast("Overrun", one_of("overrun", about["overrun"], get_args(Overrun))),
                 unrequested=cast("Unrequested", unrequested_of("unrequested", about["unrequested"])),
+                cancelled=cast("Cancelled", one_of("cancelled", about["cancelled"], get_args(Cancelled))),
                 speed=None if about["speed"] is None else speed_given("speed", about["speed"]),
             )
             options = {**arguments_of(first), **given}

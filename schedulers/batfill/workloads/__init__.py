@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.model.jobs import Jobs, Overrun, Unrequested
+    from batfill.model.jobs import Cancelled, Jobs, Overrun, Unrequested
     from batfill.workloads.generate import Kind, Requests
 
 
@@ -17,6 +17,7 @@ def read_workload(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    cancelled: Cancelled | None = None,
     timezone: str | None = None,
     cores_per_resource: int | None = None,
     speed: float | str | None = None,
@@ -40,6 +41,8 @@ def read_workload(
             unknown wait being 0). Jobs that run longer than that fall under `overrun`. "refuse", the default except for
             generated logs, which have "runtime": as "runtime", but replays refuse the workload if more than 1 % of its
             jobs lack a request. Batsim JSON has its walltimes, made with one of these.
+        cancelled: of rows that were cancelled while they waited: "drop" (the default) leaves them out, "wait" makes
+            jobs of them, which leave the queue when they did at the site. For SWF and accounting only.
         timezone: for accounting: the cluster's time zone, such as "Europe/Paris"; UTC by default.
         cores_per_resource: for OAR's accounting: the processors of one resource; 1 by default.
         speed: for Batsim JSON: the hosts' speed in operations per second, as 1e9 or "1Gf"; jobs that compute need it.
@@ -56,10 +59,11 @@ def read_workload(
         submitted    over 4 d 1 h
     """
     from pathlib import Path
+    from typing import get_args
 
     from batfill.base.errors import WorkloadError
     from batfill.base.files import path_of
-    from batfill.model.jobs import checked_size, is_frame, workload_of_frame
+    from batfill.model.jobs import Cancelled, checked_size, is_frame, workload_of_frame
     from batfill.model.values import speed_given, unrequested_of
     from batfill.workloads.formats import read_file
 
@@ -68,8 +72,11 @@ def read_workload(
     unrequested = None if unrequested is None else cast("Unrequested", unrequested_of("unrequested", unrequested))
     if not isinstance(overrun, str | None):
         raise WorkloadError(f"overrun: {overrun!r:.60} is none of keep, kill, extend; choose one")
+    if cancelled not in (None, *get_args(Cancelled)):
+        raise WorkloadError(f"cancelled: {cancelled!r:.60} is none of {', '.join(get_args(Cancelled))}; choose one")
     if is_frame(path):
-        of_files = {"overrun": overrun, "timezone": timezone, "cores_per_resource": cores_per_resource, "speed": speed}
+        of_files: dict[str, Any] = {"overrun": overrun, "cancelled": cancelled, "timezone": timezone}
+        of_files |= {"cores_per_resource": cores_per_resource, "speed": speed}
         for name, value in of_files.items():
             if value is not None:
                 raise WorkloadError(f"the data frame: {name} applies to files only; leave it out")
@@ -80,6 +87,7 @@ def read_workload(
         procs=procs,
         overrun=overrun,
         unrequested=unrequested,
+        cancelled=cancelled,
         timezone=timezone,
         cores_per_resource=cores_per_resource,
         speed=speed,
@@ -95,6 +103,7 @@ def opened(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    cancelled: Cancelled | None = None,
     speed: float | str | None = None,
 ) -> tuple[Jobs, int]:
     """The workload to replay, with its machine's size, read if `log` is a file, and not yet by `read_once`."""
@@ -108,12 +117,15 @@ def opened(
         for name, given, was in (
             ("overrun", overrun, log.overrun),
             ("unrequested", chosen, log.unrequested),
+            ("cancelled", cancelled, log.cancelled),
             ("speed", None if speed is None else speed_given("speed", speed), log.speed),
         ):
             if given is not None and (not isinstance(given, str | int | float) or given != was):
                 raise WorkloadError(f"{log.name}: was read with {name} {was}; read it with {name} {given}")
     else:
-        workload = read_workload(log, procs=procs, overrun=overrun, unrequested=unrequested, speed=speed)
+        workload = read_workload(
+            log, procs=procs, overrun=overrun, unrequested=unrequested, cancelled=cancelled, speed=speed
+        )
     jobs = workload.jobs
     refuse_unrequested(workload.where, int(jobs.invented.sum()), len(jobs), workload.unrequested)
     if workload.size is None:

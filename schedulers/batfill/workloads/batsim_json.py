@@ -33,6 +33,7 @@ from batfill.model.jobs import (
     Jobs,
     Overrun,
     Unrequested,
+    refuse_cancelled,
     refuse_unrequested,
     table_in_order,
     unread,
@@ -677,6 +678,7 @@ def write_batsim_json(
         return dict(sorted(profiles.items(), key=lambda item: float(item[1]["delay"])))
 
     assert jobs.size is not None
+    refuse_cancelled(jobs, out, "Batsim")
     return write_members(out, jobs.size, job_objects(jobs, profiles), in_order, description or {}, version=version)
 
 

@@ -28,7 +28,7 @@ from batfill.base.files import (
 )
 from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
-from batfill.model.jobs import Jobs, Overrun, Unrequested, is_frame, records_of, workload_of_frame
+from batfill.model.jobs import Cancelled, Jobs, Overrun, Unrequested, is_frame, records_of, workload_of_frame
 from batfill.model.values import number_from, number_or_text, unrequested_of
 from batfill.workloads.swf import (
     OF_JOBS,
@@ -125,6 +125,7 @@ def read_file(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    cancelled: Cancelled | None = None,
     timezone: str | None = None,
     cores_per_resource: int | None = None,
     speed: float | str | None = None,
@@ -141,6 +142,8 @@ def read_file(
         ):
             if value is not None and kind not in of:
                 raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
+        if cancelled == "wait" and kind in ("json", "table"):
+            raise WorkloadError(f"{path}: cancelled applies to SWF and accounting only; leave it out")
         with patient_progress(f"reading {path.name}") as advance:
             if kind == "json":
                 from batfill.workloads.batsim_json import read_batsim_json  # which only such files need
@@ -155,6 +158,7 @@ def read_file(
                 log = door("read_accounting")(path, kind, procs=procs, timezone=zone, cores_per_resource=cores)
             else:
                 log = read_log(path, fields=fields or needed_fields(unrequested), advance=advance)
+            log = replace(log, cancelled=cancelled or "drop")
             workload = workload_of(path, log, procs=procs, overrun=overrun or "keep", unrequested=unrequested)
     if fields is not None:
         workload = prepared(workload.stating(log=log.only(fields)))
@@ -187,12 +191,14 @@ def source_of(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    cancelled: Cancelled | None = None,
 ) -> Jobs:
     """The jobs with their log, read again, or made of them; None is the workload's or the file's own choice."""
     if is_frame(log):
         log = workload_of_frame(log, procs)
     if not isinstance(log, Jobs):
-        return read_file(path_of(log), procs=procs, overrun=overrun, unrequested=unrequested, fields=FIELDS)
+        how: dict[str, Any] = {"overrun": overrun, "unrequested": unrequested, "cancelled": cancelled}
+        return read_file(path_of(log), procs=procs, **how, fields=FIELDS)
     if log.log is not None:
         return log
     size = log.size if procs is None else procs
@@ -212,6 +218,7 @@ def source_of(
             procs=size,
             overrun=overrun or log.overrun,
             unrequested=log.unrequested if unrequested is None else unrequested,
+            cancelled=cancelled or log.cancelled,
             timezone=log.timezone if is_accounting(kind) else None,
             cores_per_resource=log.cores_per_resource,
             fields=FIELDS,
@@ -231,9 +238,10 @@ def replayable(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    cancelled: Cancelled | None = None,
 ) -> Jobs:
     """As `source_of`, for a log that is replayed in parts."""
-    whole = source_of(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    whole = source_of(log, procs=procs, overrun=overrun, unrequested=unrequested, cancelled=cancelled)
     require_requests(whole.where, whole.log, whole.unrequested)
     return whole
 

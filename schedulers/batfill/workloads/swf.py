@@ -97,6 +97,9 @@ def workload_of(
     submit_s, requested_s, waited_s = map(column, ("submit_s", "requested_s", "wait_s"))
     asked = requested_s > 0
     request_s = np.where(asked, requested_s, runtime_s if log.assumed_s is None else log.assumed_s[row])
+    left = log.left[row]
+    runtime_s = np.where(left, np.minimum(runtime_s, request_s), runtime_s)
+    waited_s = np.where(left | (waited_s < 0), np.nan, waited_s)
     clock = log.clock
     jobs = table_in_order(
         str(path),
@@ -109,7 +112,8 @@ def workload_of(
         procs=log.needed_procs[row].astype(np.int64),
         user=column("user").astype(np.int64),
         job_class=np.full(len(row), UNKNOWN, np.int8),
-        waited_s=np.where(waited_s >= 0, waited_s, np.nan) if (waited_s >= 0).any() else None,
+        cancel_after_s=np.where(left, column("wait_s"), np.inf) if left.any() else None,
+        waited_s=waited_s if (waited_s >= 0).any() else None,
         amounts=amounts_in(log, row),
         row=None if (row[1:] > row[:-1]).all() else row,
         own_end=overrun != "kill",
@@ -120,6 +124,7 @@ def workload_of(
         clock=clock.later(float(submit_s[0])) if clock else None,
         overrun=overrun,
         unrequested=unrequested,
+        cancelled=log.cancelled,
         file=None if isinstance(source, str) else path,
     )
     by_default = noted if jobs.invented.any() else ()
@@ -157,12 +162,13 @@ class Ran(NamedTuple):
 
 
 def job_rows(path: Path, log: SwfLog) -> Ran:
-    """The rows that ran: run time > 0, a submission time, and processors, requested or allocated.
+    """The rows that ran: run time > 0, a submission time, and processors, requested or allocated; and `SwfLog.left`.
 
     By the format's standard a checkpointed job has several rows with one number: its partial executions (status 2 to 4)
     and a summary. The summary is kept; without one the run times of the parts are summed.
     """
-    reason, number, runtime_s = _reason(log), log["job"], log["runtime_s"]
+    number, runtime_s = log["job"], np.where(log.left, log["wait_s"], log["runtime_s"])
+    reason = _reason(log, runtime_s)
     for what, values, most, rule in (
         ("job number", number, np.inf, "whole; number the jobs 1, 2, ..."),
         ("number of processors", log.needed_procs, LARGEST, f"{whole_from(1)}; write the number allocated to the job"),
@@ -175,7 +181,7 @@ def job_rows(path: Path, log: SwfLog) -> Ran:
         raise WorkloadError(f"{path}: no job in it, only 0 rows; is it a complete SWF log?")
     parts = np.flatnonzero((log["status"] >= PARTIAL) & (log["status"] <= LAST_PARTIAL_FAILED))
     if len(parts):
-        runtime_s = _join_parts(log, parts, reason)
+        _join_parts(log, parts, reason, runtime_s)
     counts = np.bincount(reason, minlength=len(REASONS)).tolist()
     dropped = {text: count for text, count in zip(REASONS[1:], counts[1:], strict=True) if count}
     kept = np.flatnonzero(reason == 0)
@@ -204,9 +210,9 @@ def _reason(log: SwfLog, runtime_s: NDArray[np.float64] | None = None) -> NDArra
     )
 
 
-def _join_parts(log: SwfLog, rows: NDArray[np.intp], reason: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Write the reasons of these partial executions into `reason`; returns all run times, the first part's summed."""
-    number, runtime_s = log["job"], log["runtime_s"].copy()
+def _join_parts(log: SwfLog, rows: NDArray[np.intp], reason: NDArray[np.int8], runtime_s: NDArray[np.float64]) -> None:
+    """Write the reasons of these partial executions into `reason`, and as the first's run time the sum of theirs."""
+    number = log["job"]
     whole = np.ones(len(log), bool)
     whole[rows] = False
     summarised = np.isin(number[rows], number[whole])
@@ -218,7 +224,6 @@ def _join_parts(log: SwfLog, rows: NDArray[np.intp], reason: NDArray[np.int8]) -
     first = rows[first]
     runtime_s[first] = summed_s
     reason[first] = _reason(log.select(first), summed_s.astype(np.float64))
-    return runtime_s
 
 
 def _unique(number: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
@@ -242,6 +247,7 @@ def notes_of(jobs: Jobs, ran: Ran, n_rows: int) -> tuple[str, ...]:
         OUTLIVED: below if jobs.overrun == "extend" else 0,
         "job number unknown or used before, a new one given": ran.renumbered,
     }
+    left = int(jobs.is_cancelled.sum())
     if jobs.invented_warning:
         changed[NO_REQUEST] = changed[NO_LIMIT] = 0
     if raised_warning(changed[RAISED], n_jobs, jobs.unrequested):
@@ -250,6 +256,7 @@ def notes_of(jobs: Jobs, ran: Ran, n_rows: int) -> tuple[str, ...]:
     texts = {} if stated else {NO_REQUEST: stand_in(jobs.unrequested).partition(";")[0]}
     return (
         *(f"{count:,} of {n_rows:,} rows dropped: {reason}" for reason, count in ran.dropped.items()),
+        *[f"{left:,} of {n_rows:,} rows are jobs that leave the queue when they were cancelled"] * bool(left),
         *(f"{count} of {n_jobs} jobs changed: {texts.get(what, what)}" for what, count in changed.items() if count),
     )
 

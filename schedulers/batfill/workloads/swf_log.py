@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Overrun, Unrequested
+    from batfill.model.jobs import Cancelled, Overrun, Unrequested
 
 FIELDS = (
     "job",
@@ -119,6 +119,7 @@ class SwfLog:
     fields: tuple[str, ...] = FIELDS  # the names of the columns
     overrun: Overrun = "keep"  # how the walltimes of a log of Batsim JSON were made, as the next; see `read_workload`
     unrequested: Unrequested | None = None
+    cancelled: Cancelled = "drop"  # whether rows that were cancelled while they waited are jobs
     amounts: NDArray[np.void] | None = None  # (n_rows,), as those of a `Jobs`, but for memory, which is a column
 
     def __len__(self) -> int:
@@ -178,6 +179,12 @@ class SwfLog:
         """The header's clock: UnixStartTime, and TimeZoneString, else TimeZone (seconds from UTC), else UTC."""
         start_s = self.header_number("UnixStartTime")
         return None if start_s is None or start_s > 2**33 else Clock(start_s, _zone(self))
+
+    @property
+    def left(self) -> NDArray[np.bool_]:
+        """The rows that are jobs which were cancelled while they waited, (n_rows,)."""
+        left: NDArray[np.bool_] = (self["status"] == CANCELLED) & (self["wait_s"] > 0) & ~(self["runtime_s"] > 0)
+        return left & (self.cancelled == "wait")
 
     @property
     def needed_procs(self) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from batfill.base.errors import BatfillError, nearest, optional
 from batfill.engine.records import new_records
+from batfill.model.jobs import refuse_cancelled
 from batfill.model.metrics import TAU_S, bounded_slowdown, span_and_work, utilisation
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -80,6 +81,7 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
         if not isinstance(tau_s, int | float) or not 0 < tau_s < np.inf:
             raise BatfillError(f"tau_s: {tau_s!r} is not a number of seconds > 0")
         order, workload = policy_named(base), opened(log)[0]
+        refuse_cancelled(workload, workload.where, "an environment")
         if order.moves:
             raise BatfillError(
                 f"base: the order {order.name} changes while jobs wait; give one that is fixed, as fcfs or saf"

@@ -15,7 +15,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.tables import as_table, data_frame
 from batfill.base.words import wrapped
-from batfill.model.jobs import DAY_S, LONGEST_S
+from batfill.model.jobs import DAY_S, LONGEST_S, refuse_cancelled
 from batfill.model.metrics import long_waits
 from batfill.model.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
 from batfill.model.values import number_from, number_of, one_of
@@ -308,6 +308,7 @@ def fit(
     learned = cut.part(0, n_training)
     held_out = cut.part(n_training, len(cut)) if n_training < len(cut) else None
     workload, _ = opened(log, **how.reading)
+    refuse_cancelled(workload, workload.where, "what is learned of run times")
     # Windows hold every job, so these are the jobs of the first ones; their tables begin at different seconds.
     jobs = workload.jobs.select(slice(0, sum(map(len, learned.tables))))
     drawn: dict[str, Any] = {"tuples": tuples, "permutations": permutations}

@@ -37,7 +37,7 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
         )
     submit_s = log["submit_s"][rows] - log["submit_s"][rows[0]]
     start_s = submit_s + np.maximum(wait_s, 0)
-    end_s = start_s + log["runtime_s"][rows]
+    end_s = start_s + np.maximum(log["runtime_s"][rows], 0)
     q = log.needed_procs[rows]
     spans = idle_spans(submit_s, start_s, end_s, q, log["partition"][rows], procs)
     return Calendar(tuple(Window(ANNOUNCED, begin_s, beyond_s, procs) for begin_s, beyond_s in spans), path.name)

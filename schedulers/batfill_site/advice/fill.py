@@ -511,7 +511,7 @@ def configurations(options: Mapping[str, Any]) -> str:
 def commands(found: WhatIf, log: str) -> str:
     """What replays each choice: commands, or Python if no command selects the jobs."""
     settings, machine, where = found.settings, found.fidelity.machine, shlex.quote(log)
-    its = {"procs": machine.header, **{name: settings[name] for name in ("machine", "overrun", "unrequested")}}
+    its = {"procs": machine.header, "machine": settings["machine"], **found.workload.choices}
     made = stated(settings).get("calendar") == MACHINE_FILE
     if len(machine.parts) > 1 or (found.site.wide and len(found.fidelity.part.steps) > 1):
         shared = {
@@ -522,7 +522,7 @@ def commands(found: WhatIf, log: str) -> str:
         each = f"print(one.name, bf.replay(found.workload, **one.arguments, tau_s={settings['tau_s']!r}).figures)"
         return f"import batfill as bf\nfound = bf.what_if({given})\nfor one in found.outcomes:\n    {each}"
     reading = [f"batfill fidelity {where} {options_words(its)} --calendar {MACHINE_FILE}"] * made
-    its = {"procs": found.workload.size, "overrun": its["overrun"], "unrequested": its["unrequested"]}
+    its = {"procs": found.workload.size, **found.workload.choices}
     words = options_words({**its, "tau": settings["tau_s"]})
     return "\n".join(
         [*reading, *(f"batfill replay {where} {options_words(o.options)} {words}" for o in found.outcomes)]

@@ -40,7 +40,7 @@ class SiteLog(NamedTuple):
         """What the source of so many jobs says, of which some do not fit the machine; pools read these fields."""
         log, rows = source.log, job_rows(Path(source.where), source.log)
         idle = rows.dropped.get(REASONS[NO_RUN_TIME], 0)
-        cancelled = (~(log["runtime_s"] > 0) & (log["status"] == CANCELLED)).sum() if idle else 0
+        cancelled = (~(log["runtime_s"] > 0) & (log["status"] == CANCELLED) & ~log.left).sum() if idle else 0
         head = " ".join(text for text in log.header if not text.lower().startswith(("; queue", "; user", "; group")))
         groups, of_gpus = number_of(log, "group"), any(field.startswith("gpu") for field in fields)
         without = [what for what in unmodelled(log) if not (of_gpus and what.endswith(HAD_GPUS))]

@@ -99,8 +99,8 @@ def what_if(
             state it.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
-        **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
-            share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `divider`,
+        **options: procs, overrun, unrequested, cancelled: see `ReadingOptions`. And options of the scheduler that the
+            choices share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `divider`,
             `small_width`, `kill` and `bound` of those with small jobs first.
 
     Raises:
@@ -144,14 +144,15 @@ def what_if(
             jobs, at = jobs.select(able), at[rows][able]
         else:
             at = at[rows]
-        group = source.log["group"][job_rows(Path(source.where), source.log).row][at].astype(np.int64)
-        schedules = [choice.replay(jobs, workload, advance) for choice in tried]
-        unlimited = tried[0].without(limits).replay(jobs, workload, advance) if limits else schedules[0]
+        ran = ~jobs.is_cancelled
+        group = source.log["group"][job_rows(Path(source.where), source.log).row][at[ran]].astype(np.int64)
+        schedules = [choice.replay(jobs, workload, advance).of(ran) for choice in tried]
+        unlimited = tried[0].without(limits).replay(jobs, workload, advance).of(ran) if limits else schedules[0]
+        jobs, fitting = jobs.select(ran), fitting.select(~fitting.is_cancelled)
     offered = [k for k in range(1, len(tried)) if k not in withheld]
     growths = (*sorted({*LIMITS, max_wait_growth}), None)
     settings = {
-        "overrun": workload.overrun,
-        "unrequested": workload.unrequested,
+        **workload.choices,
         "thresholds_s": sorted(set(thresholds_s)),
         "small_first": small_first,
         **{
@@ -168,7 +169,7 @@ def what_if(
 
     def over(rows: NDArray[np.bool_]) -> WhatIf:
         """The answer of these jobs alone."""
-        of = [part_of(one, rows) for one in (*schedules, unlimited)]
+        of = [one.of(rows) for one in (*schedules, unlimited)]
         first, kinds = of[0], kinds_of(of[0].jobs, size, group[rows])
         comparison = of_jobs(
             tuple(choice.name for choice in tried),
@@ -188,6 +189,8 @@ def what_if(
             for k in np.unique(kind.of).tolist()
         ]
         begun = fitting.select(fitting.submit_s >= first.submit_s[0])
+        known = near.plain is not None
+        logged, logged_bsld, whose = logged_figures(of[-1], tau_s) if known else (None, None, None)
         return WhatIf(
             workload,
             settings,
@@ -201,7 +204,9 @@ def what_if(
             near,
             site,
             answer_of,
-            *(logged_figures(of[-1], tau_s) if near.plain is not None else (None, None, None)),
+            logged=logged,
+            logged_bsld=logged_bsld,
+            logged_whose=whose,
             cost=cost_of(stated(limits), begun, first, of[-1], tau_s, seed, kinds) if limits else None,
         )
 
@@ -265,17 +270,6 @@ def rows_of(jobs: Jobs, source: Jobs) -> NDArray[np.intp]:
         return np.arange(len(jobs))
     rows = {number_in_log(name): row for row, name in enumerate(source.ids.tolist())}
     return np.array([rows[number_in_log(name)] for name in jobs.ids.tolist()])
-
-
-def part_of(schedule: Schedule, rows: NDArray[np.bool_]) -> Schedule:
-    """The schedule of these of its jobs."""
-    number, jobs = np.cumsum(rows) - 1, schedule.jobs.select(rows)
-    kills, order = schedule.kills[rows[schedule.kills["row"]]], schedule.order[rows[schedule.order]]
-    kills["row"] = number[kills["row"]]
-    columns = (schedule.start_s[rows], schedule.backfilled[rows], kills, number[order])
-    wants = None if schedule.wants is None else schedule.wants[rows]
-    names = ("start_s", "backfilled", "kills", "order")
-    return replace(schedule, jobs=jobs, wants=wants, **dict(zip(names, columns, strict=True)))
 
 
 def limit_of(

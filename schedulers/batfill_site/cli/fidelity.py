@@ -8,6 +8,7 @@ import click
 
 from batfill.cli import command_line, note, offer, warn
 from batfill.cli.parameters import (
+    CANCELLED,
     FILE,
     JSON,
     NEW_FILE,
@@ -46,6 +47,7 @@ MACHINE = click.option(
 @PROCS
 @OVERRUN
 @UNREQUESTED
+@CANCELLED
 @site_options
 @RUNS
 @seed_option("what differs between the runs")

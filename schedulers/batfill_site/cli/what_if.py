@@ -8,6 +8,7 @@ import click
 
 from batfill.cli import command_line, offer, warn
 from batfill.cli.parameters import (
+    CANCELLED,
     FILE,
     JSON,
     OVERRUN,
@@ -86,6 +87,7 @@ OF_BOTH = {"log", "out", "tau_s", "seed", "details", "as_json"}
 @RUNS
 @OVERRUN
 @UNREQUESTED
+@CANCELLED
 @TAU
 @seed_option("the intervals, or of the runs")
 @click.option("--details", is_flag=True, help="Also print all choices, the advice at each limit, and the statistics.")

@@ -530,7 +530,7 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
     if unknown := set(jobs.partition) - set(place):
         raise WorkloadError(f"there is no partition {min(unknown)!r}; leave such jobs out, see arrays.possible")
     table["queued_s"] = np.maximum(jobs.submit_s, jobs.eligible_s)
-    table["run_s"] = jobs.run_s - jobs.slept_s * site.suspends
+    table["run_s"], table["leave_s"] = jobs.run_s - jobs.slept_s * site.suspends, jobs.leave_s
     table["limit"], table["nodes"] = jobs.limit_s, jobs.nodes
     table["submit"], table["eligible"] = np.floor(jobs.submit_s), np.floor(jobs.eligible_s)
     table["aged_from"] = table["submit"] if settings.accrue_always else table["eligible"]
@@ -656,7 +656,7 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     counts_of, most, places = counted_of(site, jobs, association)
     nodes = node_arrays(site, classes.gpu_type, classes.asks, classes.required)
     shapes = shape_arrays(table, nodes, layers(site))
-    rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(4)), np.zeros(n)]
+    rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(5)), np.zeros(n)]
     rows += [np.zeros(n, np.uint8)]
     most_cpus, options = site.cpus * layers(site), option_record(site)
     places_of = [np.zeros(int(jobs.nodes.sum()) + most_cpus, np.int64) for _ in range(2)]
@@ -664,7 +664,7 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     licences = licence_arrays(site, jobs)
     plan = [licences, new_plan(ROOM, nodes.mask.size, len(licences.all)), window_arrays(site), preemption]
     counted = [counts_of, np.zeros(places, np.int64), most]
-    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(9, np.inf), np.empty(0)]
+    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(10, np.inf), np.empty(0)]
     dates += [np.empty(0, np.uint8), *(np.empty(0) for _ in range(3))]
     last = [options, new_records(1, records.STATE)]
     return Slurm._make([table, *rows, *places_of, ends, nodes, shapes, limited, shares, *plan, *counted, *dates, *last])

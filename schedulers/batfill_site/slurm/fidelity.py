@@ -62,6 +62,7 @@ def pool_waits(site: Site, jobs: SlurmJobs) -> Floats:
         walltime_s=np.maximum(np.maximum(jobs.limit_s, jobs.run_s), 1)[order],
         procs=held_cpus(site, jobs)[order],
         ids=[f"{row:010}" for row in range(len(jobs))],
+        cancel_after_s=np.maximum(jobs.leave_s - jobs.eligible_s, 1e-9)[order],
     )
     pool = table.stating(name="the pool", size=site.cpus)
     found = np.empty(len(jobs))
@@ -141,7 +142,7 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
             "compared": int(rows.sum()),
             "held": int(jobs.held.sum()),
             "caution": caution,
-            "not_started": [jobs.ids[row] for row in np.flatnonzero(~starts)],
+            "not_started": [jobs.ids[row] for row in np.flatnonzero(~starts & np.isinf(jobs.leave_s))],
             "groups": groups,
             "causes": sorted(tried, key=lambda one: -one["share"]),
         },

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
+from batfill.workloads.swf_log import CANCELLED
 from batfill_site.accounting.cluster_log import NEVER_STARTED, Reading
 from batfill_site.accounting.record_text import LAST_S, PARTITION_LIMIT, UNLIMITED, Names, each, limit_of
 from batfill_site.accounting.slurm import (
@@ -64,7 +65,8 @@ EARLY = "^(Dependency|BeginTime|JobHeld)"
 TEXTS = ("gpu_type", "constraint", "ran_on", "reason", "partitions", "required", "excluded", "licenses")
 HELD = 8  # from here on, what is assumed of a job means that it is held
 REASON = "jobs that waited for what is not modelled, such as licences or nodes that were down, by their Reason"
-WAITED = "jobs cancelled before they started, left out: others hardly wait for them, but plans had places for some"
+WAITED = "jobs cancelled while they waited: each is queued until then"
+UNREADY = "jobs that never started, left out: they waited for what is not modelled, or were not cancelled"
 TRIES = "records of earlier tries of requeued jobs: each try is a job"
 PREEMPTED = "tries that were preempted: all tries of a job are one, since the model preempts jobs itself"
 FOR_GOOD = "jobs that preemption ended: what they would have run is not known, their limit is taken"
@@ -78,11 +80,11 @@ def read_jobs(
     limits: Mapping[str, float] = NONE,
     cred_expire_s: int = AGAIN_S - 1,
 ) -> SlurmJobs:
-    """The jobs of `sacct -P` output, as `COMMAND` writes it, that ran and have ended.
+    """The jobs of `sacct -P` output, as `COMMAND` writes it, that ran and have ended, or were cancelled before.
 
     Tries that were preempted are one job with the last one, which the model preempts itself; each other try of a
-    requeued job is a job, since it held nodes; so is each component of a heterogeneous job. Jobs that never started or
-    have not ended are left out. What was left out, changed or assumed is counted in `warnings`.
+    requeued job is a job, since it held nodes; so is each component of a heterogeneous job. Others that have not ended,
+    or never started, are left out. What was left out, changed or assumed is counted in `warnings`.
     `timezone`: of dates without one, by default UTC. `limits`: the longest time of partitions that have one, in s, for
     jobs without a limit; 365 days in others. `cred_expire_s`: AuthInfo's; the log may lack tries of a requeued job,
     which was eligible so much later than submitted.
@@ -201,6 +203,7 @@ class SlurmRecords(Records):
 
     columns = READ
     command = f"`{COMMAND}`"
+    takes_left = True  # whether jobs that were cancelled while they waited are jobs
     assumed: tuple[str, ...] = ()  # what is assumed of some jobs, by its bit
 
     def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:
@@ -214,7 +217,9 @@ class SlurmRecords(Records):
         req, alloc = self._tres(table["ReqTRES"]), self._tres(table["AllocTRES"])
         line = dict(zip(Line._fields, each(table["SubmitLine"], self._line).T, strict=True))
         asked_cpus = _first(req[:, 0], columns["requested_procs"], columns["procs"])
-        ran_on = _first(alloc[:, 2], table.counts("NNodes")[0])
+        start_s, end_s = (columns[name].seconds for name in ("start_s", "end_s"))
+        idle = (start_s == 0) | (start_s > end_s) | (columns["procs"] == 0)  # a start may be planned
+        ran_on = _first(alloc[:, 2], np.where(idle, req[:, 2], 0), table.counts("NNodes")[0])
         if not ran_on.all():
             ran_on = _first(ran_on, each(table["NodeList"], nodes_in), req[:, 2])
         nodes, asked = np.maximum(ran_on, 1), _first(req[:, 2], table.counts("ReqNodes")[0], line["nodes"])
@@ -279,6 +284,7 @@ class SlurmRecords(Records):
             | table.paused(columns["start_s"], columns["end_s"]),
             "jobs in a reservation: they start as others do": having(table["Reservation"], "[^ ]"),
             REASON: early
+            | (idle & ("Eligible" in table) & ((eligible_s <= 0) | (eligible_s > end_s)))
             | having(table["Reason"], UNMODELLED)
             | (having(table["Reason"], "^Licenses") & (licenses == 0)),
         }
@@ -306,7 +312,7 @@ class SlurmRecords(Records):
             "marks": line["marks"] | BURST * having(table["ReqTRES"], "(^|,)bb/") | LIMITED * limited,
             "gpu_type": types[:, 0],
             "constraint": self.names["constraint"].codes(table["Constraints"]),
-            "ran_on": self.names["ran_on"].codes(table["NodeList"]),
+            "ran_on": self.names["ran_on"].codes(table["NodeList"]) * ~idle,
             "reason": self.names["reason"].codes(table["Reason"]),
             "assumed": sum(rows.astype(np.int16) << bit for bit, rows in enumerate(assumed.values())),
         }
@@ -330,12 +336,16 @@ class SlurmRecords(Records):
     def slurm_jobs(self, files: list[Path]) -> SlurmJobs:
         reading, jobs = self.result, self.result.jobs
         ran = jobs["start_s"] > 0
-        if reading.notes.pop(NEVER_STARTED, 0):
-            reading.note(WAITED, int(np.count_nonzero(~ran)))
         if not ran.any():
             where, why = ", ".join(map(str, files)), reading.reasons()
             raise WorkloadError(f"{where}: no job in it ran{f' ({why})' if why else ''}; use {self.command}")
-        jobs.keep(ran)
+        left = ~ran & self.takes_left & (jobs["status"] == CANCELLED) & (jobs["assumed"] >> HELD == 0)
+        reading.notes.pop(NEVER_STARTED, 0)
+        reading.note(WAITED, int(np.count_nonzero(left)))
+        reading.note(UNREADY, int(np.count_nonzero(~ran & ~left)))
+        jobs.extra["left"] = left.astype(np.int64)
+        jobs["start_s"][left] = jobs["end_s"][left]
+        jobs.keep(ran | left)
         self.drop_copies()
         self._part_tries()
         part = np.array([-1, *map(float, self.components)])[jobs["component"] + 1]
@@ -356,8 +366,9 @@ class SlurmRecords(Records):
         column |= {
             "eligible_s": np.maximum(column["eligible_s"], column["submit_s"]).astype(float),
             "submit_s": column["submit_s"].astype(float),
-            "started_s": column["start_s"].astype(float),
-            "run_s": np.maximum(ran_s, column["limit_s"] * column["for_good"]).astype(float),
+            "started_s": np.where(column["left"] > 0, np.nan, column["start_s"]),
+            "leave_s": np.where(column["left"] > 0, column["end_s"], np.inf),
+            "run_s": np.maximum(ran_s, column["limit_s"] * (column["for_good"] | column["left"])).astype(float),
             "limit_s": np.maximum(column["limit_s"], 1),
             "cpus": column["asked_cpus"],
             "memory_unsaid": column["memory_unsaid"] > 0,

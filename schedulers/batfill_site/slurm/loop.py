@@ -14,6 +14,7 @@ from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_man
 from batfill_site.slurm.preempt import (
     arrange,
     choose_over,
+    end_itself,
     needed,
     next_check,
     next_queued,
@@ -21,14 +22,15 @@ from batfill_site.slurm.preempt import (
     rearrange,
     settle,
     stop,
+    withdraw,
 )
-from batfill_site.slurm.priority import add_usage, enqueue, tick
+from batfill_site.slurm.priority import enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
-from batfill_site.slurm.running import end, keep_startable, lacks, look, passed_over, start, whole, would_exceed
+from batfill_site.slurm.running import keep_startable, lacks, look, passed_over, start, whole, would_exceed
 from batfill_site.slurm.site import MAIN
 
 # Kinds of events, in the order of simultaneous ones.
-END, CLEAN, QUEUE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(9)
+END, CLEAN, QUEUE, LEAVE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(10)
 OVER, NO_ROOM = 0, 1  # why `advance` returns
 GIVE_UP_S = 3600.0
 
@@ -132,6 +134,8 @@ def next_event(slurm):
     dates_s[QUEUE] = np.inf
     if state.queued < len(slurm.arrivals):
         dates_s[QUEUE] = slurm.jobs[slurm.arrivals[state.queued]].queued_s + slurm.options[0].arrival_s
+    there = state.left < len(slurm.leaving)
+    dates_s[LEAVE] = slurm.jobs[slurm.leaving[state.left]].leave_s if there else np.inf
     if slurm.options[0].preempts:
         dates_s[QUEUE] = min(dates_s[QUEUE], next_end_s(slurm.preemption.again))
     if slurm.options[0].graces:
@@ -154,7 +158,7 @@ def steps(slurm, step_s, kept, idle):
 def given_up(slurm, next_s):
     """Whether no job is left to start before the next event, or nothing has moved for an hour."""
     state = slurm.state[0]
-    if slurm.dates_s[QUEUE] < np.inf or (state.waiting > 0 and state.running > 0):
+    if slurm.dates_s[QUEUE] < np.inf or (state.waiting > 0 and (state.running > 0 or slurm.dates_s[LEAVE] < np.inf)):
         return False
     edge_s = slurm.options[0].last_edge
     return state.waiting == 0 or (next_s >= edge_s and next_s > max(state.moved_s, edge_s) + GIVE_UP_S)
@@ -179,19 +183,23 @@ def advance(slurm):
         if kind == END:
             row = np.int64(slurm.ends.slots[next_end(slurm.ends)].row)
             leave_next(slurm.ends)
-            end(slurm, row, now_s + options.cleaning_s, 0)
-            add_usage(slurm, row)
-            if options.suspends:
-                settle(slurm)
+            end_itself(slurm, row)
             if options.new_rules:
                 set_due(slurm)
         elif kind == CLEAN:
             state.cleaned += 1
         elif kind == QUEUE:
             row = next_queued(slurm)
+            if slurm.jobs[row].stopped and slurm.jobs[row].leave_s < now_s:
+                state.gone += 1
+                continue
             enqueue(slurm, row)
             if not (options.defer or slurm.jobs[row].stopped):
                 set_due(slurm)
+        elif kind == LEAVE:
+            if withdraw(slurm, slurm.leaving[state.left]) and options.new_rules:
+                set_due(slurm)
+            state.left += 1
         elif kind == TICK:
             tick(slurm)
             idle = state.waiting == 0 and state.running == 0

@@ -111,7 +111,11 @@ class Model:
         if math.isnan(clock.first_check_s):
             options["first_check_s"] = first_s + CHECK_S
         slurm.jobs["priority"] = 1
+        arrived_s, leave_s = (slurm.jobs[name][slurm.arrivals] for name in ("queued_s", "leave_s"))
+        slurm.jobs["leave_s"][slurm.arrivals] = leave_s = np.maximum(leave_s, arrived_s + clock.arrival_s)
+        leaving = slurm.arrivals[np.lexsort((slurm.arrivals, leave_s))]
         return slurm._replace(
+            leaving=leaving[: np.count_nonzero(leave_s < math.inf)],
             main_s=np.array(clock.main_s, np.float64),
             full=np.isin(clock.main_s, clock.full_s).astype(np.uint8),
             cycles_s=np.array(clock.cycles_s, np.float64),

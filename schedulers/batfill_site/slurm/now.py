@@ -61,6 +61,7 @@ class _Live(SlurmRecords):
 
     command = f"`scontrol show job`, or `{COMMAND}`"
     live = True  # whether to read jobs that have not ended
+    takes_left = False
     seen_s = 0.0  # the last date at which a job has run
 
     def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:

@@ -12,7 +12,7 @@ from batfill.engine.ends import enter, leave, leave_next, next_end, next_end_s
 from batfill_site.slurm.placement import NOW, choose, gpus_on, has, memory_on, put, slot_of
 from batfill_site.slurm.priority import add_usage, goes_before
 from batfill_site.slurm.records import CPUS
-from batfill_site.slurm.running import end, on_any, seat, whole
+from batfill_site.slurm.running import end, leave_queue, on_any, seat, whole
 from batfill_site.slurm.site import GRACED, KILLED, MODES, REQUEUED, RESUMED, SUSPENDED
 
 CANCEL, REQUEUE, SUSPEND = (MODES.index(name) for name in ("cancel", "requeue", "suspend"))
@@ -175,6 +175,7 @@ def stop(slurm, x, by):
     job, again, clean_s = jobs[x], jobs[x].mode == REQUEUE, state.now_s + options.killing_s
     note(slurm, x, by, REQUEUED if again else KILLED)
     leave(slurm.ends, job.over_s, x)
+    job.over_s = state.now_s
     end(slurm, x, clean_s, 1)
     add_usage(slurm, x)
     for place in range(job.first, job.first + job.placed):
@@ -197,6 +198,38 @@ def stop(slurm, x, by):
         if mate == x:
             break
     enter(slurm.preemption.again, np.float64(job.eligible), 0, x)
+
+
+@kernel
+def end_itself(slurm, row):
+    """A running job ends, and was not preempted (R1)."""
+    end(slurm, row, slurm.state[0].now_s + slurm.options[0].cleaning_s, 0)
+    add_usage(slurm, row)
+    if slurm.options[0].suspends:
+        settle(slurm)
+
+
+@outlined
+def withdraw(slurm, first):
+    """A job, whose first record this is, is cancelled (Q8); returns whether it ends, as it runs."""
+    jobs, state, row = slurm.jobs, slurm.state[0], first
+    for place in range(state.waiting):
+        if slurm.queue[place] == first:
+            state.wanted -= np.int64(jobs[first].asked)
+            leave_queue(slurm, place)
+            state.gone += 1
+            state.changed, state.steady, state.moved_s = 1, 0, state.now_s
+            return False
+    while np.isnan(jobs[row].start_s) and jobs[row].mate != first:
+        row = jobs[row].mate
+    job = jobs[row]
+    runs = not np.isnan(job.start_s) and (job.asleep or job.over_s > state.now_s)
+    if runs:
+        if not job.asleep:
+            leave(slurm.ends, job.over_s, row)
+        job.asleep = 0
+        end_itself(slurm, row)
+    return runs
 
 
 @kernel

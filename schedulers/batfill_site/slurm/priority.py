@@ -58,7 +58,7 @@ def enqueue(slurm, row):
         row = slurm.jobs[row].mate
         if row == first:
             break
-    state.longest = max(state.longest, state.queued + state.back - state.begun)
+    state.longest = max(state.longest, state.queued + state.back - state.begun - state.gone)
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
 
 

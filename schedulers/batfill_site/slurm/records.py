@@ -36,6 +36,7 @@ JOB = np.dtype(
     [
         ("queued_s", "f8"),
         ("run_s", "f8"),
+        ("leave_s", "f8"),
         ("submit", "i8"),
         ("eligible", "i8"),
         ("aged_from", "i8"),
@@ -139,6 +140,7 @@ STATE = np.dtype(
         ("now", "i8"),  # in whole seconds
         ("moved_s", "f8"),
         *((name, "i8") for name in ("queued", "begun", "waiting", "running", "ended", "cleaned", "passed")),
+        *((name, "i8") for name in ("left", "gone")),  # passed of `leaving`; and jobs that left before a start
         *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
         *((name, "i8") for name in ("logged", "placed", "next_slot", "until", "windows_until", "last_tried")),
         *((name, "i8") for name in ("cycles", "tried", "longest", "wanted", "back", "noted")),
@@ -264,6 +266,7 @@ class Preemption(NamedTuple):
         I8,
         I8,
         I8,
+        I8,
         F8,
         U1,
         I8,
@@ -285,6 +288,7 @@ class Slurm(NamedTuple):
 
     jobs: Records  # JOB (n_jobs,)
     arrivals: Ints  # (n_jobs,)  rows in the order in which they are queued
+    leaving: Ints  # rows of those that are cancelled, in the order of their dates
     queue: Ints  # (n_jobs,)  rows of waiting jobs, in order
     running: Ints  # (n_jobs,)  the keys of running jobs, see `placement.py`,
     held: Ints  # (n_jobs,)  and their rows
@@ -306,7 +310,7 @@ class Slurm(NamedTuple):
     counts: Ints
     most: Ints  # (COUNTED,)
     partition_counts: Ints  # (2, partitions)  jobs looked at in a pass, and whether it is closed
-    dates_s: Floats  # (9,)  of the next event of each kind, see `loop.py`
+    dates_s: Floats  # (10,)  of the next event of each kind, see `loop.py`
     main_s: Floats
     full: NDArray[np.uint8]  # of each of `main_s`
     cycles_s: Floats

@@ -275,7 +275,8 @@ class SlurmJobs:
     submit_s: Floats
     eligible_s: Floats  # not before submit_s
     limit_s: Ints  # >= 1
-    run_s: Floats  # what it really ran; only the loop reads it
+    run_s: Floats  # what it really ran; only the loop reads it,
+    leave_s: Floats  # and when its user cancels it, unless it has ended; inf for never
     cpus: Ints  # in all
     nodes: Ints  # the fewest
     max_nodes: Ints  # the most, 0 for no bound
@@ -319,7 +320,7 @@ class SlurmJobs:
         usual |= {"limit_s": np.full(n, 60), "run_s": np.full(n, 60.0), "array": np.full(n, -1)}
         usual["requeue"] = np.full(n, -1)
         usual |= dict.fromkeys(("exclusive", "held", "memory_unsaid"), np.zeros(n, bool))
-        usual["started_s"] = np.full(n, np.nan)
+        usual["started_s"], usual["leave_s"] = np.full(n, np.nan), np.full(n, np.inf)
         for each in fields(cls):
             usual.setdefault(each.name, ("",) * n if "str" in str(each.type) else np.zeros(n, np.int64))
         return cls(**usual | {"warnings": ()} | columns)
