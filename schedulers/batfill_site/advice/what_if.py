@@ -187,6 +187,8 @@ def what_if(
             if kind.names
             for k in np.unique(kind.of).tolist()
         ]
+        known = near.plain is not None
+        logged, logged_bsld, whose = logged_figures(of[-1], tau_s) if known else (None, None, None)
         begun = fitting.select(fitting.submit_s >= first.submit_s[0])
         return WhatIf(
             workload,
@@ -201,8 +203,10 @@ def what_if(
             near,
             site,
             answer_of,
-            *(logged_figures(of[-1], tau_s) if near.plain is not None else (None, None, None)),
-            cost=cost_of(stated(limits), begun, first, of[-1], tau_s, seed, kinds) if limits else None,
+            logged,
+            logged_bsld,
+            whose,
+            cost_of(stated(limits), begun, first, of[-1], tau_s, seed, kinds) if limits else None,
         )
 
     whole = over(np.ones(len(jobs), bool))
@@ -272,10 +276,9 @@ def part_of(schedule: Schedule, rows: NDArray[np.bool_]) -> Schedule:
     number, jobs = np.cumsum(rows) - 1, schedule.jobs.select(rows)
     kills, order = schedule.kills[rows[schedule.kills["row"]]], schedule.order[rows[schedule.order]]
     kills["row"] = number[kills["row"]]
-    columns = (schedule.start_s[rows], schedule.backfilled[rows], kills, number[order])
+    columns = {name: getattr(schedule, name)[rows] for name in ("start_s", "backfilled")}
     wants = None if schedule.wants is None else schedule.wants[rows]
-    names = ("start_s", "backfilled", "kills", "order")
-    return replace(schedule, jobs=jobs, wants=wants, **dict(zip(names, columns, strict=True)))
+    return replace(schedule, jobs=jobs, kills=kills, order=number[order], wants=wants, **columns)
 
 
 def limit_of(
