@@ -52,10 +52,6 @@ OF_PERIODS = (
     "is as good. All figures are of the newest period if the advice of the whole log is beyond the limit in it, does "
     "not gain over fcfs, or is worse than another beyond chance."
 )
-OF_GROUPS = (
-    f"Of the users, groups or accounts, widths and run times with at least {FEWEST_JOBS} jobs those whose mean wait "
-    "grows most, and those whose mean wait shrinks most."
-)
 BY_WAITS = (
     " A choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a longest "
     "one."
@@ -189,23 +185,20 @@ def why(found: WhatIf, limit: Limit) -> str:
             return f"{cause}."
         return f"{cause}; {short(found.outcomes[found.best_seen])} has the least slowdown seen, perhaps by chance."
     mine, least = found.outcomes[limit.advised], found.outcomes[limit.by_slowdown]
-    said = [
-        f"all figures are of the newest {found.periods[0].unit}; over the whole log {short(o)}, slowdown "
-        f"{slowdown(o.mean_bsld)} (fcfs {slowdown(first.mean_bsld)}), longest wait {duration(o.max_wait_s)} "
-        f"({duration(first.max_wait_s)})"
-        for whole in filter(None, [found.whole])
-        for o, first in [(whole.advice, whole.outcomes[0])]
-    ]
+    said = []
+    if found.whole:
+        o, first = found.whole.advice, found.whole.outcomes[0]
+        over = f"slowdown {slowdown(o.mean_bsld)} (fcfs {slowdown(first.mean_bsld)}), longest wait "
+        over += f"{duration(o.max_wait_s)} ({duration(first.max_wait_s)})"
+        said.append(f"all figures are of the newest {found.periods[0].unit}; over the whole log {short(o)}, {over}")
     within = "whatever the longest wait"
     if limit.growth is not None:
         within = f"waits up to {duration(limit.longest_s)} (fcfs's + {setting(limit.growth)})"
-    if limit.advised:
-        said.append(f"least slowdown beyond chance, {within}")
-    else:
-        said.append(f"nothing is lower by at least {setting(found.settings['min_gain'])} beyond chance, {within}")
-        if best := found.limits[-1].advised:
-            o = found.outcomes[best]
-            said.append(f"{short(o)} is, with a longest wait of {duration(o.max_wait_s)}")
+    nothing = f"nothing is lower by at least {setting(found.settings['min_gain'])}"
+    said.append(f"{'least slowdown' if limit.advised else nothing} beyond chance, {within}")
+    if not limit.advised and (best := found.limits[-1].advised):
+        o = found.outcomes[best]
+        said.append(f"{short(o)} is, with a longest wait of {duration(o.max_wait_s)}")
     if limit.by_slowdown != limit.advised:
         other = found.outcomes[found.outdoing(limit)]
         least_text = f"{short(least)} has less ({slowdown(least.mean_bsld)})"
@@ -421,7 +414,6 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         ),
         Detail("The advice at each limit", [], by_limit),
         Detail("The advice in each period", [OF_PERIODS], by_periods(found)),
-        Detail(f"Who loses and who gains most under {mine.name}", [OF_GROUPS], most_changed(mine.payers)),
         Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
         Detail(
             "Statistics: intervals, p, what the confidence means",
@@ -444,23 +436,14 @@ def details(found: WhatIf, log: str) -> list[Detail]:
 
 
 def by_periods(found: WhatIf) -> Table:
-    head = ("submitted", "jobs", "sim/log", "take", "mean wait", "fcfs", "longest", "fcfs", "slowdown", "fcfs")
+    figures = {"mean_wait_s": duration, "max_wait_s": duration, "mean_bsld": slowdown}
     rows = []
     for one in found.periods:
-        taken, first = one.figures
-        pairs = zip(taken[2:5], first[2:5], (duration, duration, slowdown), strict=True)
-        ratio, name = ratio_text(one.ratio), found.outcomes[one.advised].name
-        cells = [write(value) for *two, write in pairs for value in two]
-        rows.append((one.submitted, count(one.rows.sum()), ratio, name, *cells))
+        cells = [write(getattr(row, name)) for name, write in figures.items() for row in one.figures]
+        taken = found.outcomes[one.advised].name
+        rows.append((one.submitted, count(one.rows.sum()), ratio_text(one.ratio), taken, *cells))
+    head = ("submitted", "jobs", "sim/log", "take", "mean wait", "fcfs", "longest", "fcfs", "slowdown", "fcfs")
     return Table(head, rows, left=3)
-
-
-def most_changed(payers: Payers) -> Table:
-    rows = [
-        (one.words, count(one.jobs), *map(duration, (one.before_s, one.after_s, one.longest_s)))
-        for one in (*payers.losers, *payers.gainers)
-    ]
-    return Table(("", "jobs", "mean wait, fcfs", "mean wait", "longest"), rows)
 
 
 def groups(found: WhatIf, k: int) -> Table:

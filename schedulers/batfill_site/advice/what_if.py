@@ -204,10 +204,10 @@ def what_if(
             near,
             site,
             answer_of,
-            logged=logged,
-            logged_bsld=logged_bsld,
-            logged_whose=whose,
-            cost=cost_of(stated(limits), begun, first, of[-1], tau_s, seed, kinds) if limits else None,
+            logged,
+            logged_bsld,
+            whose,
+            cost_of(stated(limits), begun, first, of[-1], tau_s, seed, kinds) if limits else None,
         )
 
     whole = over(np.ones(len(jobs), bool))
