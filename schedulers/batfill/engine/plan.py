@@ -293,7 +293,7 @@ def may_start(now_s, queue, row, expected_s):
     if queue.rules[0].reserving == 0:
         return True
     step, steps, end_s = ZERO, np.uint64(queue.state[0].steps), now_s + planned_span(expected_s)
-    while not lacks(queue, step, row):
+    while not lacks(queue, step, queue.wants, row):
         step += ONE
         if step == steps or queue.plan[step].at_s >= end_s:
             watts = drawn_by(queue, row)
@@ -505,7 +505,7 @@ def copy_step(queue, step, to):
 @kernel
 def has(queue, step, row, procs):
     """Whether as much is free in a step as a job wants."""
-    return queue.plan[step].free >= procs and not lacks(queue, step, row)
+    return queue.plan[step].free >= procs and not lacks(queue, step, queue.wants, row)
 
 
 @kernel
@@ -690,7 +690,7 @@ def last_to_fit(now_s, queue):
                     return slot
                 fewest = min(fewest, procs)
             if size > 1 and node.state != EXACT:
-                summarize(blocks, block)
+                summarize(queue, block)
     state.fewest = fewest
     return np.int64(-1)
 
