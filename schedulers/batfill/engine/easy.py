@@ -160,7 +160,7 @@ def pass_in_order(now_s, queue, started):
     blocks, state = queue.blocks, queue.state[0]
     state.ahead, state.extra, state.shadow_s = NO_HEAD, UNRESERVED, NEVER_S
     n, width = np.int64(0), 0
-    fewest = NONE_WAITS[0]
+    fewest, skips = NONE_WAITS[0], skips_some(queue)
     for section in range(len(blocks.sections)):
         if blocks.sections[section].jobs == 0:
             continue
@@ -172,7 +172,7 @@ def pass_in_order(now_s, queue, started):
             block = blocks.order[section, place]
             bounded = several and state.ahead != NO_HEAD
             closed = bounded and is_closed(now_s, queue, block, width, False)
-            if closed or (several and state.ahead == NO_HEAD and all_held(queue, block)):
+            if closed or (skips and several and state.ahead == NO_HEAD and all_held(queue, block)):
                 fewest = min(fewest, blocks.nodes[block].procs)
                 place += 1
                 continue
@@ -181,7 +181,7 @@ def pass_in_order(now_s, queue, started):
             gone = False
             if n > before:
                 gone = settle_block(blocks, section, place, n - before)
-                if state.free < state.fewest and (state.ahead != NO_HEAD or not skips_some(queue)):
+                if state.free < state.fewest and (state.ahead != NO_HEAD or not skips):
                     settle(queue)
                     return n, n if state.ahead == NO_HEAD else state.ahead
                 if several:
