@@ -302,7 +302,7 @@ def backfill_behind_head(now_s, queue, started, ahead):
     n = ahead
     state.ahead = ahead
     reserve(now_s, queue)
-    if state.fewest > state.extra and now_s + state.shortest_s > state.shadow_s:
+    if not may_backfill(now_s, state.fewest, state.shortest_s, state.free, state.shadow_s, state.extra):
         settle(queue)
         return n
     if queue.rules[0].moves and queue.rules[0].backfill_same:
