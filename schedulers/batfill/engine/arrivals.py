@@ -44,7 +44,7 @@ def arrives(now_s, queue, row, alone):
     section = np.int64(queue.jobs[row].home)
     leads, until_s = head_with(now_s, queue, section, row)
     what, state, job = UNDECIDED, queue.state[0], queue.jobs[row]
-    if queue.rules[0].keeps:  # a pass makes the reservation as soon as there is a head; it may change while it is NEVER_S
+    if queue.rules[0].keeps:  # as soon as there is a head, a pass makes its reservation, and again if it is NEVER_S
         alone = alone and state.kept_for == state.head + ONE and state.kept_s < NEVER_S and state.waiting > 0
     if queue.rules[0].preempts:
         alone = alone and section != URGENT and queue.blocks.sections[URGENT].jobs == 0

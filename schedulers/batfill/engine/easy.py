@@ -73,7 +73,7 @@ def easy_pass(now_s, queue, started):
     """
     state, n, ahead = queue.state[0], np.int64(0), np.int64(0)
     state.wake_s = np.inf
-    if queue.rules[0].keeps:
+    if queue.rules[0].keeps and not is_walk(queue):
         n, ahead = pass_by_key(now_s, queue, started)
     elif state.free > 0 and state.waiting > 0:
         if queue.rules[0].planned:
@@ -84,6 +84,11 @@ def easy_pass(now_s, queue, started):
             n, ahead = pass_in_order(now_s, queue, started)
         else:
             n, ahead = pass_by_key(now_s, queue, started)
+    if queue.rules[0].keeps and state.waiting == 0:
+        state.kept_for = 0
+    elif queue.rules[0].keeps and is_walk(queue):  # the head has its reservation also if the pass needed none
+        find_head(now_s, queue)
+        reserve(now_s, queue)
     if stands_back(queue):
         hold_head(now_s, queue)
     return n, ahead
@@ -279,8 +284,6 @@ def pass_by_key(now_s, queue, started):
     """
     state, keeps = queue.state[0], queue.rules[0].keeps
     ahead = start_heads(now_s, queue, started)
-    if state.waiting == 0:
-        state.kept_for = 0
     if state.waiting == 0 or (state.free <= 0 and not keeps):
         return ahead, ahead
     if state.free <= 0:

@@ -108,7 +108,9 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting, more):
     while True:
         if changed:
             # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
-            while last >= place and not may_start(now_s, queue, lined[last].row, lined[last].expected_s):
+            while last >= place and not may_start(
+                now_s, queue, lined[last].row, lined[last].procs, lined[last].expected_s
+            ):
                 last -= 1
             if rules.depth > FEW and rules.reserving == 0 and last >= place:
                 state.horizon_s = min(state.horizon_s, last_end(now_s, queue, place, last))
@@ -125,7 +127,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting, more):
         if is_held(queue, row):
             place += 1
             continue
-        if may_start(now_s, queue, row, span_s):
+        if may_start(now_s, queue, row, procs, span_s):
             take_out(queue, row)
             start(now_s, queue, row)
             end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
@@ -318,42 +320,36 @@ def enter_noted(queue):
 
 
 @kernel
-def may_start(now_s, queue, row, expected_s):
+def may_start(now_s, queue, row, procs, expected_s):
     """Whether a job could start now: all that it wants of any pool stays free for it."""
-    if not fits_now(now_s, queue, queue.jobs[row].procs, expected_s):
+    if not fits_now(now_s, queue, procs, expected_s):
         return False
     if queue.rules[0].reserving == 0:
         return True
-    watts = drawn_by(queue, row)
-    return stays_free(now_s, queue, queue.wants, row, expected_s) and (
-        watts == 0 or affordable_s(queue, now_s, planned_span(expected_s), watts) == now_s
-    )
-
-
-@kernel
-def stays_free(now_s, queue, wants, row, expected_s):
-    """Whether as much of the other pools stays free from now on as a job wants, by its row of `wants`."""
     step, steps, end_s = ZERO, np.uint64(queue.state[0].steps), now_s + planned_span(expected_s)
-    while not lacks(queue, step, wants, row):
+    while not lacks(queue, step, queue.wants, row):
         step += ONE
         if step == steps or queue.plan[step].at_s >= end_s:
-            return True
+            watts = drawn_by(queue, row)
+            return watts == 0 or affordable_s(queue, now_s, planned_span(expected_s), watts) == now_s
     return False
 
 
 @kernel
-def none_may_start(now_s, queue, block, width):
+def none_may_start(now_s, queue, block):
     """Whether none of a block's jobs could start now, by its minima, if it has any."""
-    node, shortest_s = queue.blocks.nodes[block], queue.blocks.shortest_s[block, width]
+    node, free, falls = queue.blocks.nodes[block], queue.state[0].free, queue.falls
     if node.state == NONE:
         return False
-    if not fits_now(now_s, queue, np.int64(node.procs), shortest_s):
+    if len(queue.wants) > 0 and queue.rules[0].energy == 0 and all_lack(queue, block, ZERO):
         return True
-    if len(queue.wants) == 0 or queue.rules[0].energy > 0:
-        return False
-    if all_lack(queue, block, ZERO):
-        return True
-    return queue.state[0].steps > 0 and not stays_free(now_s, queue, queue.blocks.least, block, shortest_s)
+    for fall in range(np.uint64(queue.state[0].falls)):
+        if node.procs > free:
+            return True
+        if now_s + planned_span(queue.blocks.shortest_s[block, width_of(free)]) <= falls[fall].at_s:
+            return False
+        free = min(free, falls[fall].free)
+    return node.procs > free
 
 
 @kernel
@@ -739,14 +735,13 @@ def line_up(now_s, queue):
 def last_to_fit(now_s, queue):
     """The slot of the last job of a queue of fixed order that could start now; if there is none, -1."""
     blocks, state = queue.blocks, queue.state[0]
-    fewest, width = NONE_WAITS[0], width_of(state.free)
-    further = len(queue.wants) > 0 and queue.rules[0].energy == 0
+    fewest, further = NONE_WAITS[0], len(queue.wants) > 0 and queue.rules[0].energy == 0
     for section in range(len(blocks.sections) - 1, -1, -1):
         size = np.int64(blocks.sections[section].blocks)
         for place in range(size - 1, -1, -1):
             block = np.int64(blocks.order[section, place])
             node = blocks.nodes[block]
-            if none_may_start(now_s, queue, block, width):
+            if none_may_start(now_s, queue, block):
                 fewest = min(fewest, node.procs)
                 continue
             for slot in range(block * BLOCK + node.count - 1, block * BLOCK - 1, -1):
@@ -769,7 +764,7 @@ def line_up_to(now_s, queue, last, left, behind, pauses):
     Once they are made, jobs that cannot start now are left out. `pauses`: whether to stop there, unless `is_whole`.
     """
     blocks, state, free, moves, n = queue.blocks, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
-    whole, counted, skips, width = is_whole(queue), counts(queue), skips_some(queue), width_of(state.free)
+    whole, counted, skips = is_whole(queue), counts(queue), skips_some(queue)
     every = moves or counted or (whole and is_limited(queue))
     most = most_tested(queue) - state.reserved + free if counted and not whole else NONE_WAITS[0]
     section, place, before = np.int64(0), np.int64(0), np.int64(0)
@@ -781,20 +776,24 @@ def line_up_to(now_s, queue, last, left, behind, pauses):
         while place < blocks.sections[section].blocks:
             block = np.int64(blocks.order[section, place])
             slot, end = np.uint64(block * BLOCK + before), np.uint64(block * BLOCK + blocks.nodes[block].count)
-            if left <= 0 and several and not (every or whole):
+            chosen = left <= 0 and not (every or whole)
+            if chosen and several:
                 if blocks.nodes[block].state != EXACT:
                     summarize(queue, block)
-                if none_may_start(now_s, queue, block, width):
+                if none_may_start(now_s, queue, block):
                     slot = end
             while slot < end:
-                row = blocks.slots[slot].row
-                waits = blocks.slots[slot].procs > free or lacks_now(queue, row)
+                if chosen and not fits_now(now_s, queue, blocks.slots[slot].procs, blocks.slots[slot].expected_s):
+                    slot += ONE  # as most do not
+                    continue
+                row, procs = blocks.slots[slot].row, blocks.slots[slot].procs
+                waits = procs > free or lacks_now(queue, row)
                 if every or left > 0:
                     taken = True
                 elif whole:
                     taken = not waits
                 else:
-                    taken = may_start(now_s, queue, row, blocks.slots[slot].expected_s)
+                    taken = not waits and may_start(now_s, queue, row, procs, blocks.slots[slot].expected_s)
                 if taken and not (skips and is_held(queue, row)):
                     queue.lined[n] = blocks.slots[slot]
                     n += ONE

@@ -22,7 +22,7 @@ GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted 
 def is_walk(queue):
     """Whether a pass is one walk through the queue: its order is fixed and also the backfill order."""
     rules = queue.rules[0]
-    return rules.backfill_same and not rules.moves and not (rules.agent or rules.planned or rules.keeps)
+    return rules.backfill_same and not rules.moves and not (rules.agent or rules.planned)
 
 
 @kernel
