@@ -74,7 +74,7 @@ class Queue:
             backfill_lines=new_records(0, LINE),
             tries=new_records(capacity if tries else 0, TRY),
             **of_pools(capacity, rules),
-            blocks=blocks.new_blocks(size, capacity),
+            blocks=blocks.new_blocks(size, capacity, len(rules.all_pools)),
             running=ends.new_ends(min(capacity, size)),
             candidates=new_records(capacity, CANDIDATE),
             **of_plan(capacity, size, rules),
@@ -317,7 +317,7 @@ class Queue:
             users=grown(old.users, capacity if len(old.users) else 0),
             **grown_pools(old, capacity),
             running=ends.enlarged_ends(old.running, min(capacity, self.size)),
-            blocks=blocks.new_blocks(self.size, capacity),
+            blocks=blocks.new_blocks(self.size, capacity, len(self.rules.all_pools)),
             candidates=grown(old.candidates),
             **of_plan(capacity, self.size, self.rules),
         )
@@ -461,9 +461,7 @@ class Queue:
                 lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
         stated["moves"], stated["threshold_s"] = policy.motion, rules.threshold_s
         stated["backfill_same"], stated["backfill_moves"] = backfill is None, (backfill or policy).motion
-        one = (self.rules.depth, self.rules.tested) == (1, EVERY_JOB) and not self.rules.dated
-        walks = backfill is None and not policy.moves and not self.rules.spares
-        stated["planned"] = not one or not (walks or all(pool.reserves for pool in self.rules.all_pools))
+        stated["planned"] = (self.rules.depth, self.rules.tested) != (1, EVERY_JOB) or bool(self.rules.dated)
         self.arrays = self.arrays._replace(backfill_lines=lines)
 
     def resort(self) -> None:

@@ -9,6 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from batfill.engine import blocks
 from batfill.engine.records import JOB, new_records
+from batfill.model.limits.pools import Pool
+from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
+from batfill.queue import Queue
 from from_python import from_python
 
 insert, pack, precedes, remove, summarize = map(
@@ -18,6 +22,7 @@ insert, pack, precedes, remove, summarize = map(
 SIZE = 20
 ROOM = 6000
 SECTIONS = 3
+POOLS = (Pool("power", 8), Pool("licences", 8, of_user=True))
 
 
 def listed(waiting, section):
@@ -36,9 +41,10 @@ class BlocksBesideAList(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**16))
     def begin(self, seed):
         self.rng = np.random.default_rng(seed)
-        self.jobs = new_records(ROOM, JOB)
+        queue = Queue(SIZE, Rules(policy_named("fcfs"), pools=POOLS), capacity=ROOM)
+        self.queue, self.jobs, self.waiting = queue.arrays, queue.arrays.jobs, queue.arrays.blocks
         self.jobs["seq"] = self.rng.permutation(ROOM)
-        self.waiting = blocks.new_blocks(SIZE, ROOM)
+        self.queue.users[:] = np.arange(ROOM) // 300 % 3  # a row's is that of its neighbours, which wait side by side
         self.lists = {section: [] for section in range(SECTIONS)}  # of (key, seq, row, expected_s, procs), sorted
         self.unused = list(range(ROOM))
 
@@ -51,7 +57,9 @@ class BlocksBesideAList(RuleBasedStateMachine):
         for key in keys[: len(self.unused)].tolist():
             row = self.unused.pop()
             expected_s, procs = float(self.rng.integers(1, 99)), int(self.rng.integers(1, SIZE + 1))
-            insert(self.waiting, np.int64(section), key, row, expected_s, procs, self.jobs)
+            self.jobs["expected_s"][row], self.jobs["procs"][row] = expected_s, procs
+            self.queue.wants[row] = self.rng.integers(0, 9, len(POOLS))
+            insert(self.queue, np.int64(section), key, row)
             self.lists[section].append((key, int(self.jobs["seq"][row]), row, expected_s, procs))
         self.lists[section].sort()
 
@@ -70,7 +78,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
         if not self.lists[section]:
             return
         for block in self.waiting.order[section, : self.waiting.sections[section]["blocks"]]:
-            summarize(self.waiting, block)
+            summarize(self.queue, block)
 
     @rule()
     def pack(self):
@@ -97,9 +105,10 @@ class BlocksBesideAList(RuleBasedStateMachine):
         for section, jobs in self.lists.items():
             _, homes = listed(self.waiting, section)
             members = {}
-            for (_, _, _, expected_s, procs), block in zip(jobs, homes, strict=True):
-                members.setdefault(block, []).append((expected_s, procs))
-            for block, sizes in members.items():
+            for (_, _, row, expected_s, procs), block in zip(jobs, homes, strict=True):
+                members.setdefault(block, []).append((expected_s, procs, row))
+            for block, found in members.items():
+                sizes, rows = [size[:2] for size in found], [row for _, _, row in found]
                 state = self.waiting.nodes[block]["state"]
                 if state == blocks.NONE:
                     continue
@@ -109,7 +118,12 @@ class BlocksBesideAList(RuleBasedStateMachine):
                 for procs in range(1, SIZE + 1):
                     fitting = [expected_s for expected_s, needed in sizes if needed <= procs]
                     assert shortest_s[blocks.width_of(procs)] <= min(fitting, default=np.inf)
+                least, users = self.queue.wants[rows].min(axis=0), set(self.queue.users[rows].tolist())
+                assert (self.waiting.least[block] <= least).all()
+                assert self.waiting.nodes[block]["user"] == 0 or users == {self.waiting.nodes[block]["user"]}
                 if state == blocks.EXACT:
+                    assert (self.waiting.least[block] == least).all()
+                    assert len(users) > 1 or users == {self.waiting.nodes[block]["user"]}
                     assert bound == fewest
                     assert shortest_s[-1] == min(expected_s for expected_s, _ in sizes)
 

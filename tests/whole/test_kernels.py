@@ -73,7 +73,7 @@ def test_a_record_is_checked_when_a_kernel_first_takes_it():
         whole._replace(directory=whole.slots),
         whole._replace(used=None),
         tuple(whole),
-        blocks.new_blocks(4, 8),
+        blocks.new_blocks(4, 8, 0),
         3,
     ):
         with pytest.raises((TypeError, Exception), match=r"Ends"):

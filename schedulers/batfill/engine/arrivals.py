@@ -14,12 +14,14 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import kernel
+from batfill.engine.ends import ONE
 from batfill.engine.keys import head_with
 from batfill.engine.plan import judge_behind
 from batfill.engine.records import (
     BACKFILLS,
     LARGE,
     LAST_S,
+    NEVER_S,
     NOBODY,
     OVERDUE,
     STARTS,
@@ -42,7 +44,8 @@ def arrives(now_s, queue, row, alone):
     section = np.int64(queue.jobs[row].home)
     leads, until_s = head_with(now_s, queue, section, row)
     what, state, job = UNDECIDED, queue.state[0], queue.jobs[row]
-    alone = alone and not queue.rules[0].keeps  # a pass makes the reservation as soon as there is a head
+    if queue.rules[0].keeps:  # as soon as there is a head, a pass makes its reservation, and again if it is NEVER_S
+        alone = alone and state.kept_for == state.head + ONE and state.kept_s < NEVER_S and state.waiting > 0
     if queue.rules[0].preempts:
         alone = alone and section != URGENT and queue.blocks.sections[URGENT].jobs == 0
     if stands_back(queue):  # at the end of a pass, a backlog or another job than the head may become due

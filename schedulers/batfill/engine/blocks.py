@@ -1,15 +1,15 @@
 """The waiting jobs in sorted blocks, so that a pass skips every block of jobs that cannot start.
 
 Sections follow each other in the queue's order: overdue, small and large jobs. A section is a sorted list of blocks,
-and a block a sorted array of at most BLOCK jobs; an empty section keeps one. A block stores the smallest q in it and,
-for every width (`width_of`), the smallest `expected_s` among its jobs up to that width; a pass skips blocks by these. A
-section of one block is one sorted array without these minima.
+and a block a sorted array of at most BLOCK jobs; an empty section keeps one. A block stores the smallest q in it, for
+every width (`width_of`) the smallest `expected_s` among its jobs up to that width, and the least that they want of each
+other pool; a pass skips blocks by these. A section of one block is one sorted array without these minima.
 
 Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
 (key, r, seq) needs no r.
 
-Kernels change `blocks`, records.Blocks, in place. Sections, places, blocks and slots are integers; of `jobs`,
-records.JOB (n_jobs,), `seq` alone is read.
+Kernels change `blocks`, records.Blocks, in place, that of `queue` where they take a whole queue. Sections, places,
+blocks and slots are integers; of `jobs`, records.JOB (n_jobs,), `seq` alone is read otherwise.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ ONE = np.uint32(1)  # slots are counted without signs; see `ends.ONE`
 EXACT, STALE, NONE = range(3)
 
 
-def new_blocks(size: int, capacity: int) -> Blocks:
-    """Empty blocks with room for `capacity` jobs on a machine of `size` processors: inserting one never fails."""
+def new_blocks(size: int, capacity: int, pools: int) -> Blocks:
+    """Empty blocks for `capacity` jobs on a machine of `size` processors and more pools: inserting one never fails."""
     n = 2 * (capacity // BLOCK) + 4 * SECTIONS  # twice those of packed jobs, so that `pack` is rarely needed
     blocks = Blocks(
         slots=new_records(n * BLOCK, SLOT),
         nodes=new_records(n, NODE),
         shortest_s=np.zeros((n, int(width_of(size)) + 1)),
+        least=np.zeros((n, pools), np.int64),
         order=np.zeros((SECTIONS, n), np.uint32),
         sections=new_records(SECTIONS, LIST),
         spare=new_records(1, SPARE),
@@ -182,8 +183,9 @@ def move_jobs(blocks, source, target, n):
 
 
 @kernel
-def insert(blocks, section, key, row, expected_s, procs, jobs):
+def insert(queue, section, key, row):
     """Insert a job into the section by (key, seq). The blocks must have been made for one more job."""
+    blocks, jobs, expected_s, procs = queue.blocks, queue.jobs, queue.jobs[row].expected_s, queue.jobs[row].procs
     if blocks.spare[0].left == 0:
         pack(blocks)
     place, before = find(blocks, section, key, row, jobs)
@@ -208,19 +210,44 @@ def insert(blocks, section, key, row, expected_s, procs, jobs):
         shortest_s = blocks.shortest_s[block]
         for width in range(width_of(procs), len(shortest_s)):
             shortest_s[width] = min(shortest_s[width], expected_s)
+        if len(queue.wants) > 0:
+            note_wants(queue, block, row)
+
+
+@kernel
+def user_of(queue, row):
+    """The user of a job by number, if users have pools; else 0."""
+    return queue.users[row] if len(queue.users) > 0 else np.uint32(0)
 
 
 @outlined
-def summarize(blocks, block):
-    """Make the block's smallest q and expected run times exact."""
+def note_wants(queue, block, row):
+    """Lower the least that the block's jobs want of each pool to what this one of them wants."""
+    least, node = queue.blocks.least, queue.blocks.nodes[block]
+    for pool in range(np.uint64(len(queue.most))):
+        least[block, pool] = min(least[block, pool], queue.wants[row, pool])
+    if node.user != user_of(queue, row):
+        node.user = 0
+
+
+@outlined
+def summarize(queue, block):
+    """Make the block's minima exact."""
+    blocks, further = queue.blocks, len(queue.wants) > 0
     shortest_s = blocks.shortest_s[block]
     shortest_s[:] = np.inf
     fewest = blocks.slots[block * BLOCK].procs
+    for pool in range(np.uint64(len(queue.most))):
+        blocks.least[block, pool] = queue.most[pool]
+    if further:
+        blocks.nodes[block].user = user_of(queue, blocks.slots[block * BLOCK].row)
     for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
         procs = blocks.slots[slot].procs
         fewest = min(fewest, procs)
         width = width_of(procs)
         shortest_s[width] = min(shortest_s[width], blocks.slots[slot].expected_s)
+        if further:
+            note_wants(queue, block, blocks.slots[slot].row)
     for width in range(1, len(shortest_s)):
         shortest_s[width] = min(shortest_s[width], shortest_s[width - 1])
     blocks.nodes[block].procs = fewest

@@ -8,8 +8,8 @@ job can start.
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
 previous pass; the state kept between passes only saves work (`arrivals.py`). Pools other than processors are a test
 more of a job that has enough of those. `plan.py` makes the pass with more or fewer reservations than one, a number of
-jobs to test, dates of a calendar, or pools that skip where the pass is no walk, and `pass_by_key` that beside a kept
-reservation, which depends on the decision in which the job became the head.
+jobs to test, or dates of a calendar, and `pass_by_key` that beside a kept reservation, which depends on the decision in
+which the job became the head.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.blocks import BLOCK, EXACT, NONE, move_jobs, precedes, settle_block, summarize, width_of
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
-from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
+from batfill.engine.keys import all_held, backfill_key, find_head, lower_bound, moved_key
 from batfill.engine.plan import ended_if_planned, plan_pass, starts_by_plan
 from batfill.engine.records import (
     GOES_ON,
@@ -35,6 +35,7 @@ from batfill.engine.records import (
     QueueArrays,
 )
 from batfill.engine.running import (
+    all_lack,
     charge,
     correct,
     finish,
@@ -53,7 +54,6 @@ from batfill.engine.running import (
 from batfill.engine.waiting import (
     NONE_WAITS,
     bring_forward,
-    first_not_held,
     hold_head,
     is_walk,
     stands_back,
@@ -73,7 +73,7 @@ def easy_pass(now_s, queue, started):
     """
     state, n, ahead = queue.state[0], np.int64(0), np.int64(0)
     state.wake_s = np.inf
-    if queue.rules[0].keeps:
+    if queue.rules[0].keeps and not is_walk(queue):
         n, ahead = pass_by_key(now_s, queue, started)
     elif state.free > 0 and state.waiting > 0:
         if queue.rules[0].planned:
@@ -84,6 +84,11 @@ def easy_pass(now_s, queue, started):
             n, ahead = pass_in_order(now_s, queue, started)
         else:
             n, ahead = pass_by_key(now_s, queue, started)
+    if queue.rules[0].keeps and state.waiting == 0:
+        state.kept_for = 0
+    elif queue.rules[0].keeps and is_walk(queue):  # the head has its reservation also if the pass needed none
+        find_head(now_s, queue)
+        reserve(now_s, queue)
     if stands_back(queue):
         hold_head(now_s, queue)
     return n, ahead
@@ -142,11 +147,16 @@ def is_closed(now_s, queue, block, width, exact):
     """
     state, blocks = queue.state[0], queue.blocks
     if blocks.nodes[block].state == NONE or (exact and blocks.nodes[block].state != EXACT):
-        summarize(blocks, block)
+        summarize(queue, block)
     # What a job may hold past the shadow time; without a reservation q <= free is the only test.
     extra = state.free if state.extra == UNRESERVED else state.extra
     shortest_s = blocks.shortest_s[block, width]
-    return not may_backfill(now_s, blocks.nodes[block].procs, shortest_s, state.free, state.shadow_s, extra)
+    if not may_backfill(now_s, blocks.nodes[block].procs, shortest_s, state.free, state.shadow_s, extra):
+        return True
+    if len(queue.wants) == 0:
+        return False
+    late = now_s + shortest_s > state.shadow_s and state.extra != UNRESERVED
+    return all_lack(queue, block, np.uint64(0)) or (late and lacks(queue, np.uint64(0), blocks.least, block))
 
 
 @kernel
@@ -155,7 +165,7 @@ def pass_in_order(now_s, queue, started):
     blocks, state = queue.blocks, queue.state[0]
     state.ahead, state.extra, state.shadow_s = NO_HEAD, UNRESERVED, NEVER_S
     n, width = np.int64(0), 0
-    fewest = NONE_WAITS[0]
+    fewest, skips = NONE_WAITS[0], skips_some(queue)
     for section in range(len(blocks.sections)):
         if blocks.sections[section].jobs == 0:
             continue
@@ -166,7 +176,8 @@ def pass_in_order(now_s, queue, started):
         while place < blocks.sections[section].blocks:
             block = blocks.order[section, place]
             bounded = several and state.ahead != NO_HEAD
-            if bounded and is_closed(now_s, queue, block, width, False):
+            closed = bounded and is_closed(now_s, queue, block, width, False)
+            if closed or (skips and several and state.ahead == NO_HEAD and all_held(queue, block)):
                 fewest = min(fewest, blocks.nodes[block].procs)
                 place += 1
                 continue
@@ -175,13 +186,13 @@ def pass_in_order(now_s, queue, started):
             gone = False
             if n > before:
                 gone = settle_block(blocks, section, place, n - before)
-                if state.free < state.fewest and (state.ahead != NO_HEAD or not skips_some(queue)):
+                if state.free < state.fewest and (state.ahead != NO_HEAD or not skips):
                     settle(queue)
                     return n, n if state.ahead == NO_HEAD else state.ahead
                 if several:
                     width = width_of(state.free)
             elif bounded and blocks.nodes[block].state != EXACT:
-                summarize(blocks, block)
+                summarize(queue, block)
             if not gone:
                 place += 1
     if state.free >= state.fewest:  # else it has stopped early
@@ -273,12 +284,14 @@ def pass_by_key(now_s, queue, started):
     """
     state, keeps = queue.state[0], queue.rules[0].keeps
     ahead = start_heads(now_s, queue, started)
-    if state.waiting == 0:
-        state.kept_for = 0
     if state.waiting == 0 or (state.free <= 0 and not keeps):
         return ahead, ahead
     if state.free <= 0:
         find_head(now_s, queue)
+    if state.head == NOBODY:
+        state.ahead = NO_HEAD
+        settle(queue)
+        return ahead, ahead
     return backfill_behind_head(now_s, queue, started, ahead), ahead
 
 
@@ -292,7 +305,7 @@ def backfill_behind_head(now_s, queue, started, ahead):
     n = ahead
     state.ahead = ahead
     reserve(now_s, queue)
-    if state.fewest > state.extra and now_s + state.shortest_s > state.shadow_s:
+    if not may_backfill(now_s, state.fewest, state.shortest_s, state.free, state.shadow_s, state.extra):
         settle(queue)
         return n
     if queue.rules[0].moves and queue.rules[0].backfill_same:
@@ -422,6 +435,9 @@ def ended_if_needed(now_s, queue, row):
     procs = finish(queue, row)
     if not queue.rules[0].moves or now_s >= state.head_until_s:
         find_head(now_s, queue)
+    if state.head == NOBODY:
+        outlast(now_s, queue, row, procs)
+        return GOES_ON
     if queue.jobs[state.head].procs <= state.free and not lacks_now(queue, state.head):
         return procs
     reserve(now_s, queue)
@@ -435,7 +451,7 @@ def ended_if_needed(now_s, queue, row):
     # Like a backfilled job, the try delays the head unless it ends by then, or takes only what is spare then; a head
     # that waits for machines or for jobs without walltime is not delayed.
     late = job.start_s + job.expected_s > state.shadow_s
-    if late and (procs > state.extra or lacks(queue, np.uint64(0), row)) and state.shadow_s < LAST_S:
+    if late and (procs > state.extra or lacks(queue, np.uint64(0), queue.wants, row)) and state.shadow_s < LAST_S:
         return finish(queue, row)
     state.extra = charge(job.start_s, queue, row, procs, job.expected_s, state.shadow_s, state.extra)
     return GOES_ON
@@ -444,8 +460,10 @@ def ended_if_needed(now_s, queue, row):
 @kernel
 def starts_now(now_s, queue, row):
     """Whether a job would start in a pass now, as the first of the queue that is not skipped."""
-    if skips_some(queue) and first_not_held(now_s, queue) != row:
-        return False
+    if skips_some(queue):
+        find_head(now_s, queue)
+        if queue.state[0].head != row:
+            return False
     if queue.rules[0].planned:
         return starts_by_plan(now_s, queue, row)
     return queue.jobs[row].procs <= queue.state[0].free and not lacks_now(queue, row)
@@ -461,8 +479,9 @@ def choose_stopped(now_s, queue):
     chosen, n = queue.candidates, np.int64(0)
     if queue.blocks.sections[URGENT].jobs == 0:
         return n
-    row = first_not_held(now_s, queue)
-    if row < 0 or queue.jobs[row].home != URGENT:
+    find_head(now_s, queue)
+    row = queue.state[0].head
+    if row == NOBODY or queue.jobs[row].home != URGENT:
         return n
     while not starts_now(now_s, queue, row):
         stopped, _ = next_to_stop(now_s, queue, queue.rules[0].preempts, False)

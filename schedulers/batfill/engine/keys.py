@@ -14,7 +14,8 @@ import numpy as np
 from batfill.base.kernels import kernel, outlined
 from batfill.engine.blocks import BLOCK, first_slot, precedes
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, mixed_key
-from batfill.engine.records import OVERDUE
+from batfill.engine.records import NOBODY, OVERDUE
+from batfill.engine.running import all_lack, is_held, skips_some
 
 
 @kernel
@@ -117,51 +118,69 @@ def lower_bound(now_s, blocks, block):
     return known.lowest + change - 1e-9 * (abs(known.lowest) + abs(change))
 
 
-@outlined
-def lowest_in_block(now_s, queue, block):
-    """Search a block at `now_s`: (slot of the lowest key, that key, second-lowest key, least slope, scale).
+@kernel
+def lowest_in_block(now_s, queue, block, skips):
+    """Search a block at `now_s`: (slot of the lowest key, that key, second-lowest key, bound, least slope, scale).
 
-    The scale is the largest magnitude of a key at submission.
+    Jobs that are skipped count only in the bound on all keys, the slope and the scale, which is the largest magnitude
+    of a key at submission. The slot is -1 if all are skipped.
     """
-    blocks = queue.blocks
-    best, lowest, second, slope, scale = block * BLOCK, np.inf, np.inf, np.inf, 0.0
+    blocks, best = queue.blocks, np.int64(-1 if skips else block * BLOCK)
+    lowest, second, bound, slope, scale = np.inf, np.inf, np.inf, np.inf, 0.0
     for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
         row = blocks.slots[slot].row
         job = queue.jobs[row]
         key = moved_key(now_s, queue, row)
         slope = min(slope, slope_of(queue, row))
         scale = max(scale, abs(job.key))
+        if skips:
+            bound = min(bound, key)
+            if is_held(queue, row):
+                continue
         second = min(second, max(key, lowest))
-        if key < lowest:  # the first of equal keys wins: the block is sorted by seq here
-            best, lowest = slot, key
-    return best, lowest, second, slope, scale
+        if key < lowest or (skips and best < 0):  # the first of equal keys wins: the block is sorted by seq here
+            best, lowest = np.int64(slot), key
+    return best, lowest, second, bound if skips else lowest, slope, scale
+
+
+@outlined
+def searched(now_s, queue, block):
+    """What `lowest_in_block` finds; without pools that skip it is compiled apart, as it is most of the time spent."""
+    if skips_some(queue):
+        return lowest_in_block(now_s, queue, block, True)
+    return lowest_in_block(now_s, queue, block, False)
 
 
 @outlined
 def bound_block(now_s, queue, block):
     """Update the block's bound; returns the slot of its lowest key at `now_s`, and that key."""
-    best, lowest, _, slope, scale = lowest_in_block(now_s, queue, block)
-    bound = queue.blocks.nodes[block]
-    bound.when_s = now_s
-    bound.lowest = lowest - 1e-12 * scale  # when terms cancel, the rounding error scales with them, not with the key
-    bound.slope = slope
+    best, lowest, _, bound, slope, scale = searched(now_s, queue, block)
+    node = queue.blocks.nodes[block]
+    node.when_s = now_s
+    node.lowest = bound - 1e-12 * scale  # when terms cancel, the rounding error scales with them, not with the key
+    node.slope = slope
     return best, lowest
 
 
 @kernel
 def lowest_in_section(now_s, queue, section):
-    """Find the section's first job at `now_s`: (its slot, the instant until which it stays first, its key's slope)."""
+    """Find the section's first job at `now_s` that is not skipped.
+
+    Returns its slot, -1 if there is none, the instant until which it stays the first, and its key's slope.
+    """
     blocks = queue.blocks
     if blocks.sections[section].blocks > 1:
         return lowest_of_blocks(now_s, queue, section)
-    best, lowest, second, least, scale = lowest_in_block(now_s, queue, blocks.order[section, 0])
+    best, lowest, second, _, least, scale = searched(now_s, queue, blocks.order[section, 0])
+    if best < 0:
+        return best, np.inf, 0.0
     slope = slope_of(queue, blocks.slots[best].row)
     return best, stays_lowest(now_s, lowest, slope, second, least, scale), slope
 
 
 @kernel
 def stays_lowest(now_s, lowest, slope, second, least, scale):
-    """The instant until which a block's lowest key stays lowest, given the results of `lowest_in_block`."""
+    """The instant until which a block's lowest key stays lowest, given the results of `searched`."""
     if second == np.inf:
         return np.inf
     # The magnitudes of a key and of its value at submission bound that of its moving term.
@@ -175,7 +194,7 @@ def lowest_of_blocks(now_s, queue, section):
 
     Searches the most promising block first, then only blocks whose bound does not exceed the best key so far.
     """
-    blocks, jobs, order = queue.blocks, queue.jobs, queue.blocks.order[section]
+    blocks, jobs, order, skips = queue.blocks, queue.jobs, queue.blocks.order[section], skips_some(queue)
     size = np.int64(blocks.sections[section].blocks)
     first, bound = order[0], np.inf
     for place in range(size):
@@ -185,39 +204,64 @@ def lowest_of_blocks(now_s, queue, section):
     best, lowest = bound_block(now_s, queue, first)
     for place in range(size):
         block = order[place]
-        if block == first or lower_bound(now_s, blocks, block) > lowest:
+        if block == first or lower_bound(now_s, blocks, block) > lowest or (skips and all_held(queue, block)):
             continue
         slot, key = bound_block(now_s, queue, block)
-        if precedes(key, blocks.slots[slot].row, lowest, blocks.slots[best].row, jobs):
+        if slot >= 0 and (best < 0 or precedes(key, blocks.slots[slot].row, lowest, blocks.slots[best].row, jobs)):
             best, lowest = slot, key
 
+    if best < 0:
+        return best, np.inf, 0.0
     home = np.uint32(best // BLOCK)
     slope = slope_of(queue, blocks.slots[best].row)
-    _, _, second, least, scale = lowest_in_block(now_s, queue, home)
+    _, _, second, _, least, scale = searched(now_s, queue, home)
     until_s = stays_lowest(now_s, lowest, slope, second, least, scale)
     for place in range(size):
         block = order[place]
-        if block != home:
+        if block != home and not (skips and all_held(queue, block)):
             bound = lower_bound(now_s, blocks, block)
             size_of_terms = abs(lowest) + abs(bound)
             until_s = min(until_s, overtaken(now_s, lowest, slope, bound, blocks.nodes[block].slope, size_of_terms))
     return best, until_s, slope
 
 
+@kernel
+def all_held(queue, block):
+    """Whether all jobs of a block are skipped, by its minima, where there are pools that skip."""
+    return all_lack(queue, block, queue.rules[0].reserving)
+
+
+@outlined
+def first_not_held(queue, section):
+    """The slot of the section's first job that is not skipped, if its order does not move; -1 if there is none."""
+    blocks = queue.blocks
+    if not skips_some(queue):
+        return np.int64(first_slot(blocks, section))
+    for place in range(blocks.sections[section].blocks):
+        block = np.int64(blocks.order[section, place])
+        if not all_held(queue, block):
+            for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
+                if not is_held(queue, blocks.slots[slot].row):
+                    return slot
+    return np.int64(-1)
+
+
 @outlined
 def find_head(now_s, queue):
-    """Record the first job of a non-empty queue, and until when it is known to be first."""
-    section = 0
-    while queue.blocks.sections[section].jobs == 0:
-        section += 1
-    if section == OVERDUE or not queue.rules[0].moves:
-        slot, until_s, slope = first_slot(queue.blocks, section), np.inf, 0.0
-    else:
-        slot, until_s, slope = lowest_in_section(now_s, queue, section)
+    """Record the first job of the queue that is not skipped, or NOBODY, and until when it is known to be first."""
     state = queue.state[0]
-    state.head = queue.blocks.slots[slot].row
-    state.head_until_s = until_s
-    state.head_slope = slope
+    state.head, state.head_until_s, state.head_slope = NOBODY, np.inf, 0.0
+    for section in range(len(queue.blocks.sections)):
+        if queue.blocks.sections[section].jobs > 0:
+            slot, until_s, slope = np.int64(-1), np.inf, 0.0
+            if section != OVERDUE and queue.rules[0].moves:
+                slot, until_s, slope = lowest_in_section(now_s, queue, section)
+            else:
+                slot = first_not_held(queue, section)
+            if slot >= 0:
+                state.head = queue.blocks.slots[slot].row
+                state.head_until_s, state.head_slope = until_s, slope
+                return
 
 
 @kernel
@@ -230,9 +274,13 @@ def head_with(now_s, queue, section, row):
         return False, np.inf
     state = queue.state[0]
     if state.waiting == 0:
-        return True, np.inf
+        return True, -np.inf if is_held(queue, row) else np.inf
     if state.head_until_s <= now_s:
         return False, -np.inf
+    if is_held(queue, row):
+        return False, state.head_until_s
+    if state.head == NOBODY:
+        return True, np.inf
     head, job = queue.jobs[state.head], queue.jobs[row]
     if section != head.section:
         leads = section < head.section  # which means that the section is empty

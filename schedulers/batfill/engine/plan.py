@@ -32,8 +32,19 @@ from batfill.engine.blocks import BLOCK, EXACT, NONE, find, summarize, width_of
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
-from batfill.engine.records import BACKFILLS, GOES_ON, LAST_S, NO_HEAD, OVERDUE, UNDECIDED, WAITS
-from batfill.engine.running import finish, is_held, lacks, outlast, reservation, skips_some, start, unsettle
+from batfill.engine.records import BACKFILLS, GOES_ON, LAST_S, NO_HEAD, NOBODY, OVERDUE, UNDECIDED, WAITS
+from batfill.engine.running import (
+    all_lack,
+    finish,
+    is_held,
+    lacks,
+    lacks_now,
+    outlast,
+    reservation,
+    skips_some,
+    start,
+    unsettle,
+)
 from batfill.engine.waiting import NONE_WAITS, goes_before, start_heads, take_out
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
@@ -52,10 +63,10 @@ def plan_pass(now_s, queue, started):
         state.settled = 1
         return 0, 0
     if state.steps > 0 and next_end_s(queue.running) >= now_s:
-        waiting = line_up(now_s, queue)
+        waiting, more = line_up(now_s, queue)
         queue.plan[0].at_s = now_s
         if waiting == 0 or last_end(now_s, queue, np.int64(0), waiting - 1) <= state.horizon_s:
-            return plan_jobs(now_s, queue, started, np.int64(0), np.int64(0), waiting)
+            return plan_jobs(now_s, queue, started, np.int64(0), np.int64(0), waiting, more)
     unsettle(queue)
     limited = is_limited(queue)
     n = np.int64(0) if limited else start_heads(now_s, queue, started)
@@ -63,7 +74,7 @@ def plan_pass(now_s, queue, started):
         return n, n
     if not limited:
         reserve_for_head(now_s, queue)
-    waiting = line_up(now_s, queue)
+    waiting, more = line_up(now_s, queue)
     if waiting == 0 and queue.rules[0].moves and state.reserved > 0:
         unsettle(queue)  # another job may be the head before any ends
         return n, n
@@ -79,12 +90,12 @@ def plan_pass(now_s, queue, started):
         queue.far[width].span_s = np.inf
     if limited:
         find_falls(queue)
-    return plan_jobs(now_s, queue, started, n, NO_HEAD if limited else n, waiting)
+    return plan_jobs(now_s, queue, started, n, NO_HEAD if limited else n, waiting, more)
 
 
 @outlined
-def plan_jobs(now_s, queue, started, n, ahead, waiting):
-    """Start or enter the jobs that are lined up; `n` jobs are in `started` already.
+def plan_jobs(now_s, queue, started, n, ahead, waiting, more):
+    """Start or enter the jobs that are lined up, and those behind them if there are `more`; `n` jobs are in `started`.
 
     `ahead`: how many of them start ahead of the first that waits; NO_HEAD if that is not known yet. Returns how many
     start, and how many of them ahead.
@@ -93,23 +104,30 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
     if state.reserved == rules.depth and not rules.backfill_same:
         waiting = line_up_again(now_s, queue, np.int64(0), waiting)
     place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves and rules.energy == 0, True
-    former_procs, former_s, former_step, known, skipped = NONE_WAITS[0], np.inf, ZERO, n, np.int64(0)
+    former_procs, former_s, former_step, waits = NONE_WAITS[0], np.inf, ZERO, state.reserved
     while True:
         if changed:
             # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
-            while last >= place and not may_start(now_s, queue, lined[last].row, lined[last].expected_s):
+            while last >= place and not may_start(
+                now_s, queue, lined[last].row, lined[last].procs, lined[last].expected_s
+            ):
                 last -= 1
             if rules.depth > FEW and rules.reserving == 0 and last >= place:
                 state.horizon_s = min(state.horizon_s, last_end(now_s, queue, place, last))
             changed = False
-        if last < place and (rules.energy == 0 or ahead != NO_HEAD or place >= waiting):  # else the head needs its date
+        if last < place and more and place >= waiting:
+            left = rules.depth - state.reserved
+            waiting, more = line_up_to(now_s, queue, np.int64(-1), left, lined[place - 1].row, True)
+            place, last, changed = np.int64(0), waiting - 1, True
+            continue
+        # A budget's head needs its date.
+        if last < place and not more and (rules.energy == 0 or ahead != NO_HEAD or place >= waiting):
             break
         row, procs, span_s = lined[place].row, np.int64(lined[place].procs), planned_span(lined[place].expected_s)
         if is_held(queue, row):
             place += 1
-            skipped += 1
             continue
-        if may_start(now_s, queue, row, span_s):
+        if may_start(now_s, queue, row, procs, span_s):
             take_out(queue, row)
             start(now_s, queue, row)
             end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
@@ -127,7 +145,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             continue
         if ahead == NO_HEAD:
             ahead = n
-        tested = place - (n - known) - skipped + 1
+        waits += 1
         if state.reserved < rules.depth:
             width = width_of(procs)
             if queue.far[width].span_s <= span_s and queue.far[width].at_s >= state.horizon_s:
@@ -143,10 +161,10 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             if state.reserved == rules.depth and not rules.backfill_same:
                 waiting = line_up_again(now_s, queue, place + 1, waiting)
                 last = waiting - 1
-        if tested == most_tested(queue):
+        if waits == most_tested(queue):
             break
         place += 1
-    if not settled or is_limited(queue):
+    if not settled or is_limited(queue) or (counts(queue) and rules.depth < most_tested(queue)):
         unsettle(queue)
     state.settled = settled
     return n, n if ahead == NO_HEAD else ahead
@@ -180,12 +198,28 @@ def most_tested(queue):
 
 
 @kernel
-def is_limited(queue):
-    """Whether a number of tested jobs, changes, or further pools limit a pass.
+def counts(queue):
+    """Whether a pass counts the jobs that it finds must wait."""
+    return most_tested(queue) < len(queue.jobs)
 
-    Then all waiting jobs are lined up, the plan is made at once, and it is not kept.
+
+@kernel
+def is_limited(queue):
+    """Whether changes or further pools limit a pass: then the plan is made at once, and is not kept."""
+    return len(queue.changes) > 0 or len(queue.wants) > 0
+
+
+@kernel
+def is_whole(queue):
+    """Whether all waiting jobs are lined up at once.
+
+    Otherwise, in a fixed order, first those up to the last that surely gets a reservation, and then those that can
+    start beside all reservations; or no more than may be tested.
     """
-    return most_tested(queue) < len(queue.jobs) or len(queue.changes) > 0 or len(queue.wants) > 0
+    rules = queue.rules[0]
+    if rules.moves or not rules.backfill_same or len(queue.changes) > 0 or rules.energy > 0:
+        return True
+    return skips_some(queue) if counts(queue) else rules.depth > FEW
 
 
 @kernel
@@ -209,7 +243,7 @@ def judge_behind(now_s, queue, section, row):
     holds = state.settled and (state.steps > 0 or state.reserved > 0) and next_end_s(queue.running) >= now_s
     if not holds or goes_before(queue, section, row, state.reached):
         return UNDECIDED
-    if not fits_now(now_s, queue, job.procs, span_s):
+    if state.reserved >= most_tested(queue) or not fits_now(now_s, queue, job.procs, span_s):
         return WAITS
     enters = state.steps > 0 and state.reserved < rules.depth
     more = (enters or state.steps == 0) and state.waiting > state.reserved  # who may get a reservation before it
@@ -286,19 +320,36 @@ def enter_noted(queue):
 
 
 @kernel
-def may_start(now_s, queue, row, expected_s):
+def may_start(now_s, queue, row, procs, expected_s):
     """Whether a job could start now: all that it wants of any pool stays free for it."""
-    if not fits_now(now_s, queue, queue.jobs[row].procs, expected_s):
+    if not fits_now(now_s, queue, procs, expected_s):
         return False
     if queue.rules[0].reserving == 0:
         return True
     step, steps, end_s = ZERO, np.uint64(queue.state[0].steps), now_s + planned_span(expected_s)
-    while not lacks(queue, step, row):
+    while not lacks(queue, step, queue.wants, row):
         step += ONE
         if step == steps or queue.plan[step].at_s >= end_s:
             watts = drawn_by(queue, row)
             return watts == 0 or affordable_s(queue, now_s, planned_span(expected_s), watts) == now_s
     return False
+
+
+@kernel
+def none_may_start(now_s, queue, block):
+    """Whether none of a block's jobs could start now, by its minima, if it has any."""
+    node, free, falls = queue.blocks.nodes[block], queue.state[0].free, queue.falls
+    if node.state == NONE:
+        return False
+    if len(queue.wants) > 0 and queue.rules[0].energy == 0 and all_lack(queue, block, ZERO):
+        return True
+    for fall in range(np.uint64(queue.state[0].falls)):
+        if node.procs > free:
+            return True
+        if now_s + planned_span(queue.blocks.shortest_s[block, width_of(free)]) <= falls[fall].at_s:
+            return False
+        free = min(free, falls[fall].free)
+    return node.procs > free
 
 
 @kernel
@@ -368,8 +419,8 @@ def ended_if_planned(now_s, queue, row):
     """As `easy.ended_if_needed`: with or without the try, does a job start, or is a reservation earlier without it?"""
     plan, lined, noted, rules = queue.plan, queue.lined, queue.noted, queue.rules[0]
     procs = finish(queue, row)  # which drops the plan, and with it the far jobs that are noted
-    waiting = line_up_to(now_s, queue, np.int64(-1), rules.depth)
     plan_running(now_s, queue, np.inf)
+    waiting, _ = line_up_to(now_s, queue, np.int64(-1), rules.depth, NOBODY, False)
     tested = min(waiting, most_tested(queue))
     depth = min(tested, rules.depth)
     for place in range(tested):
@@ -505,7 +556,7 @@ def copy_step(queue, step, to):
 @kernel
 def has(queue, step, row, procs):
     """Whether as much is free in a step as a job wants."""
-    return queue.plan[step].free >= procs and not lacks(queue, step, row)
+    return queue.plan[step].free >= procs and not lacks(queue, step, queue.wants, row)
 
 
 @kernel
@@ -657,69 +708,100 @@ def tied_before(plan, step):
 
 @outlined
 def line_up(now_s, queue):
-    """Write the waiting jobs that matter to the pass to `queue.lined`, in the queue's order; returns how many.
+    """Write the waiting jobs that matter to the pass to `queue.lined`, in the queue's order.
 
     Those before the place that a kept plan has reached do not, nor do those behind the last job that can start now, nor
-    those that are held.
+    those that are held. Returns how many, and whether there may be more behind them.
     """
     state, rules = queue.state[0], queue.rules[0]
     last = last_to_fit(now_s, queue)
-    if last < 0:
-        return np.int64(0)
+    if last < 0 or state.reserved >= most_tested(queue):
+        return np.int64(0), False
     # The first that waits is lined up without reservations, too: it says who is backfilled.
-    left = rules.depth - state.reserved if state.steps > 0 else max(rules.depth, np.int64(1))
-    return line_up_to(now_s, queue, np.int64(-1) if rules.moves or is_limited(queue) else last, left)
+    kept = state.steps > 0
+    left, behind = (rules.depth - state.reserved, state.reached) if kept else (max(rules.depth, np.int64(1)), NOBODY)
+    if rules.moves or is_limited(queue) or (counts(queue) and not rules.backfill_same):
+        last = np.int64(-1)
+    n, more = line_up_to(now_s, queue, last, left, behind, True)
+    while n > 0 and last >= 0 and counts(queue):  # it may be behind those that may be tested
+        job = queue.lined[n - 1]
+        if fits_now(now_s, queue, job.procs, job.expected_s):
+            break
+        n -= 1
+    return n, more
 
 
 @outlined
 def last_to_fit(now_s, queue):
     """The slot of the last job of a queue of fixed order that could start now; if there is none, -1."""
     blocks, state = queue.blocks, queue.state[0]
-    fewest, width = NONE_WAITS[0], width_of(state.free)
+    fewest, further = NONE_WAITS[0], len(queue.wants) > 0 and queue.rules[0].energy == 0
     for section in range(len(blocks.sections) - 1, -1, -1):
         size = np.int64(blocks.sections[section].blocks)
         for place in range(size - 1, -1, -1):
             block = np.int64(blocks.order[section, place])
-            node, shortest_s = blocks.nodes[block], blocks.shortest_s[block, width]
-            if node.state != NONE and not fits_now(now_s, queue, node.procs, shortest_s):
+            node = blocks.nodes[block]
+            if none_may_start(now_s, queue, block):
                 fewest = min(fewest, node.procs)
                 continue
             for slot in range(block * BLOCK + node.count - 1, block * BLOCK - 1, -1):
                 procs = np.int64(blocks.slots[slot].procs)
-                if fits_now(now_s, queue, procs, blocks.slots[slot].expected_s):
+                if fits_now(now_s, queue, procs, blocks.slots[slot].expected_s) and not (
+                    further and lacks_now(queue, blocks.slots[slot].row)
+                ):
                     return slot
                 fewest = min(fewest, procs)
             if size > 1 and node.state != EXACT:
-                summarize(blocks, block)
+                summarize(queue, block)
     state.fewest = fewest
     return np.int64(-1)
 
 
 @outlined
-def line_up_to(now_s, queue, last, left):
-    """As `line_up`, up to slot `last`, or all; `left` reservations are left.
+def line_up_to(now_s, queue, last, left, behind, pauses):
+    """As `line_up`, of the jobs behind this one, or all, up to slot `last`, or all; `left` reservations are left.
 
-    Once they are made, jobs that need more than the idle processors are left out.
+    Once they are made, jobs that cannot start now are left out. `pauses`: whether to stop there, unless `is_whole`.
     """
     blocks, state, free, moves, n = queue.blocks, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
-    every, skips = moves or is_limited(queue), skips_some(queue)
+    whole, counted, skips = is_whole(queue), counts(queue), skips_some(queue)
+    every = moves or counted or (whole and is_limited(queue))
+    most = most_tested(queue) - state.reserved + free if counted and not whole else NONE_WAITS[0]
     section, place, before = np.int64(0), np.int64(0), np.int64(0)
-    if state.steps > 0:
-        section = np.int64(queue.jobs[state.reached].section)
-        key = place_key(queue, section, state.reached)
-        place, before = find(blocks, section, key, state.reached, queue.jobs)
+    if behind != NOBODY:
+        section = np.int64(queue.jobs[behind].section)
+        place, before = find(blocks, section, place_key(queue, section, behind), behind, queue.jobs)
     while section < len(blocks.sections):
+        several = blocks.sections[section].blocks > 1
         while place < blocks.sections[section].blocks:
             block = np.int64(blocks.order[section, place])
             slot, end = np.uint64(block * BLOCK + before), np.uint64(block * BLOCK + blocks.nodes[block].count)
+            chosen = left <= 0 and not (every or whole)
+            if chosen and several:
+                if blocks.nodes[block].state != EXACT:
+                    summarize(queue, block)
+                if none_may_start(now_s, queue, block):
+                    slot = end
             while slot < end:
-                wide = blocks.slots[slot].procs > free
-                if (every or left > 0 or not wide) and not (skips and is_held(queue, blocks.slots[slot].row)):
+                if chosen and not fits_now(now_s, queue, blocks.slots[slot].procs, blocks.slots[slot].expected_s):
+                    slot += ONE  # as most do not
+                    continue
+                row, procs = blocks.slots[slot].row, blocks.slots[slot].procs
+                waits = procs > free or lacks_now(queue, row)
+                if every or left > 0:
+                    taken = True
+                elif whole:
+                    taken = not waits
+                else:
+                    taken = not waits and may_start(now_s, queue, row, procs, blocks.slots[slot].expected_s)
+                if taken and not (skips and is_held(queue, row)):
                     queue.lined[n] = blocks.slots[slot]
                     n += ONE
-                    left -= wide
-                if slot == last:
-                    return np.int64(n)
+                    left -= waits
+                    if pauses and waits and left == 0 and not (every or whole):
+                        return np.int64(n), slot != last
+                if slot == last or n == most:
+                    return np.int64(n), False
                 slot += ONE
             place, before = place + 1, np.int64(0)
         section, place = section + 1, np.int64(0)
@@ -730,7 +812,7 @@ def line_up_to(now_s, queue, last, left):
             if candidate.rank != OVERDUE:
                 candidate.key = moved_key(now_s, queue, row)
         sort(queue, np.int64(0), np.int64(n))
-    return np.int64(n)
+    return np.int64(n), False
 
 
 @outlined
@@ -742,7 +824,7 @@ def line_up_again(now_s, queue, first, waiting):
     n = np.int64(0)
     for place in range(first, waiting):
         job = queue.lined[place]
-        if is_limited(queue) or fits_now(now_s, queue, job.procs, job.expected_s):
+        if counts(queue) or is_limited(queue) or fits_now(now_s, queue, job.procs, job.expected_s):
             candidate = queue.candidates[n]
             candidate.row, candidate.rank, candidate.key = job.row, 0, backfill_key(now_s, queue, job.row)
             n += 1

@@ -174,7 +174,8 @@ NODE = np.dtype(
     [
         ("count", "u4"),  # its jobs
         ("state", "u4"),  # EXACT, STALE or NONE
-        ("procs", "i8"),  # smallest q
+        ("procs", "i4"),  # smallest q
+        ("user", "u4"),  # of its jobs, if users have pools and all are of one; else 0
         ("when_s", "f8"),  # if keys move: at this instant
         ("lowest", "f8"),  # no key was below this; -inf if unknown;
         ("slope", "f8"),  # and none falls faster than this, per second
@@ -196,13 +197,14 @@ ENTRY = np.dtype(
 USED = np.dtype([("blocks", "u4")])  # in use, at least one
 
 
-@record(SLOT, NODE, Array(F8, 2), Array(U4, 2), LIST, SPARE)
+@record(SLOT, NODE, Array(F8, 2), Array(I8, 2), Array(U4, 2), LIST, SPARE)
 class Blocks(NamedTuple):
     """The waiting jobs in the queue's order; `blocks.py` explains it. Block n holds the slots from n * BLOCK on."""
 
     slots: NDArray[np.void]  # SLOT (blocks * BLOCK,)
     nodes: NDArray[np.void]  # NODE (blocks,)
     shortest_s: NDArray[np.float64]  # (blocks, widths)  smallest `expected_s` of the jobs up to this width
+    least: NDArray[np.int64]  # (blocks, n_pools)  the least that a job wants of each pool but processors
     order: NDArray[np.uint32]  # (sections, blocks)  of a section: its blocks in order
     sections: NDArray[np.void]  # LIST (sections,)
     spare: NDArray[np.void]  # SPARE (1,)  unused blocks

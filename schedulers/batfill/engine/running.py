@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
+from batfill.engine.blocks import NONE, user_of
 from batfill.engine.ends import ONE, block_of, enter, last_block, leave, released, slot_of
 from batfill.engine.records import (
     AWAY,
@@ -72,14 +73,17 @@ def finish(queue, row):
 @outlined
 def take(queue, row, sign):
     """Take a job's amounts of all pools but processors, or with sign 1 give them back."""
+    state = queue.state[0]
     for pool in range(np.uint64(len(queue.most))):
-        queue.left[owner(queue, pool, row), pool] += sign * queue.wants[row, pool]
+        queue.left[owner(queue, pool, user_of(queue, row)), pool] += sign * queue.wants[row, pool]
+    if skips_some(queue) and (sign > 0 or is_held(queue, state.head)):
+        state.head_until_s = -np.inf  # another job may be the first that is not skipped
 
 
 @kernel
-def owner(queue, pool, row):
-    """Whose pool it is that a job takes from, as a row of `queue.left`."""
-    return queue.users[row] if pool >= queue.rules[0].shared else np.uint32(0)
+def owner(queue, pool, user):
+    """Whose pool it is that a job of a user takes from, as a row of `queue.left`."""
+    return user if pool >= queue.rules[0].shared else np.uint32(0)
 
 
 @entry(QueueArrays, brief=True)
@@ -112,22 +116,32 @@ def skips_some(queue):
 @entry(QueueArrays, int, gives=int, brief=True)
 @kernel
 def is_held(queue, row):
-    """Whether a job is skipped, as it lacks now something of a pool that skips."""
-    return skips_some(queue) and lacks_from(queue, row, queue.rules[0].reserving)
+    """Whether a job is skipped, as it lacks now something of a pool that skips; NOBODY is not."""
+    return (
+        skips_some(queue)
+        and row != NOBODY
+        and lacks_from(queue, queue.wants, row, user_of(queue, row), queue.rules[0].reserving)
+    )
 
 
 @kernel
 def lacks_now(queue, row):
     """Whether a job lacks now something of a pool but processors."""
-    return len(queue.wants) > 0 and lacks_from(queue, row, np.uint64(0))
+    return len(queue.wants) > 0 and lacks_from(queue, queue.wants, row, user_of(queue, row), np.uint64(0))
+
+
+@kernel
+def all_lack(queue, block, first):
+    """Whether all jobs of a block lack now something of a pool, from this column on, by the block's minima."""
+    node = queue.blocks.nodes[block]
+    return node.state != NONE and lacks_from(queue, queue.blocks.least, block, node.user, first)
 
 
 @outlined
-def lacks_from(queue, row, first):
-    """Whether less is free now of a pool, from this column on, than a job wants of it."""
+def lacks_from(queue, wants, row, user, first):
+    """Whether less is free now of a pool, from this column on, than a user's job wants by its row of `wants`."""
     for pool in range(first, np.uint64(len(queue.most))):
-        wanted = queue.wants[row, pool]
-        if wanted > 0 and queue.left[owner(queue, pool, row), pool] < wanted:
+        if wants[row, pool] > 0 and queue.left[owner(queue, pool, user), pool] < wants[row, pool]:
             return True
     return False
 
@@ -227,24 +241,23 @@ def reserve_all(now_s, queue, row):
         while slot > running.directory[place].first and not found:
             slot -= ONE
             end, end_s = running.slots[slot], min(max(running.slots[slot].end_s, now_s), LAST_S)
-            found = end_s > shadow_s and free >= need and not lacks(queue, np.uint64(0), row)
+            found = end_s > shadow_s and free >= need and not lacks(queue, np.uint64(0), queue.wants, row)
             if not found:
                 shadow_s = end_s
                 free += end.procs
                 for pool in range(queue.rules[0].reserving):
                     spare[pool] += queue.wants[end.row, pool]
-    whole = shadow_s == LAST_S or free < need or lacks(queue, np.uint64(0), row)
+    whole = shadow_s == LAST_S or free < need or lacks(queue, np.uint64(0), queue.wants, row)
     state.shadow_s, state.extra = (LAST_S, queue.rules[0].procs - need) if whole else (shadow_s, free - need)
     for pool in range(queue.rules[0].reserving):
         spare[pool] = (queue.most[pool] if whole else spare[pool]) - queue.wants[row, pool]
 
 
 @kernel
-def lacks(queue, step, row):
-    """Whether less is free in a step, a row of `queue.more`, than a job wants of a pool but processors."""
+def lacks(queue, step, wants, row):
+    """Whether less is free in a step, a row of `queue.more`, of a pool that reserves than a job wants by `wants`."""
     for pool in range(queue.rules[0].reserving):
-        wanted = queue.wants[row, pool]
-        if wanted > 0 and queue.more[step, pool] < wanted:
+        if wants[row, pool] > 0 and queue.more[step, pool] < wants[row, pool]:
             return True
     return False
 
@@ -254,7 +267,7 @@ def may_start_behind(now_s, queue, row, procs, expected_s, free, shadow_s, extra
     """As `may_backfill`, of a job with all that it wants; `free` and `extra` are of processors."""
     if not may_backfill(now_s, procs, expected_s, free, shadow_s, extra) or lacks_now(queue, row):
         return False
-    return now_s + expected_s <= shadow_s or not lacks(queue, np.uint64(0), row)
+    return now_s + expected_s <= shadow_s or not lacks(queue, np.uint64(0), queue.wants, row)
 
 
 @kernel

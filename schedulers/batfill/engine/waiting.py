@@ -9,10 +9,10 @@ import numpy as np
 
 from batfill.base.kernels import U4, entry, kernel, outlined
 from batfill.engine.blocks import first_slot, insert, last_slot, precedes, remove
-from batfill.engine.keys import find_head, head_with, moved_key, place_key, slope_of
+from batfill.engine.keys import find_head, head_with, place_key, slope_of
 from batfill.engine.motion import to_go_first
-from batfill.engine.records import AWAY, LARGE, OVERDUE, SECTIONS, TRIES, URGENT, QueueArrays
-from batfill.engine.running import is_held, lacks_now, skips_some, start, unsettle
+from batfill.engine.records import AWAY, LARGE, NOBODY, OVERDUE, SECTIONS, TRIES, URGENT, QueueArrays
+from batfill.engine.running import lacks_now, start, unsettle
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
@@ -22,7 +22,7 @@ GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted 
 def is_walk(queue):
     """Whether a pass is one walk through the queue: its order is fixed and also the backfill order."""
     rules = queue.rules[0]
-    return rules.backfill_same and not rules.moves and not (rules.agent or rules.planned or rules.keeps)
+    return rules.backfill_same and not rules.moves and not (rules.agent or rules.planned)
 
 
 @kernel
@@ -80,7 +80,7 @@ def enqueue(queue, section, row, leads, until_s):
             state.head = row
             state.head_slope = slope_of(queue, row)
     job.section = section
-    insert(queue.blocks, section, place_key(queue, section, row), row, job.expected_s, job.procs, queue.jobs)
+    insert(queue, section, place_key(queue, section, row), row)
 
 
 @kernel
@@ -140,7 +140,7 @@ def start_heads(now_s, queue, started):
     while state.waiting > 0 and state.free > 0:
         if not queue.rules[0].moves or now_s >= state.head_until_s:
             find_head(now_s, queue)
-        if jobs[state.head].procs > state.free or lacks_now(queue, state.head):
+        if state.head == NOBODY or jobs[state.head].procs > state.free or lacks_now(queue, state.head):
             break
         started[n].row = state.head
         n += 1
@@ -319,39 +319,20 @@ def bring(now_s, queue, row):
 
 
 @outlined
-def first_not_held(now_s, queue):
-    """The first waiting job of the queue that is not skipped; -1 if there is none."""
-    found, section, lowest = np.int64(-1), np.int64(0), np.inf
-    for row in queue.ages[: queue.state[0].submitted]:  # by age, so the first of equal keys wins
-        at = np.int64(queue.jobs[row].section)
-        if at == AWAY or is_held(queue, row):
-            continue
-        by_age = at == OVERDUE or not queue.rules[0].moves
-        key = place_key(queue, at, row) if by_age else moved_key(now_s, queue, row)
-        if found < 0 or at < section or (at == section and key < lowest):
-            found, section, lowest = np.int64(row), at, key
-    return found
-
-
-@outlined
 def hold_head(now_s, queue):
-    """Where tries stand back, at the end of a decision that leaves processors idle, make the head due if it is large.
-
-    With pools that skip this is the first job that is not skipped.
-    """
+    """Where tries stand back, make the head due, if it is large, once a decision has left processors idle."""
     state = queue.state[0]
     if state.waiting == 0 or state.free <= 0:
         return
     if not queue.rules[0].moves or now_s >= state.head_until_s:
         find_head(now_s, queue)
-    row = first_not_held(now_s, queue) if skips_some(queue) else np.int64(state.head)
-    if row < 0 or queue.jobs[row].section != LARGE:
+    row, settled = state.head, state.settled
+    if row == NOBODY or queue.jobs[row].section != LARGE:
         return
-    is_head, settled = row == state.head, state.settled
     move_to(now_s, queue, OVERDUE, row)
-    if is_head:  # the pass holds as it is: the same job has the same reservation
-        state.head, state.head_until_s, state.head_slope = row, np.inf, 0.0
-        state.settled = settled and not queue.rules[0].planned
+    # The pass holds as it is: the same job has the same reservation.
+    state.head, state.head_until_s, state.head_slope = row, np.inf, 0.0
+    state.settled = settled and not queue.rules[0].planned
 
 
 @entry(QueueArrays, int, brief=True)
