@@ -75,7 +75,7 @@ def read_workload(
     if cancelled not in (None, *get_args(Cancelled)):
         raise WorkloadError(f"cancelled: {cancelled!r:.60} is none of {', '.join(get_args(Cancelled))}; choose one")
     if is_frame(path):
-        of_files = {"overrun": overrun, "cancelled": cancelled, "timezone": timezone}
+        of_files: dict[str, object] = {"overrun": overrun, "cancelled": cancelled, "timezone": timezone}
         of_files |= {"cores_per_resource": cores_per_resource, "speed": speed}
         for name, value in of_files.items():
             if value is not None:
