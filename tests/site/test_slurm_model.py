@@ -22,14 +22,26 @@ from batfill_site.slurm import arrays
 from batfill_site.slurm.arrays import featured, possible
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import KILLED, Association, Clock, Limits, Node, Partition, Qos, Settings, Site, SlurmJobs
+from batfill_site.slurm.site import (
+    KILLED,
+    REQUEUED,
+    Association,
+    Clock,
+    Limits,
+    Node,
+    Partition,
+    Qos,
+    Settings,
+    Site,
+    SlurmJobs,
+)
 from slurm_cases import BEGAN, preempting_case, random_case
 from slurm_twin import Twin
 from sweeps import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 # Together these reach every line of the kernels, with the tests below; a change of slurm_cases.py asks for others.
-REACHING = (2, 3, 4, 7, 10, 13, 24, 37, 46, 50, 62, 67, 70, 81, 82, 104)
+REACHING = (2, 3, 4, 7, 10, 13, 22, 24, 37, 46, 50, 62, 67, 70, 81, 82, 104)
 PREEMPTING = (16, 42, 53, 57, 59, 80)  # of preempting_case
 
 
@@ -155,6 +167,20 @@ def test_one_slot_for_all_shapes_and_room_for_one_interval_are_enough(seed):
         patch.setattr(arrays, "ROOM", 1)
         small = Model(site, jobs).run(clock)
     assert_same(small, Model(site, jobs).run(clock))
+
+
+@pytest.mark.parametrize("seed", [16, 42, 57])
+def test_a_preempted_job_that_is_cancelled_before_it_is_queued_again_is_not(seed):
+    site, jobs, clock = preempting_case(seed, 25)
+    jobs, _ = possible(site, jobs)
+    run = Model(site, jobs).run(clock)
+    row, at_s = run.preempted[run.preempted["how"] == REQUEUED][["job", "at_s"]][0]
+    leave_s = jobs.leave_s.copy()
+    leave_s[row] = at_s + 0.001
+    jobs = replace(jobs, leave_s=leave_s)
+    run = Model(site, jobs).run(clock)
+    assert np.isnan(run.start_s[row])
+    assert_same(run, Twin(site, jobs).run(clock))
 
 
 @pytest.mark.compiled

@@ -14,7 +14,7 @@ LINES = {
     "schedulers/batfill_site": 13_620,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 34_440,
+    "tests": 34_470,
 }
 FUNCTIONS = 2_905  # in the four houses
 WORDS = 57_930  # of README, guides, reference and results, without the background

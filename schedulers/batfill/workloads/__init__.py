@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,7 @@ def read_workload(
     if cancelled not in (None, *get_args(Cancelled)):
         raise WorkloadError(f"cancelled: {cancelled!r:.60} is none of {', '.join(get_args(Cancelled))}; choose one")
     if is_frame(path):
-        of_files: dict[str, Any] = {"overrun": overrun, "cancelled": cancelled, "timezone": timezone}
+        of_files: dict[str, object] = {"overrun": overrun, "cancelled": cancelled, "timezone": timezone}
         of_files |= {"cores_per_resource": cores_per_resource, "speed": speed}
         for name, value in of_files.items():
             if value is not None:
