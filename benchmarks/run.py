@@ -19,6 +19,7 @@ import memory
 import messages
 import numpy as np
 import pair
+import queues
 import reporting
 import wide
 from logs import LOGS, LogMissing
@@ -63,7 +64,7 @@ def chosen(quick: bool, only: str) -> list[Case]:
     """The cases asked for."""
     every = [
         case
-        for part in (engine, depth, wide, memory, commands, messages, pair, reporting, environment)
+        for part in (engine, depth, queues, wide, memory, commands, messages, pair, reporting, environment)
         for case in part.cases()
     ]
     return [case for case in every if (case.quick or not quick) and only in f"{case.section}: {case.title}"]

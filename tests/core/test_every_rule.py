@@ -52,6 +52,7 @@ from strategies import (
     outliving,
     pools_for_oracle,
     random_mixed,
+    random_table,
     with_amounts,
     with_watts,
 )
@@ -374,6 +375,38 @@ def test_a_replay_that_is_left_at_each_instant_is_the_oracles_run(case):
     for going_on in (run, *forks):
         going_on.advance()
         assert_same(going_on.schedule(), expected)
+
+
+PLAINLY = {
+    "threshold_s": math.inf, "half": False, "divider_s": math.inf, "spares": False, "bound": False, "depth": 1,
+    "tested": math.inf, "max_running": math.inf, "outlived": False, "keeps": False, "stand_back": math.inf,
+    "backfill": None,
+}  # fmt: skip
+CROWDED = [
+    *({"depth": depth} for depth in (0, 1, 2, 5)),
+    *({"depth": depth, "tested": tested} for depth, tested in [(math.inf, 30), (1, 6), (3, 2)]),
+    *({"max_running": 2} | more for more in ({}, {"depth": 2}, {"backfill": "saf"}, {"depth": math.inf, "tested": 9})),
+    {"divider_s": 3.0, "spares": True, "max_running": 2, "stand_back": 20.0},
+    {"keeps": True},
+]
+
+
+@pytest.mark.parametrize("pool", ["", "reserves", "skips"])
+@pytest.mark.parametrize("chosen", CROWDED, ids=str)
+def test_many_jobs_that_wait_in_several_blocks_start_when_the_oracles_do(chosen, pool):
+    if pool and "keeps" in chosen:
+        pytest.skip("a kept reservation takes no pool")
+    seed, n = CROWDED.index(chosen), 40 if PLAIN else 110
+    jobs = random_table(seed, n_jobs=n, size=12, span_s=n // 8, wide=0.0, unlimited=0.02, small=0.4)
+    jobs = replace(jobs, user=np.arange(n) // 12 % 4, killable=np.ones(n, bool))  # who submits many at once
+    more = {"pools": (Pool("p0", 10, skips=pool == "skips"),)} if pool else {}
+    if pool:
+        each = np.random.default_rng(seed).integers(0, 3, n)
+        jobs = with_amounts(jobs, np.minimum(each * jobs.procs, 10)[:, None])
+    case = jobs, 12, ("fcfs", "saf", "wfp3")[seed % 3], PLAINLY | chosen, None, more
+    run = replay_of(*case)
+    run.advance()
+    assert_same(run.schedule(), oracle_of(*case))
 
 
 def driven(jobs, queue, expected_s, from_the_front):

@@ -65,6 +65,8 @@ def reserve(slurm, b, e, taken, row):
     split(plan, state, b)
     split(plan, state, e)
     for k in range(state.intervals):
+        if plan.begin[k] >= e:
+            break
         if plan.begin[k] >= b and plan.end[k] <= e:
             for x in range(len(taken)):
                 plan.free[k, x] &= ~taken[x]
@@ -129,7 +131,7 @@ def begin_plan(slurm):
     for i in range(state.windows):
         window, nodes = slurm.windows.windows[slurm.windows.live[i]], slurm.windows.nodes[slurm.windows.live[i]]
         reserve(slurm, window.b, window.e, nodes, -1)
-    for i in range(state.running):
+    for i in range(state.running if slurm.options[0].bf_running_job_reserve else 0):
         keep(slurm, slurm.held[i])
 
 
