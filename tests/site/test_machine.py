@@ -444,6 +444,9 @@ def test_starts_are_expected_on_the_machine_that_the_log_shows(made):
     sizes = {given: bf.when(path, at=at, forks=1, machine=given).size for given in (None, "log", "header", 300)}
     assert sizes == {None: PROCS, "log": PROCS, "header": LARGER, 300: 300}
     assert bf.when(path, at=at, forks=1, procs=300).size == 300
+    narrow = bf.when(path, at=at, forks=1, machine=100).assumed
+    assert narrow.startswith("the machine given, 100 processors (the header: 320); --machine header takes the other; ")
+    assert f"; without {(logged(path).workload.procs > 100).sum():,} wider jobs" in narrow
     found = bf.when(made("two pools"), at=at, forks=1)
     assert (found.size, found.assumed.endswith("; the rest alone")) == (176, True)
     step = bf.when(made("a step"), at=at * 1.5, forks=1)
