@@ -446,7 +446,12 @@ HOLDS = {
 def answer_of(
     found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str], grade: Fidelity
 ) -> Answer:
-    given, steps, alike, beside = found["input"], found["fitted"], found["unmodelled"], found["without_wait"]
+    given, steps, alike = found["input"], found["fitted"], found["unmodelled"]
+    assert grade.site is not None
+    assert grade.near is not None
+    wider = int(grade.site.counted.sum()) - grade.near.jobs
+    left_out = {"without a wait in the log": found["without_wait"], "wider than the header's machine": wider}
+    beside = "; ".join(f"{things(n, 'job')} {why}" for why, n in left_out.items() if n)
     names = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
     logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
     replays = [[names[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
@@ -479,7 +484,7 @@ def answer_of(
                 "Besides": besides(steps),
                 "Outages": f"{down['number']:,} found in the log, {duration(down['days'] * DAY_S)} in all.",
                 "Not modelled": f"{'; '.join(alike)}." if alike else "",
-                "Not compared": f"{things(beside, 'job')} without a wait in the log." if beside else "",
+                "Not compared": f"{beside}." if beside else "",
                 "Advice": "differences between policies are for the machine as simulated.",
             },
         ),
@@ -554,6 +559,11 @@ class Fidelity(NamedTuple):
         advance(2)
         factors = steps[-1].factors
         both = site.counted & header.counted
+        if not both.any():
+            raise WorkloadError(
+                f"{logged.where}: no job with a wait fits both the header's machine and the one that ran, "
+                f"{site.machine.text()}; say with --procs what the header should"
+            )
         header_score, plain, near = (logged.score(wait_s, both) for wait_s in (header_s, waits[PLAIN], waits[factors]))
         return cls(
             site.machine,
@@ -590,7 +600,8 @@ class Fidelity(NamedTuple):
         """The same without what the site does that these options say otherwise."""
         fields = {"calendar": "notice_s", "depth": "depth", "max-running": "max_running"}
         usual = {field: getattr(PLAIN, field) for name, field in fields.items() if name in options}
-        return self._replace(factors=self.factors._replace(**usual))
+        known = {"held": None, "held_header": None} if "calendar" in options else {}  # its windows hold jobs, too
+        return self._replace(factors=self.factors._replace(**usual), **known)
 
     @property
     def scores(self) -> dict[str, Score]:

@@ -220,7 +220,7 @@ class Looks:
             level, (low, high) = np.quantile(values, CEILING), np.quantile(values, BESIDE)
             if high - low > SHARP * max(level, 1):
                 return None
-            procs = stated if abs(level / stated - 1) <= NEAR else int(np.ceil(level))
+            procs = stated if abs(level / stated - 1) <= NEAR else max(int(np.ceil(level)), 1)
             if not found or found[-1][1] != procs:
                 found.append((float(first * self.bin_s), procs))
         return tuple(found)
@@ -281,13 +281,14 @@ def parts_of(logged: Logged, looks: Looks) -> list[Part]:
         names, of, jobs = np.unique(label, return_inverse=True, return_counts=True)
         done = np.bincount(of, work)
         known = (names >= 0) & ((jobs >= LEAST_JOBS * len(work)) | (done >= LEAST_WORK * done.sum()))
-        for k in [k for k in np.argsort(done, kind="stable")[:-1] if known[k]]:  # the largest is of the rest
+        *smaller, largest = np.argsort(done, kind="stable").tolist()
+        for k in [k for k in [*smaller, largest] if known[k]]:
             rows = label == names[k]
-            if (rows & taken).any():
+            if (rows & taken).any() or (rows | taken).all():  # some jobs are the rest
                 continue
             never = bool(wait_s[rows].sum() < NEVER * wait_s.sum() and rows.mean() >= NEVER_JOBS)
             mine, others = looks.ceilings(rows)
-            apart = mine >= max(LEAST_CEILING * whole, 1) and mine + others <= ADD_UP * whole
+            apart = k != largest and mine >= max(LEAST_CEILING * whole, 1) and mine + others <= ADD_UP * whole
             if never or (apart and mine + others <= sum(looks.ceilings(shuffled == names[k])) - LESS * whole):
                 found.append(Part(f"{place} {names[k]}", rows, (), never, 0.0))
                 taken |= rows

@@ -21,6 +21,7 @@ from sweeps import examples
 from swf_text import row
 
 PROCS, LARGER, SMALLER = 256, 320, 200
+COLUMNS = ("submit_s", "runtime_s", "walltime_s", "procs", "user")
 JOBS = 25_000
 
 
@@ -192,9 +193,8 @@ def test_jobs_that_never_wait_are_a_part_and_raise_no_correlation(made, tmp_path
         submit_s=np.sort(rng.uniform(0, jobs.submit_s[-1], n)), runtime_s=np.full(n, 60), walltime_s=np.full(n, 60),
         procs=np.ones(n, int), user=np.full(n, 99),
     )  # fmt: skip
-    names = ("submit_s", "runtime_s", "walltime_s", "procs", "user")
     order = np.argsort(np.concatenate([jobs.submit_s, idle.submit_s]), kind="stable")
-    both = {name: np.concatenate([getattr(jobs, name), getattr(idle, name)])[order] for name in names}
+    both = {name: np.concatenate([getattr(jobs, name), getattr(idle, name)])[order] for name in COLUMNS}
     start_s = np.concatenate([jobs.submit_s + log.wait_s, idle.submit_s])[order]
     queue = np.repeat([1, 7], (JOBS, n))[order]
     path = written(tmp_path / "log.swf", job_table(**both), start_s, LARGER, queue=queue)
@@ -204,6 +204,49 @@ def test_jobs_that_never_wait_are_a_part_and_raise_no_correlation(made, tmp_path
     assert found.header.jobs == found.near.jobs == JOBS
     alone = fidelity_of(source_of(made("header too large")))
     assert found.near.rank_correlation == pytest.approx(alone.near.rank_correlation, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("place", "loads", "truth"),
+    [
+        # Partition 2 is queue 3, and partition 1 has two queues with processors of their own: one of them is the rest.
+        (lambda k: {"partition": 1 + k // 2, "queue": 1 + k}, (0.9, 0.9, 0.9), {32, 48}),
+        # Most of the work is in a queue that never waits.
+        (lambda k: {"queue": 1 + k}, (0.9, 0.0, 0.0), {32}),
+    ],
+    ids=["no rest", "the largest never waits"],
+)
+def test_labels_may_leave_no_other_jobs_and_the_largest_may_never_wait(tmp_path, place, loads, truth):
+    columns = []
+    for k, (load, procs) in enumerate(zip(loads, (32, 32, 48), strict=True)):
+        work = bf.generate(jobs=3000, procs=procs, seed=k + 1, load=load or 1.2, users=20).stating(size=procs)
+        labels = {name: np.full(3000, label) for name, label in {"partition": 1, **place(k)}.items()}
+        start_s = starts(work) if load else work.submit_s
+        columns.append({name: getattr(work, name) for name in COLUMNS} | labels | {"start_s": start_s})
+    both = {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
+    order = np.argsort(both["submit_s"], kind="stable")
+    both = {name: column[order] for name, column in both.items()}
+    more = {name: both.pop(name) for name in ("start_s", "partition", "queue")}
+    found = fidelity_of(source_of(written(tmp_path / "log.swf", job_table(**both), header=112, **more)))
+    assert {part.size for part in found.machine.parts if not part.never} == truth
+    assert [part.name for part in found.machine.parts].count("the rest") == 1
+    assert found.near.ratio == pytest.approx(1, abs=0.05)
+    assert found.held.idle < 0.05
+
+
+def test_weeks_in_which_jobs_wait_and_none_runs_leave_a_processor(made, tmp_path):
+    log, n = logged(made("constant")), 40
+    jobs, first_s = log.workload, 90 * DAY_S
+    wide = {"submit_s": np.arange(n) * 2 * DAY_S, "procs": np.full(n, 200), "user": np.full(n, 3)}
+    wide |= {name: np.full(n, 60) for name in ("runtime_s", "walltime_s")}
+    both = {name: np.concatenate([wide[name], getattr(jobs, name)]) for name in COLUMNS}
+    both["submit_s"][n:] += first_s
+    start_s = np.concatenate([np.full(n, first_s - 100), jobs.submit_s + first_s + log.wait_s])
+    order = np.argsort(both["submit_s"], kind="stable")
+    table = job_table(**{name: column[order] for name, column in both.items()})
+    found = fidelity_of(source_of(written(tmp_path / "log.swf", table, start_s[order])))
+    assert [procs for _, procs in found.part.steps] == [1, PROCS]
+    assert found.machine.wide.sum() == n
 
 
 # Steps and outages as windows
@@ -401,6 +444,9 @@ def test_starts_are_expected_on_the_machine_that_the_log_shows(made):
     sizes = {given: bf.when(path, at=at, forks=1, machine=given).size for given in (None, "log", "header", 300)}
     assert sizes == {None: PROCS, "log": PROCS, "header": LARGER, 300: 300}
     assert bf.when(path, at=at, forks=1, procs=300).size == 300
+    narrow = bf.when(path, at=at, forks=1, machine=100).assumed
+    assert narrow.startswith("the machine given, 100 processors (the header: 320); --machine header takes the other; ")
+    assert f"; without {(logged(path).workload.procs > 100).sum():,} wider jobs" in narrow
     found = bf.when(made("two pools"), at=at, forks=1)
     assert (found.size, found.assumed.endswith("; the rest alone")) == (176, True)
     step = bf.when(made("a step"), at=at * 1.5, forks=1)

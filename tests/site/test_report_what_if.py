@@ -505,6 +505,17 @@ def test_a_machine_that_cannot_be_is_refused(light, given, why, monkeypatch, tmp
         what_if(light, **given)
 
 
+def test_windows_that_the_user_states_are_no_doubt_about_the_simulation(shrunk, tmp_path):
+    windows = tmp_path / "machine.csv"
+    assert batfill("fidelity", shrunk, "--calendar", windows).status == 0
+    own = what_if(shrunk, thresholds_s=[], small_first=False)
+    found = what_if(shrunk, thresholds_s=[], small_first=False, calendar=windows, procs=own.workload.size)
+    assert found.outcomes[0].mean_wait_s == own.outcomes[0].mean_wait_s
+    assert what_if(shrunk, thresholds_s=[], small_first=False, machine="header").unseen
+    assert not found.unseen
+    assert "Explained" not in found.answer().screen.lines or not found.answer().screen.lines["Explained"]
+
+
 def test_advice_is_on_the_part_with_most_of_the_waiting_and_names_the_others(tmp_path):
     log = ran_on(
         tmp_path / "log.swf", generate_log(16_000, 64, seed=5, users=40, load=0.75), {"1": (44, 44), "2": (20, 20)}

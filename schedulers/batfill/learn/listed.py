@@ -37,7 +37,8 @@ class Listed(Knowledge):
             BatfillError: the file cannot be read, or a line is no prediction.
         """
         found = FORM.fullmatch(text.strip())
-        assert found is not None
+        if found is None:
+            raise BatfillError(f"option {option}: {text!r:.400} is neither FILE.csv nor FILE.csv,column=NAME; {REMEDY}")
         path, column = Path(found[1]), found[2] or EXPECTED
         rows, digest = read_rows(path, None, (JOB, column), f"option {option}: {REMEDY}")
         seconds: dict[str, float] = {}

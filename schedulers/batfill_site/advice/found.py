@@ -165,7 +165,7 @@ class WhatIf(Keyed):
     def unseen(self) -> str | None:
         """Why the replay says nothing about this site's waits; None if it does, or if that is not known."""
         score = self.logged
-        return None if score is None or score.ratio is None else self.fidelity.doubt or score.unlike()
+        return None if score is None or score.ratio is None else self.fidelity._replace(near=score).doubt
 
     @cached_property
     def too_short(self) -> str | None:

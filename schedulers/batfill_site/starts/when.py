@@ -14,6 +14,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.files import decompressed, place_of
 from batfill.base.tables import JobRows
+from batfill.base.words import things
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Jobs
 from batfill.model.options import REQUEST
 from batfill.model.values import seed_of
@@ -23,7 +24,7 @@ from batfill.replays.result import until_of
 from batfill.replays.session import Replay
 from batfill.workloads.formats import part_of, source_of
 from batfill_site.fidelity import machine_in
-from batfill_site.machine import HEADER, calendar_of, machine_or_stated
+from batfill_site.machine import HEADER, LOG, calendar_of, machine_or_stated
 from batfill_site.starts.estimates import Estimates
 from batfill_site.starts.forecast import FORKS, MARGIN_S, Fork, calibrated, estimated
 from batfill_site.starts.past import Past
@@ -171,8 +172,9 @@ def on_machine(
         return log, procs, options, ""
     steps = calendar_of(part, (), float(jobs.submit_s[-1]))
     others = {name: value for name, value in options.items() if name not in reading}
-    said = f"the machine that the log shows, {found.text()}; --machine header takes the other"
-    said += f"; {part.name} alone" * (len(found.parts) > 1)
+    whose, wide = "that the log shows" if given == LOG else "given", int((part.rows & found.wide).sum())
+    said = f"the machine {whose}, {found.text()}; --machine header takes the other"
+    said += f"; without {things(wide, 'wider job')}" * (wide > 0) + f"; {part.name} alone" * (len(found.parts) > 1)
     on_part = jobs.select(part.rows & ~found.wide).stating(size=part.size)
     return on_part, None, others if steps is None else {**others, "calendar": steps}, said
 

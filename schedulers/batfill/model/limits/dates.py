@@ -106,6 +106,8 @@ def read_rows(
         raise BatfillError(f"{path}: is not text; {remedy}") from None
     if other := [name for name in named if known is not None and name not in known]:
         raise BatfillError(f"{path}: line 1: column {other[0]!r:.60} is unknown; {remedy}")
+    if double := [name for name in named if named.count(name) > 1 and (known or name in needed)]:
+        raise BatfillError(f"{path}: line 1: column {double[0]!r:.60} stands twice; {remedy}")
     if lacking := [name for name in needed if name not in named]:
         raise BatfillError(f"{path}: line 1: there is no column {lacking[0]}; {remedy}")
     for row in rows:
