@@ -352,6 +352,23 @@ def test_options_hold_for_every_choice_that_can_take_them(log):
     assert [name for name, options in tried.items() if options.get("kill") == "always"] == ["first tries"]
 
 
+def test_predictions_order_the_choices_that_go_by_run_times_and_fcfs_is_without(log, answer, tmp_path):
+    jobs, path = read_workload(log, unrequested="runtime"), tmp_path / "mine.csv"
+    rows = zip(jobs.ids.tolist(), jobs.runtime_s.tolist(), strict=True)
+    path.write_text("job,expected_s\n" + "".join(f"{job},{max(seconds, 1)}\n" for job, seconds in rows))
+    found = what_if(log, thresholds_s=[24 * HOUR_S], predict=str(path))
+    fcfs, _, spf, saf, late = (one.mean_wait_s for one in found.outcomes)
+    assert fcfs == answer.outcomes[0].mean_wait_s
+    assert spf != answer.outcomes[named(answer, "spf")].mean_wait_s
+    assert ["predict" in one.options for one in found.outcomes] == [False, False, True, True, True]
+    first = found.outcomes[0].options
+    shared = arguments_of({name: first[name] for name in ("calendar", "depth", "max-running") if name in first})
+    for wait_s, more in ((saf, {}), (late, {"threshold_s": 24 * HOUR_S})):
+        again = replay(jobs, "saf", predict=str(path), **more, **shared)
+        assert again.figures.mean_wait_s == pytest.approx(wait_s)
+    assert len(found.figures()["predict_sha256"]) == 64
+
+
 @pytest.fixture
 def page(answer, browser, tmp_path):
     """The answer in a browser."""

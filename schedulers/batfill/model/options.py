@@ -427,12 +427,13 @@ NAMES = tuple(OPTIONS)
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
-# The options that `what-if` hands on to all its replays, and those to the ones with small jobs first.
+# The options that `what-if` hands on to all its replays, those to all but fcfs, and those to small jobs first.
 SHARED_BY_CHOICES = tuple(
     name
     for name, each in OPTIONS.items()
     if each.group in (WHAT, URGENT_JOBS) and name not in ("preset", "policy", "threshold")
 )
+SHARED_BY_ORDERS = tuple(name for name, each in OPTIONS.items() if each.group == PREDICTIONS)
 SHARED_BY_TRIES = tuple(name for name, each in OPTIONS.items() if {OF_SMALL, OF_DIVIDED} & set(each.needs))
 
 # Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.

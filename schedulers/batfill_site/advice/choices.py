@@ -14,6 +14,7 @@ from batfill.model.options import (
     FIRST_TRIES,
     OPTIONS,
     SHARED_BY_CHOICES,
+    SHARED_BY_ORDERS,
     SHARED_BY_TRIES,
     Options,
     of_arguments,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 # Options that the choices share, if they take them.
-SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_TRIES)
+SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_ORDERS, *SHARED_BY_TRIES)
 USUAL = {name: OPTIONS[name].default for name in SHARED}
 TODAY, ORDER, THRESHOLD, KILLS = range(4)  # effort a choice requires of a site, least first
 NEEDS = ("order of arrival", "another order", "order and threshold", "kills and restarts")  # by effort
@@ -83,7 +84,8 @@ def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[st
     found = []
     for options, effort in tried:
         words, name = policy_words(options)
-        found.append(Choice(name, words, those_that_apply(shared, options) | options, effort))
+        its = {name: value for name, value in shared.items() if effort != TODAY or name not in SHARED_BY_ORDERS}
+        found.append(Choice(name, words, those_that_apply(its, options) | options, effort))
         Options.of(found[-1].options)  # rejects mistakes before anything runs
     for name, value in shared.items():
         if not any(choice.takes(name) for choice in found) and value != OPTIONS[name].default:

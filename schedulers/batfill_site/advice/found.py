@@ -11,7 +11,7 @@ from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import percent, things
 from batfill.model.kinds import plain_value
-from batfill.model.options import arguments_of
+from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import Comparison, Difference
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
 from batfill_site.advice.choices import (
@@ -337,6 +337,7 @@ class WhatIf(Keyed):
         return {
             "workload": self.workload.name,
             "workload_sha256": self.workload.digest,
+            **{name: one for name, one in Options.of(self.outcomes[-1].options).file_digests.items() if one},
             "workload_notes": list(self.workload.notes),
             "warnings": list(self.workload.warnings),
             "procs": self.workload.size,

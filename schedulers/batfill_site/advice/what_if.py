@@ -100,7 +100,8 @@ def what_if(
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
         **options: procs, overrun, unrequested, cancelled: see `ReadingOptions`. And options of the scheduler that the
-            choices share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `divider`,
+            choices share, named as in `replay`: `backfill` of all; `predict` and `predict_for` of those that are
+            neither fcfs nor first tries; `overdue` of those with a threshold; `divider`,
             `small_width`, `kill` and `bound` of those with small jobs first.
 
     Raises:

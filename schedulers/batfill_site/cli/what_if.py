@@ -24,7 +24,7 @@ from batfill.cli.parameters import (
     scheduler_options,
     seed_option,
 )
-from batfill.model.options import SHARED_BY_CHOICES, SHARED_BY_TRIES, arguments_of
+from batfill.model.options import SHARED_BY_CHOICES, SHARED_BY_ORDERS, SHARED_BY_TRIES, arguments_of
 from batfill_site.cli.fidelity import MACHINE
 from batfill_site.cli.of_slurm import RUNS, require_forms, require_one_kind, site_options
 
@@ -53,7 +53,7 @@ OF_BOTH = {"log", "out", "tau_s", "seed", "details", "as_json"}
     default=True,
     help="Also try the preset first tries, which kills and restarts jobs.",
 )
-@scheduler_options(*SHARED_BY_CHOICES, *SHARED_BY_TRIES)
+@scheduler_options(*SHARED_BY_CHOICES, *SHARED_BY_ORDERS, *SHARED_BY_TRIES)
 @click.option(
     "--max-wait-growth",
     type=PART,
