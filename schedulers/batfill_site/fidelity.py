@@ -600,8 +600,8 @@ class Fidelity(NamedTuple):
         """The same without what the site does that these options say otherwise."""
         fields = {"calendar": "notice_s", "depth": "depth", "max-running": "max_running"}
         usual = {field: getattr(PLAIN, field) for name, field in fields.items() if name in options}
-        known = {"held": None, "held_header": None} if "calendar" in options else {}  # its windows hold jobs, too
-        return self._replace(factors=self.factors._replace(**usual), **known)
+        found = self._replace(factors=self.factors._replace(**usual))
+        return found._replace(held=None, held_header=None) if "calendar" in options else found  # it holds jobs, too
 
     @property
     def scores(self) -> dict[str, Score]:

@@ -173,6 +173,16 @@ def test_bad_states_are_refused_in_one_line(tmp_path):
     assert read(tmp_path, block(1), at="2026-11-26T21:00:00", timezone="Europe/Paris").now_s == 1_795_723_200
 
 
+def test_a_job_with_a_begin_time_waits_for_that_and_not_for_nodes(tmp_path):
+    (tmp_path / "slurm.conf").write_text("NodeName=n1 CPUs=4\nPartitionName=main Nodes=ALL\n")
+    later = block(1, cpus=4, eligible=1_795_720_940 + 7200, reason="BeginTime")
+    (tmp_path / "state.txt").write_text("\n".join([later, block(2, cpus=4)]))
+    found = bf.when(tmp_path / "state.txt", slurm_conf=tmp_path / "slurm.conf", at=1_795_720_940, forks=3)
+    assert found["start_s"].tolist()[0] >= found.now_s + 7200
+    assert found["why"][0].startswith("Slurm: BeginTime. The model: it may not start before 21:22, its begin time; pl")
+    assert found["why"][1].endswith("The model: it would start at once")
+
+
 def test_a_job_is_expected_when_the_running_one_is_likely_to_end(tmp_path):
     conf, past = tmp_path / "slurm.conf", tmp_path / "past.txt"
     conf.write_text("NodeName=n1 CPUs=4\nPartitionName=main Nodes=ALL\n")

@@ -167,7 +167,9 @@ def held_by(site: Site, jobs: SlurmJobs, past: Past, rows: Sequence[int], seed: 
     holds = {these.ids[k]: set(expand(these.ran_on[k])) for k in np.flatnonzero(runs).tolist() if these.ran_on[k]}
     found = []
     for row in rows:
-        why, k = why_not(used, jobs, past, row, seed), int(np.flatnonzero(alive == row)[0])
+        k, later_s = int(np.flatnonzero(alive == row)[0]), float(jobs.eligible_s[row]) - past.now_s
+        early = f"it may not start before {instants.text(later_s + instants.now_s)}, its begin time" * (later_s > 0)
+        why = early or why_not(used, jobs, past, row, seed)
         if why != AT_ONCE and len(at[k]):
             names = [site.nodes[node].name for node in at[k].tolist()]
             on_them = [job for job, held in holds.items() if held & set(names)]
