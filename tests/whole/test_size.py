@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = {".py", ".pyi", ".js", ".css", ".html", ".j2"}
 LINES = {
-    "schedulers/batfill": 26_840,
-    "schedulers/batfill_site": 13_620,
+    "schedulers/batfill": 27_120,
+    "schedulers/batfill_site": 14_540,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 34_470,
+    "tests": 35_300,
 }
-FUNCTIONS = 2_905  # in the four houses
-WORDS = 57_930  # of README, guides, reference and results, without the background
+FUNCTIONS = 2_970  # in the four houses
+WORDS = 57_700  # of README, guides, reference and results, without the background
 
 
 def code_of(house):
