@@ -18,6 +18,7 @@ from batfill.engine.records import BY_FAILURE, PREEMPTED
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.request import Request
+from batfill.model.jobs import LARGE, SMALL
 from batfill.model.options import Options
 from batfill.model.preemption import Checkpoint, Urgent
 from batfill.replays.engine_replay import EngineReplay
@@ -176,3 +177,17 @@ def test_room_for_stops_grows_before_an_instant_that_may_need_it():
     run.events = run.events._replace(kills=run.events.kills[:1])
     assert run.advance()
     assert (run.start_s.tolist(), len(run.kills)) == ([15, 10], 1)
+
+
+def test_no_job_is_stopped_where_a_skipped_one_of_its_user_would_then_go_first():
+    jobs = table([WHOLE, (1, 5, 5, 4), (2, 5, 5, 2)])
+    jobs = replace(jobs, size=4, user=np.array([1, 1, 2]), urgent=np.array([False, True, True]))
+    found = bf.replay(jobs, "fcfs", urgent="share:1%", max_running=1, **LEAST).schedule
+    assert (found.start_s.tolist(), len(found.kills)) == ([0, 100, 105], 0)
+
+
+def test_a_try_goes_on_where_all_that_wait_are_at_their_users_limits():
+    jobs = table([(0, 100, 100, 2, SMALL), (0, 200, 200, 2, LARGE), (1, 10, 10, 1, LARGE)])
+    jobs = replace(jobs, size=4, user=np.array([1, 2, 2]))
+    found = bf.replay(jobs, "fcfs", small="class", divider=50, small_width=1, max_running=1).schedule
+    assert (found.start_s.tolist(), found.end_s.tolist(), len(found.kills)) == ([0, 0, 200], [100, 200, 210], 0)
