@@ -14,7 +14,8 @@ from batfill.batsim_files.platform import Platform, PlatformHost
 from batfill.batsim_files.replayed import Tries
 from batfill.batsim_files.results import JobRecord
 from batfill.model.jobs import SMALL, Jobs
-from batfill.model.schedule import Schedule, try_name
+from batfill.model.schedule import Schedule
+from batfill.model.states import try_name
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import BatsimDocument

@@ -18,7 +18,7 @@ from batfill.base.words import things
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.metrics import bounded_slowdown
 from batfill.model.option_texts import described, policy_words
-from batfill.model.schedule import REFUSED
+from batfill.model.states import REFUSED
 from batfill_pages.panels import figures_of
 from batfill_pages.sample import span_s
 from batfill_pages.single import Course, course

@@ -15,7 +15,7 @@ import numpy as np
 from batfill.base.words import percent
 from batfill.batsim_files.results import prefix_of
 from batfill.model.option_texts import policy_words
-from batfill.model.schedule import STATES
+from batfill.model.states import STATES
 from batfill_pages.panels import panels, take_name
 from batfill_pages.sample import curves_of_all, only_rows, span_s, taken
 from batfill_pages.single import course, longest_waits, order_share

@@ -13,7 +13,7 @@ from batfill.base.sums import mean_of
 from batfill.base.words import duration, in_a_row, percent, things
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.option_texts import policy_words
-from batfill.model.schedule import CUT, REQUEUED, STATES
+from batfill.model.states import CUT, REQUEUED, STATES
 from batfill_pages.panels import caption_of, in_words
 from batfill_pages.sample import BINS, span_s
 from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid

@@ -32,7 +32,7 @@ from batfill.batsim_files.results import (
     read_schedule,
     run_files,
 )
-from batfill.model.schedule import STATES
+from batfill.model.states import STATES
 from golden import RUNS, recording
 from golden5 import Recording5
 

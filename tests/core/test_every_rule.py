@@ -38,7 +38,7 @@ from batfill.model.limits.pools import Pool, Pools, rejected, wanted
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.preemption import Urgent
 from batfill.model.rules import EVERY_JOB, Rules
-from batfill.model.schedule import KILLED, REJECTED
+from batfill.model.states import KILLED, REJECTED
 from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay
 from batfill.simulator.wire import SimulationSettings

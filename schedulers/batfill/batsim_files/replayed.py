@@ -10,7 +10,7 @@ from batfill.batsim_files import results
 from batfill.batsim_files.allocation import lowest_idle
 from batfill.batsim_files.machines import MachineTimes, intervals_text
 from batfill.batsim_files.results import asked_of, metadata_text
-from batfill.model.schedule import CANCELLED, FAILED, KILLED, REJECTED, SUCCESS, WALLTIME_REACHED, try_name
+from batfill.model.states import CANCELLED, FAILED, KILLED, REJECTED, SUCCESS, WALLTIME_REACHED, try_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

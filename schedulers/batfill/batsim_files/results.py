@@ -30,7 +30,8 @@ from batfill.batsim_files.allocation import Allocation
 from batfill.batsim_files.machines import INTERVALS, intervals_of, intervals_text
 from batfill.model.jobs import LONGEST_S
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
-from batfill.model.schedule import CANCELLED, CUT, LATER_TRY, LEFT, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
+from batfill.model.schedule import LATER_TRY
+from batfill.model.states import CANCELLED, CUT, LEFT, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
 from batfill.workloads.batsim_json import NO_WALLTIME, amounts_of, request_of, user_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from batfill.base.version import __version__
 from batfill.batsim_files.machines import machine_set
 from batfill.live.agent import ACKNOWLEDGE, object_in, with_options
 from batfill.live.request import Registration, job_request
-from batfill.model.schedule import KILLED
+from batfill.model.states import KILLED
 from batfill.protocol.batsim4 import BATSIM_4, JOB, RESOURCES, SUBMITTED
 from batfill.protocol.batsim5 import BATSIM_5, JSON_FLAG, LENGTH, PROTOCOL_VERSION, handshake_text
 from batfill.protocol.decisions import CallAt, Decision

@@ -6,7 +6,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batfill.model.schedule import try_name
+from batfill.model.states import try_name
 from batfill.protocol.decisions import Register
 from batfill.workloads.batsim5_json import EXTRA_FIELD, RESERVED
 from batfill.workloads.batsim_json import (

@@ -21,26 +21,6 @@ from batfill.model.limits.gate import GATE, Gate
 from batfill.model.limits.pools import Pool, rejected, rounded_text
 from batfill.model.metrics import TAU_S, Summary, summarize
 
-SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
-WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
-CANCELLED = "CANCELLED"
-# A job's final states: Batsim's term, and the one for pages. Batsim does not know the last.
-STATES = {
-    SUCCESS: "completed",
-    FAILED: "failed",
-    WALLTIME_REACHED: "ended at its walltime",
-    KILLED: "killed",
-    REJECTED: "rejected",
-    CANCELLED: "cancelled by its user",
-}
-CUT, REQUEUED, REFUSED, LEFT = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED, CANCELLED))
-
-
-def try_name(job: str, number: int) -> str:
-    """The name of a try: the first has the job's, later ones add their number, as in the plug-in."""
-    return f"{job}#{number}" if number else job
-
-
 HOUR_S = 3600
 CLOSE_S = 1e-3
 LATER_TRY = re.compile(r"(.+)#([0-9]{1,9})")  # a name made by `try_name`

@@ -20,7 +20,7 @@ from batfill.model.jobs import TAKES, Jobs
 from batfill.model.metrics import Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.model.options import Options
 from batfill.model.policy import Policy, digests
-from batfill.model.schedule import CUT, FAILED, LEFT, REFUSED, STATES
+from batfill.model.states import CUT, FAILED, LEFT, REFUSED, STATES
 from batfill.model.values import finite, seconds_of
 
 if TYPE_CHECKING:

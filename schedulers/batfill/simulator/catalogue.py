@@ -9,7 +9,7 @@ import orjson
 
 from batfill.base.errors import WorkloadError
 from batfill.batsim_files.results import NOT_MEASURED, JobRecord
-from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
+from batfill.model.states import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.workloads.batsim_json import (
     NO_WALLTIME,
     UNWRITABLE,

@@ -16,7 +16,7 @@ from batfill.base.errors import WorkloadError, on_command_line
 from batfill.batsim_files.machines import Machines, MachineSet, machine_set
 from batfill.batsim_files.results import NOT_MEASURED, NULL_EXECUTION_S
 from batfill.model.invariants import Ledger
-from batfill.model.schedule import KILLED, REJECTED
+from batfill.model.states import KILLED, REJECTED
 from batfill.protocol.batsim4 import REPLY
 from batfill.protocol.forms import RESOLUTION_S
 from batfill.simulator import wire
