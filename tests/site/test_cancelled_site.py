@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import batfill as bf
+from batfill.base.errors import BatfillError
 from swf_text import row
 
 PROCS, JOBS = 32, 600
@@ -51,3 +52,9 @@ def test_fidelity_compares_the_others(log):
     assert scores["wait"]["scores"]["plain"]["jobs"] == scores["drop"]["scores"]["plain"]["jobs"] == JOBS
     ratios = [scores[choice]["scores"]["plain"]["ratio"] for choice in ("wait", "drop")]
     assert ratios[0] > ratios[1]
+
+
+def test_when_refuses_them_since_those_that_have_left_would_count_as_waiting(log):
+    run = bf.Replay(bf.read(log, cancelled="wait"), "fcfs").run("2d")
+    with pytest.raises(BatfillError, match="60 jobs are cancelled while they wait, which a forecast of starts"):
+        bf.when(run)
