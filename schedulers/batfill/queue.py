@@ -393,6 +393,7 @@ class Queue:
                 self.arrays.state["open"] += amount
             elif pool > 0:
                 self.arrays.left[0, pool - 1] += amount
+                self.arrays.state["head_until_s"] = -math.inf  # as in `running.take`
         return -int(changes["amount"][:passed][changes["pool"][:passed] == 0].sum())
 
     def pay(self, now_s: float) -> None:

@@ -53,6 +53,7 @@ from strategies import (
     pools_for_oracle,
     random_mixed,
     random_table,
+    table,
     with_amounts,
     with_watts,
 )
@@ -404,6 +405,33 @@ def test_many_jobs_that_wait_in_several_blocks_start_when_the_oracles_do(chosen,
         each = np.random.default_rng(seed).integers(0, 3, n)
         jobs = with_amounts(jobs, np.minimum(each * jobs.procs, 10)[:, None])
     case = jobs, 12, ("fcfs", "saf", "wfp3")[seed % 3], PLAINLY | chosen, None, more
+    run = replay_of(*case)
+    run.advance()
+    assert_same(run.schedule(), oracle_of(*case))
+
+
+SKIPPED = {
+    # The third is lined up as one that waits, and then skipped, as the second starts: the fourth is the first to wait.
+    "who is backfilled": (
+        *([(0, 90, 90, 1), (1, 9, 9, 1), (1, 9, 9, 4), (1, 9, 9, 4), (1, 9, 9, 1)], [0, 1, 1, 2, 3], None),
+        *("fcfs", {"depth": 0, "max_running": 1}, None),
+    ),
+    # From 22 to 57 all who wait are skipped, so that none becomes due although the first would be large.
+    "who is due": (
+        *([(2, 27, 27, 3), (3, 23, 23, 2), (4, 11, 11, 2), (7, 25, 25, 3)], [0] * 4, [0, 1, 2, 1]),
+        *("wfp3", {"divider_s": 3.0, "spares": True, "stand_back": 20.0}, (22, 57)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SKIPPED)
+def test_the_first_job_of_the_queue_is_one_that_is_not_skipped(name):
+    rows, users, amounts, policy, chosen, away = SKIPPED[name]
+    jobs = replace(table(rows), user=np.array(users), killable=np.ones(len(rows), bool))
+    calendar = Calendar((Window(ANNOUNCED, *away, 2, None, pool="p0"),)) if away else None
+    more = {"pools": (Pool("p0", 2, skips=True),)} if amounts else {}
+    jobs = with_amounts(jobs, np.array([amounts]).T) if amounts else jobs
+    case = jobs, 4, policy, PLAINLY | chosen, calendar, more
     run = replay_of(*case)
     run.advance()
     assert_same(run.schedule(), oracle_of(*case))

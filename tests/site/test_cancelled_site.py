@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import batfill as bf
+from batfill.base.errors import BatfillError
 from swf_text import row
 
 PROCS, JOBS = 32, 600
@@ -31,7 +32,7 @@ def log(tmp_path_factory):
 
 
 def test_what_if_advises_for_the_others_and_says_how_it_read_the_log(log):
-    found = bf.what_if(log, cancelled="wait", small_first=False, thresholds_s=[86_400])
+    found = bf.what_if(log, cancelled="wait", small_first=False, thresholds_s=[86_400], depth=1)
     mean_s = {choice: bf.replay(log, "fcfs", cancelled=choice).figures.mean_wait_s for choice in ("wait", "drop")}
     assert found.outcomes[0].mean_wait_s == pytest.approx(mean_s["wait"])
     assert mean_s["wait"] > 1.01 * mean_s["drop"]
@@ -48,6 +49,12 @@ def test_what_if_advises_for_the_others_and_says_how_it_read_the_log(log):
 def test_fidelity_compares_the_others(log):
     scores = {choice: bf.fidelity(log, cancelled=choice, fit=False) for choice in ("wait", "drop")}
     assert scores["wait"]["options"]["cancelled"] == "wait"
-    assert scores["wait"]["scores"]["plain"]["jobs"] == scores["drop"]["scores"]["plain"]["jobs"] == JOBS
-    ratios = [scores[choice]["scores"]["plain"]["ratio"] for choice in ("wait", "drop")]
+    assert scores["wait"]["scores"]["header"]["jobs"] == scores["drop"]["scores"]["header"]["jobs"] == JOBS
+    ratios = [scores[choice]["scores"]["header"]["ratio"] for choice in ("wait", "drop")]
     assert ratios[0] > ratios[1]
+
+
+def test_when_refuses_them_since_those_that_have_left_would_count_as_waiting(log):
+    run = bf.Replay(bf.read(log, cancelled="wait"), "fcfs").run("2d")
+    with pytest.raises(BatfillError, match="60 jobs are cancelled while they wait, which a forecast of starts"):
+        bf.when(run)

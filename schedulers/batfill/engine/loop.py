@@ -289,6 +289,7 @@ def pass_changes(now_s, queue, events):
             state.open += change.amount
         else:
             queue.left[0, change.pool - ONE] += change.amount
+            state.head_until_s = -np.inf  # as in `running.take`
         unsettle(queue)
         state.changed += 1
 

@@ -116,7 +116,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting, more):
                 state.horizon_s = min(state.horizon_s, last_end(now_s, queue, place, last))
             changed = False
         if last < place and more and place >= waiting:
-            left = rules.depth - state.reserved
+            left = max(rules.depth - state.reserved, np.int64(ahead == NO_HEAD))  # see `line_up`
             waiting, more = line_up_to(now_s, queue, np.int64(-1), left, lined[place - 1].row, True)
             place, last, changed = np.int64(0), waiting - 1, True
             continue

@@ -298,8 +298,9 @@ def later_than(slurm, k):
         for x in range(plan.free.shape[1]):
             if plan.free[k + 1, x] & ~plan.free[k, x] != ZERO:
                 return plan.end[k]
-        if lacks(plan.licences[k + 1], plan.licences[k]):
-            return plan.end[k]
+        for x in range(plan.licences.shape[1]):
+            if plan.licences[k + 1, x] > plan.licences[k, x]:
+                return plan.end[k]
         k += 1
     return NEVER
 

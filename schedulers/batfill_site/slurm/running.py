@@ -95,10 +95,10 @@ def hold(slurm, row, sign):
 
 @kernel
 def lacks(takes, left):
-    """Whether a job takes more licences than are left (Q7)."""
+    """Whether a job takes more licences than are left, of which there may be fewer than none (Q7)."""
     short = False
     for x in range(len(left)):
-        short = short or takes[x] > left[x]
+        short = short or takes[x] > max(left[x], 0)
     return short
 
 

@@ -14,8 +14,12 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.files import decompressed, place_of
 from batfill.base.tables import JobRows
+<<<<<<< HEAD
 from batfill.base.words import things
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Jobs
+=======
+from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Jobs, refuse_cancelled
+>>>>>>> review2
 from batfill.model.options import REQUEST
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
@@ -201,6 +205,7 @@ def asked_of(submit: Any, users: Mapping[str, int] | None = None) -> list[tuple[
 def replayed(run: Replay, now_s: float) -> tuple[Pool, Past]:
     """The pool of a stopped replay, and what is known at `now_s`."""
     engine = run.engine
+    refuse_cancelled(run.workload.jobs, run.workload.name, "a forecast of starts")
     ended = np.isfinite(engine.start_s)
     ended[engine.queue.running_rows] = False
     end_s = np.where(ended, engine.start_s + engine.events.duration_s, np.nan)
