@@ -14,7 +14,7 @@ LINES = {
     "schedulers/batfill_site": 14_540,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 35_300,
+    "tests": 35_400,
 }
 FUNCTIONS = 2_970  # in the four houses
 WORDS = 57_700  # of README, guides, reference and results, without the background

@@ -14,12 +14,8 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.files import decompressed, place_of
 from batfill.base.tables import JobRows
-<<<<<<< HEAD
 from batfill.base.words import things
-from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Jobs
-=======
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Jobs, refuse_cancelled
->>>>>>> review2
 from batfill.model.options import REQUEST
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
