@@ -132,7 +132,7 @@ def test_each_field_of_scontrol_is_read(tmp_path):
     )
     jobs = now.jobs
     assert jobs.ids == ("1", "8_1", "8_2", "8_5", "10", "12")  # no node has GPUs
-    assert now.left_out == {"11": "it cannot start in the model"}
+    assert now.left_out == {"11": "can never start"}
     assert now.now_s == 1_795_721_030
     assert jobs.nodes.tolist() == [2, 1, 1, 1, 1, 1]
     assert jobs.max_nodes.tolist() == [2, 1, 1, 1, 1, 0]  # without -N, scontrol gives no range

@@ -112,7 +112,7 @@ class Rushed(AsDict):
     def as_text(self) -> str:
         began = f"{self.at_once:.1%} of {things(self.jobs, 'urgent job')} start at once"
         began += f", {self.within_minute:.1%} in a minute"
-        waits = f"99 % wait at most {duration(self.p99_wait_s)}"
+        waits = f"99 % of them wait at most {duration(self.p99_wait_s)}"
         waits += f", other jobs {duration(self.others_mean_wait_s)} on average" if self.others else ""
         if not self.preemptions:
             return f"{began}; {waits}"

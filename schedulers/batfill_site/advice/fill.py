@@ -204,7 +204,9 @@ def why(found: WhatIf, limit: Limit) -> str:
         least_text = f"{short(least)} has less ({slowdown(least.mean_bsld)})"
         said.append(f"{least_text}, but {short(other)} asks less of a site, and jobs wait less on average and at most")
     elif (k := passed_over(found, limit)) is not None:
-        doubt = found.withheld.get(k, "its gain may be chance" if found.allowed(limit, k) else UNBOUNDED)
+        doubt = "its gain may be chance" if found.allowed(limit, k) else UNBOUNDED
+        if k in found.withheld:
+            doubt = f"no option of the batch system makes it: {found.withheld[k]}"
         said.append(f"{short(found.outcomes[k])} would be lower ({slowdown(found.outcomes[k].mean_bsld)}), but {doubt}")
     if limit.equals:
         others = [found.outcomes[k] for k in limit.equals]
@@ -306,7 +308,7 @@ def real_waits(found: WhatIf, k: int) -> str:
         return f"all waits are simulated{whose}; {lower(str(found.fidelity))}."
     said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}"
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
-    return f"{said}{whose} in the log; simulated **{ratio_text(score.ratio)}** of them (longest: {longest})."
+    return f"{said}{whose} in the log; simulated **{ratio_text(score.ratio)}** of that on average (longest: {longest})."
 
 
 def machine(found: WhatIf) -> str:

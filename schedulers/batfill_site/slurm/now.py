@@ -164,7 +164,7 @@ def read_now(
     }
     kept = set(jobs.ids)
     lost = [name for name, start_s in zip(whole.ids, whole.started_s.tolist(), strict=True) if start_s == FAR]
-    left_out |= {name: "it cannot start in the model" for name in lost if name not in kept}
+    left_out |= {name: "can never start" for name in lost if name not in kept}
     jobs = replace(
         jobs, started_s=np.where(waits, np.nan, jobs.started_s), run_s=run_s, warnings=(*whole.warnings, *why)
     )

@@ -123,7 +123,7 @@ def when_under_slurm(
     if submit is None:
         starts, rows = estimated(known, machine, forks, seed, widened), waiting[asked]
         said = [now.reasons[row] for row in rows]
-        reasons = [f"Slurm: {WHY.get(each, each)}" if each else NO_REASON for each in said]
+        reasons = [f"Slurm: {WHY.get(each, each)}" if each not in ("", "None") else NO_REASON for each in said]
         looked_at = rows.tolist() if len(rows) <= MOST_LOOKED_AT else []
         for k, own in enumerate(held_by(site, jobs, known, looked_at, seed, instants)):
             reasons[k] += f". The model: {own}"

@@ -140,7 +140,7 @@ class Estimates(KeptRows):
         head = ("asked" if self.asked else "job", "processors", "expected", share)
         why = {f"{job}{row['job_id']}": f"{row['why']}." for row in rows}
         for_what = Counter(self.left_out.values()).most_common()
-        left_out = ", ".join(f"{why} {number:,}" for why, number in for_what)
+        left_out = ", ".join(f"{why} ({number:,})" for why, number in for_what)
         on = f"calibrated on {self.calibrated_on:,} past starts."
         if not self.is_calibrated:
             found = f"only {things(self.calibrated_on, 'past start')}" if self.calibrated_on else "no past starts"
