@@ -13,6 +13,7 @@ from batfill.model.option_texts import policy_words
 from batfill.model.options import (
     FIRST_TRIES,
     OPTIONS,
+    PRESETS,
     SHARED_BY_CHOICES,
     SHARED_BY_ORDERS,
     SHARED_BY_TRIES,
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 # Options that the choices share, if they take them.
 SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_ORDERS, *SHARED_BY_TRIES)
-USUAL = {name: OPTIONS[name].default for name in SHARED}
+OF_TRIES = {name: value for name, value in PRESETS[FIRST_TRIES].values.items() if name in SHARED_BY_TRIES}
+USUAL = {name: OPTIONS[name].default for name in SHARED} | OF_TRIES
 TODAY, ORDER, THRESHOLD, KILLS = range(4)  # effort a choice requires of a site, least first
 NEEDS = ("order of arrival", "another order", "order and threshold", "kills and restarts")  # by effort
 
