@@ -281,7 +281,7 @@ def by_period(found: WhatIf) -> str:
         said.append(f"{name} ({ratio})" if name and ratio else name or ratio or "-")
         of = of if one.ratio is None else "{}"
     differs = found.periods and not found.undecided and found.periods[-1].advised != found.limit.advised
-    return f"{', '.join(said)}{'; the last may be chance' if differs else ''}." if said else ""
+    return f"{', '.join(said)}{'; that the last differs may be chance' if differs else ''}." if said else ""
 
 
 def needs(found: WhatIf, k: int) -> str:
