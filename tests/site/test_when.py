@@ -659,7 +659,7 @@ def test_a_range_of_processors_counts_its_least_and_a_job_too_wide_is_left_out_a
     lines = HEAD + waiting("1", cpus="2-4") + waiting("2", cpus="5") + waiting("3", cpus="2K")
     found = when(text_file(lines), **AT)
     assert dict(zip(found["job_id"].tolist(), found["procs"].tolist(), strict=True)) == {"1": 2}
-    assert "Left out: 2 jobs: too wide for the machine 2." in found.as_text()
+    assert "Left out: 2 jobs: too wide for the machine (2)." in found.as_text()
     wide = [*STATE, {"id": "wide", "submit": 0, "processors": 19, "request": 60}]
     assert whys_at_site(wide) == whys_at_site(STATE)
     with pytest.raises(BatfillError, match="job wide is left out"):
