@@ -530,7 +530,7 @@ SQUEUE = """JOBID|USER|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME|REASON
 def test_pending_jobs_that_wait_for_something_else_are_counted_with_their_reasons(tmp_path):
     (tmp_path / "s.txt").write_text(SQUEUE)
     done = batfill("when", tmp_path / "s.txt", "--procs", "16", "--out", tmp_path / "page.html")
-    left_out = "7 jobs: Dependency 4, ReqNodeNotAvail 2, REQUEUE_HOLD 1."
+    left_out = "7 jobs: Dependency (4), ReqNodeNotAvail (2), REQUEUE_HOLD (1)."
     assert done.out.splitlines()[:3] == [
         "s.txt: 0 waiting jobs on 16 processors at 2024-05-02 10:02",
         "No job waits for processors alone",
