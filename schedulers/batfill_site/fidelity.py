@@ -115,18 +115,24 @@ class Site(NamedTuple):
         found = replace(self.found, windows=past, digest="")
         return self._replace(logged=self.logged.select(first), machine=self.machine.select(first), found=found)
 
+    def rows(self, part: Part) -> NDArray[np.bool_]:
+        """The jobs that run on a part, of all."""
+        return part.rows & ~self.machine.wide
+
     def jobs(self, part: Part) -> Jobs:
-        """The jobs that run on a part."""
-        return self.logged.workload.select(part.rows & ~self.machine.wide).stating(size=part.size)
+        return self.logged.workload.select(self.rows(part)).stating(size=part.size)
+
+    def sudden(self, part: Part) -> list[bool]:
+        """Which outages a replay of a part learns of only when they begin."""
+        return sudden_windows(self.found, float(self.logged.workload.walltime_s[self.rows(part)].max(initial=0.0)))
 
     def outages(self, part: Part, factors: Factors) -> list[Window]:
         """The outages of a part as they are announced; none if they are left out."""
         if factors.notice_s is None or not self.found.windows:
             return []
-        sudden = sudden_windows(self.found, longest_request_s(self.jobs(part)))
         return [
             window._replace(announced=window.begin - (0.0 if late else factors.notice_s))
-            for window, late in zip(self.found.windows, sudden, strict=True)
+            for window, late in zip(self.found.windows, self.sudden(part), strict=True)
         ]
 
     def options(self, part: Part, factors: Factors) -> dict[str, Any]:
@@ -144,7 +150,7 @@ class Site(NamedTuple):
             jobs = self.jobs(part)
             if not part.never and len(jobs):
                 schedule, _ = simulate(jobs, jobs, Options.of({"policy": "fcfs", **self.options(part, factors)}))
-                wait_s[part.rows & ~self.machine.wide] = schedule.start_s - jobs.submit_s
+                wait_s[self.rows(part)] = schedule.start_s - jobs.submit_s
         return wait_s
 
     def held(self, factors: Factors) -> Held | None:
@@ -177,11 +183,6 @@ def limit_of(logged: Logged, its: NDArray[np.bool_]) -> int | None:
         if len(reach) >= FEWEST_USERS and started[limit + 1 :].sum() <= MOST_STARTS * len(rows):
             best, at_best = limit, at
     return best
-
-
-def longest_request_s(workload: Jobs) -> float:
-    jobs = workload.jobs
-    return float(jobs.walltime_s[jobs.procs <= (workload.size or 0)].max(initial=0.0))
 
 
 def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
@@ -326,7 +327,7 @@ def fidelity(
         "outages": {
             "number": len(study.found.windows),
             "days": sum(w.end - w.begin for w in study.found.windows) / DAY_S,
-            "sudden": sum(sudden_windows(study.found, longest_request_s(study.jobs(part)))),
+            "sudden": sum(study.sudden(part)),
         },
         "unmodelled": unmodelled(source.log),
         "without_wait": int(np.isnan(logged.wait_s).sum()),
