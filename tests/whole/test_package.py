@@ -9,7 +9,6 @@ import subprocess
 import sys
 import zipfile
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -164,21 +163,6 @@ def test_a_house_imports_only_what_it_may_and_needs_all_of_that():
     for path in FILES.values():
         found[house_of(path)] |= {house_of(other) for other in imported(path)} - {house_of(path)}
     assert found == {house: set(others.split()) for house, others in HOUSES.items()}
-
-
-def test_houses_use_of_each_other_what_is_listed():
-    page = (ROOT / "docs" / "reference" / "python" / "houses.md").read_text()
-    rows = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", page, re.MULTILINE)
-    listed = {(module, name) for module, names in rows for name in re.findall(r"`(\w+)`", names)}
-    used = set()
-    for path in FILES.values():
-        for node in nodes_of(path):
-            of = node.module.partition(".")[0] if isinstance(node, ast.ImportFrom) and node.module else None
-            if of in ("batfill", "batfill_pages") and house_of(path) not in ("batfill", of):
-                used |= {(node.module, alias.name) for alias in node.names}
-    assert listed == used
-    for module, name in listed:
-        assert hasattr(import_module(module), name) or f"{module}.{name}" in FILES
 
 
 def test_a_houses_tests_import_only_what_it_may():
