@@ -40,7 +40,7 @@ Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
 LARGEST_POWER = 8  # in a polynomial: p~^8 of a job without walltime is 10^96
 LARGEST_EXPONENT = 4  # of an aged order: p~^4 of a job without walltime is 10^48, far from the ends of a float
 
-PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
+PURE_SOURCE = "Carastan-Santos et al., CCGrid 2019"
 TANG = "Tang et al., CLUSTER 2009"
 SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
 FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
