@@ -24,9 +24,9 @@ from batfill_pages.stats import Paired
 from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
 from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.fill import MOST_WORDS, commands, options_words, screen
-from batfill_site.advice.found import LOW, ChoiceFigures, advised
+from batfill_site.advice.found import LOW, ChoiceFigures, advised, outdoes
 from batfill_site.advice.payers import Changed, Payers, kinds_of
-from batfill_site.advice.what_if import LIMITS, what_if
+from batfill_site.advice.what_if import LIMITS, limit_of, what_if
 from batfill_site.answer import NB, columns, plain
 from batfill_site.fidelity import Factors
 from batfill_site.machine import Held
@@ -255,7 +255,7 @@ def test_the_simplest_of_equals_that_gain_within_the_limit_is_advised(saf, thres
         outcome("threshold", THRESHOLD, *threshold),
         outcome("saf", ORDER, *saf),
     ]
-    found, _ = advised(outcomes, pairs(outcomes, half), limit_h * HOUR_S, 0.05, range(1, 4))
+    found, *_ = advised(outcomes, pairs(outcomes, half), limit_h * HOUR_S, 0.05, range(1, 4))
     assert outcomes[found].name == chosen
 
 
@@ -269,27 +269,53 @@ def test_the_simplest_of_equals_that_gain_within_the_limit_is_advised(saf, thres
 )
 def test_without_a_limit_a_tie_goes_to_the_shorter_longest_wait(limit_h, half, chosen, others):
     outcomes = [outcome("fcfs", TODAY, 100, 72), outcome("kills", KILLS, 43, 99), outcome("saf", ORDER, 40, 1302)]
-    found, equals = advised(outcomes, pairs(outcomes, half), limit_h * HOUR_S, 0.05, range(1, 3))
+    found, equals, _ = advised(outcomes, pairs(outcomes, half), limit_h * HOUR_S, 0.05, range(1, 3))
     assert (outcomes[found].name, [outcomes[k].name for k in equals]) == (chosen, others)
 
 
 @pytest.mark.parametrize(
-    ("threshold", "fcfs_h", "by", "chosen"),  # slowdown, longest wait, mean wait; kills have 40, 9 h, 2 h
+    ("threshold", "fcfs", "chosen", "least"),  # slowdown, longest wait, mean wait; kills have 40, 9 h, 2 h
     [
-        ((60, 9, 1.9), 3, "waits", "threshold"),  # no longer a longest wait, a shorter mean, and asks less
-        ((60, 9, 1.9), 3, "slowdown", "kills"),
-        ((60, 9, 2.0), 3, "waits", "kills"),  # no shorter mean
-        ((60, 9.1, 1.9), 3, "waits", "kills"),  # a longer longest wait
-        ((99, 8, 1.0), 3, "waits", "kills"),  # does not gain itself
-        ((60, 11, 3.0), 1.9, "waits", "kills"),  # fcfs has the longer longest wait
-        ((60, 11, 3.0), 1.9, "fcfs", "fcfs"),  # and here it has not
+        ((60, 9, 1.9), (10, 3), "threshold", "kills"),  # no longer a longest wait, a shorter mean, and asks less
+        ((60, 9, 2.0), (10, 3), "kills", "kills"),  # no shorter mean
+        ((60, 9.1, 1.9), (10, 3), "kills", "kills"),  # a longer longest wait
+        ((99, 8, 1.0), (10, 3), "kills", "kills"),  # does not gain itself
+        ((60, 11, 3.0), (10, 1.9), "kills", "kills"),  # fcfs has the longer longest wait
+        ((60, 11, 3.0), (9, 1.9), "fcfs", "kills"),  # and here it has not
     ],
 )
-def test_a_choice_is_out_if_one_that_asks_less_waits_less_at_the_mean_and_at_most(threshold, fcfs_h, by, chosen):
-    fcfs = outcome("fcfs", TODAY, 100, 9 if by == "fcfs" else 10, fcfs_h)
-    outcomes = [fcfs, outcome("kills", KILLS, 40, 9, 2), outcome("threshold", THRESHOLD, *threshold)]
-    found, _ = advised(outcomes, pairs(outcomes, 1), 11 * HOUR_S, 0.05, range(1, 3), by != "slowdown")
-    assert outcomes[found].name == chosen
+def test_a_choice_is_out_if_one_that_asks_less_waits_less_at_the_mean_and_at_most(threshold, fcfs, chosen, least):
+    first = outcome("fcfs", TODAY, 100, *fcfs)
+    outcomes = [first, outcome("kills", KILLS, 40, 9, 2), outcome("threshold", THRESHOLD, *threshold)]
+    found, _, lowest = advised(outcomes, pairs(outcomes, 1), 11 * HOUR_S, 0.05, range(1, 3))
+    assert (outcomes[found].name, outcomes[lowest].name) == (chosen, least)
+
+
+def test_the_choice_with_the_least_slowdown_is_out_only_because_of_another(answer):
+    for seed in range(300):
+        assert_is_out_because_of_another(answer, np.random.default_rng(seed))
+
+
+def assert_is_out_because_of_another(answer, rng):
+    first, *others = answer.outcomes
+    made = (
+        one._replace(
+            effort=int(rng.choice([ORDER, THRESHOLD, KILLS])),
+            mean_bsld=first.mean_bsld * rng.choice([0.5, 0.6, 0.8]),
+            mean_wait_s=rng.choice([1.0, 2.0]),
+            max_wait_s=rng.choice([1.0, 2.0]),
+        )
+        for one in others
+    )
+    outcomes = [first, *made]
+    compared = pairs(outcomes, 0)
+    for k, ones in compared.items():  # any two may differ by chance, as only pairs of jobs can say
+        for j in np.flatnonzero(rng.random(len(ones)) < 0.4):
+            ones[j] = None if j == k else difference(ones[j].value, 9e9)
+    limit = limit_of(0.1, outcomes, compared, answer.offered, 0.05)
+    if limit.by_slowdown != limit.advised:
+        found = replace(answer, outcomes=outcomes, bsld=compared)
+        assert outdoes(outcomes[found.outdoing(limit)], outcomes[limit.by_slowdown])
 
 
 def test_a_choice_is_not_out_for_one_that_asks_as_much():
@@ -298,7 +324,7 @@ def test_a_choice_is_not_out_for_one_that_asks_as_much():
         outcome("kills", KILLS, 40, 9, 2),
         outcome("more", KILLS, 60, 9, 1.9),
     ]
-    found, _ = advised(outcomes, pairs(outcomes, 1), 11 * HOUR_S, 0.05, range(1, 3))
+    found, *_ = advised(outcomes, pairs(outcomes, 1), 11 * HOUR_S, 0.05, range(1, 3))
     assert outcomes[found].name == "kills"
 
 

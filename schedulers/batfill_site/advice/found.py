@@ -120,7 +120,7 @@ class Limit(NamedTuple):
     longest_s: float
     advised: int  # the index of the advised outcome
     equals: tuple[int, ...]  # outcomes that gain within the limit and cannot be told from it, least effort first
-    by_slowdown: int  # the advice if it is chosen by slowdown alone
+    by_slowdown: int  # the choice with the least slowdown, if it is out because of the waits; else the advised one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -216,7 +216,7 @@ class WhatIf(Keyed):
         others = [k for k in self.offered if self.outcomes[k].effort != KILLS and k != self.shown(limit)]
         best, min_gain = 0, self.settings["min_gain"]
         if not self.undecided:
-            best, _ = advised(self.outcomes, self.bsld, limit.longest_s, min_gain, others)
+            best, *_ = advised(self.outcomes, self.bsld, limit.longest_s, min_gain, others)
         if best or not others:
             return best or None
         if within := [k for k in others if self.allowed(limit, k)]:
@@ -424,9 +424,10 @@ def advised(
     longest_s: float,
     min_gain: float,
     offered: Sequence[int],
-    by_waits: bool = True,
-) -> tuple[int, tuple[int, ...]]:
-    """The index of the advised choice, and the others that cannot be told from it; 0, fcfs, if none gains.
+) -> tuple[int, tuple[int, ...], int]:
+    """The index of the advised choice, the others that cannot be told from it, and that with the least slowdown.
+
+    The first is 0, fcfs, if none gains; the last is the advised one, too, unless it is out because of its waits.
 
     Among the choices that gain over fcfs within the limit, the best has the lowest mean bounded slowdown. Another
     equals it if the best does not gain over that one (`gains`), and none is better in both slowdown and longest wait.
@@ -436,11 +437,11 @@ def advised(
     Without `pairs` a gain may be chance. By waits, a choice is out if another, or fcfs, asks less of a site and has the
     shorter mean wait and no longer a longest one.
     """
-    able = [k for k in offered if allowed(outcomes, k, longest_s) and gains(outcomes, pairs, 0, k, min_gain)]
-    if by_waits:
-        able = [k for k in able if not any(outdoes(outcomes[j], outcomes[k]) for j in (0, *able))]
+    better = [k for k in offered if allowed(outcomes, k, longest_s) and gains(outcomes, pairs, 0, k, min_gain)]
+    able = [k for k in better if not any(outdoes(outcomes[j], outcomes[k]) for j in (0, *better))]
+    least = min(better, key=lambda k: outcomes[k].mean_bsld, default=0)
     if not able:
-        return 0, ()
+        return 0, (), least
 
     def beaten(k: int) -> bool:
         mine = outcomes[k]
@@ -454,7 +455,7 @@ def advised(
 
     best = min(able, key=lambda k: outcomes[k].mean_bsld)
     equals = sorted((k for k in able if not gains(outcomes, pairs, k, best, min_gain) and not beaten(k)), key=cost)
-    return equals[0], tuple(equals[1:])
+    return equals[0], tuple(equals[1:]), equals[0] if least in able else least
 
 
 def outdoes(one: ChoiceFigures, other: ChoiceFigures) -> bool:

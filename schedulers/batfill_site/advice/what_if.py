@@ -281,9 +281,7 @@ def limit_of(
     min_gain: float,
 ) -> Limit:
     longest_s = math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s
-    taken, equals = advised(outcomes, pairs, longest_s, min_gain, offered)
-    by_slowdown, _ = advised(outcomes, pairs, longest_s, min_gain, offered, by_waits=False)
-    return Limit(growth, longest_s, taken, equals, by_slowdown)
+    return Limit(growth, longest_s, *advised(outcomes, pairs, longest_s, min_gain, offered))
 
 
 def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float, Whose] | tuple[None, None, None]:
