@@ -58,13 +58,11 @@ class Browser:
         with urllib.request.urlopen(request, timeout=2 * PATIENCE_S) as answer:
             return json.load(answer)["value"]
 
-    def open(self, page: Path) -> float:
-        """Open the page and wait until its charts are there; returns the seconds it took."""
-        began = time.perf_counter()
+    def open(self, page: Path) -> None:
+        """Open the page and wait until its charts are there."""
         self.call("POST", "/url", {"url": page.resolve().as_uri()})
         self.waited(READY)
         self.frame()
-        return time.perf_counter() - began
 
     def visit(self, page: Path) -> None:
         """Open a page that does not say when it is ready."""
