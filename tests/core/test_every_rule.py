@@ -316,8 +316,8 @@ def replay_of(jobs, size, policy, chosen, calendar, more):
 
 
 def thorough(usual):
-    """Settings of twice so many cases, always the same; of a quarter uncompiled, which is slow."""
-    usual = usual // 4 if PLAIN else 2 * usual
+    """Settings of so many cases, always the same; of a quarter uncompiled, which is slow."""
+    usual = usual // 4 if PLAIN else usual
     checks = list(HealthCheck)
     return settings(
         deadline=None, database=None, derandomize=True, max_examples=examples(usual), suppress_health_check=checks

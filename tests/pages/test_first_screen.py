@@ -21,7 +21,7 @@ HEIGHT = 800
 NAMES = ("comparison", "what-if", "run")
 # Two machines: one that is wide and busy for months, one with a few hundred jobs.
 # Jobs, processors, seed, and the time between submissions as a multiple of the model's.
-LOGS = {"busy": (5_000, 24, 11, 2.0), "short": (300, 1_000, 12, 1.0)}
+LOGS = {"busy": (2_000, 24, 11, 2.0), "short": (300, 1_000, 12, 1.0)}
 NBSP = "\N{NO-BREAK SPACE}"
 # Shown text outside of code, in which a number and its unit are torn apart by a space at which a line may end.
 TORN = r"""
@@ -95,9 +95,7 @@ def test_the_answer_names_the_longest_wait(browser, made, name):
         assert longest["fcfs"] in said
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(*sweep(2, name=list(NAMES), width=list(WIDTHS), scheme=list(SCHEMES)))
 def test_no_page_scrolls_sideways_or_tears_a_unit_from_its_number(browser, made, name, width, scheme):
     browser.sized(width, HEIGHT, scheme)
     browser.open(made[1][name])
@@ -113,6 +111,8 @@ def test_axe_finds_nothing(browser, made, name, look):
     browser.open(made[1][name])
     browser.run("for (const e of document.querySelectorAll('details')) e.open = true")
     browser.waited("return !document.querySelector('.explorer:not(.ready)')")
+    # Further rows are like the first; axe looks for what is behind each cell.
+    browser.run("for (const e of document.querySelectorAll('tbody tr:nth-child(n + 7)')) e.remove()")
     assert browser.violations() == []
 
 

@@ -136,7 +136,7 @@ def test_a_job_whose_whole_nodes_would_exceed_a_limit_starts_in_no_pass():
 
 
 @pytest.mark.compiled
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(SEEDS)
 def test_every_start_pass_and_node_is_the_twins(seed):
     site, jobs, clock = possible_case(seed)
@@ -144,7 +144,7 @@ def test_every_start_pass_and_node_is_the_twins(seed):
 
 
 @pytest.mark.compiled
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_every_job_that_is_preempted_or_sleeps_is_the_twins(seed):
     site, jobs, clock = preempting_case(seed, 25)
@@ -153,7 +153,7 @@ def test_every_job_that_is_preempted_or_sleeps_is_the_twins(seed):
 
 
 @pytest.mark.compiled
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8))
 @given(SEEDS)
 def test_jobs_that_can_never_start_change_no_other(seed):
     site, jobs, clock = random_case(seed, 15)
@@ -331,7 +331,7 @@ for seed in range({n}):
 def test_plain_python_makes_the_same_runs():
     outputs = [
         subprocess.run(
-            [sys.executable, "-c", DIGESTS.format(n=8)],
+            [sys.executable, "-c", DIGESTS.format(n=4)],
             env={**os.environ, "BATFILL_PLAIN": plain, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
@@ -340,7 +340,7 @@ def test_plain_python_makes_the_same_runs():
         for plain in ("", "1")
     ]
     assert outputs[0] == outputs[1]
-    assert len(outputs[0].splitlines()) == 8
+    assert len(outputs[0].splitlines()) == 4
 
 
 YEARS_S = 50 * 365 * 86400

@@ -111,9 +111,10 @@ def test_a_sample_runs_at_once(study, path):
 
 
 def needing(path):
-    """The experiment as a parameter of a test, with the library that its scheduler needs."""
-    learns = "--small forest" in read_descriptor(path).descriptor.schedcmd
-    return pytest.param(path, id=path.stem, marks=[pytest.mark.needs("sklearn")] if learns else [])
+    """The experiment as a parameter of a test; `make test` runs one a log, and `make test-slow` the others."""
+    marks = [pytest.mark.needs("sklearn")] if "--small forest" in read_descriptor(path).descriptor.schedcmd else []
+    later = [] if path.stem in ("kth_spf_small_first", "sdsc_spf_threshold") else [pytest.mark.slow]
+    return pytest.param(path, id=path.stem, marks=marks + later)
 
 
 @pytest.mark.parametrize("path", [needing(path) for path in ON_LOGS])
