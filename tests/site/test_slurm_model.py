@@ -284,7 +284,7 @@ def state_of(seed):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_a_run_that_begins_with_jobs_on_their_nodes_is_that_of_the_twin(seed):
     if (state := state_of(seed)) is not None and len(state[1]):
         site, jobs, clock, *begun = state
