@@ -44,9 +44,10 @@ def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy)
         assert_same(run.schedule(), beside.run())
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("first", "then"), [("wfp3", "fcfs"), ("aged:90,0.5,0.5", "saf"), ("saf", "wfp3")])
 def test_an_order_that_changes_decides_on_the_tries_at_their_dividers_from_then_on(first, then):
-    for seed in range(2 if PLAIN else examples(4)):
+    for seed in range(examples(4)):
         jobs = random_table(seed, n_jobs=150, size=8, span_s=300)
         run, beside = classified(jobs, 8, first, divider=DIVIDER, seed=seed, bound=True, spares=True)
         for at_s, policy in ((80.5, then), (250.5, first), (500.5, then)):
