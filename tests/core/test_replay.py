@@ -79,11 +79,6 @@ def test_thousands_that_become_overdue_at_once_leave_the_others_in_order(policy)
 # What holds of every schedule
 
 
-PURE = {"fcfs": "0,0,-1,0,0,0", "lcfs": "0,0,1,0,0,0", "sqf": "1,0,0,0,0,0", "lqf": "-1,0,0,0,0,0"}
-PURE |= {"spf": "0,1,0,0,0,0", "lpf": "0,-1,0,0,0,0", "srf": "0,0,0,1,0,0", "lrf": "0,0,0,-1,0,0"}
-PURE |= {"sexp": "0,0,0,0,1,0", "lexp": "0,0,0,0,-1,0", "saf": "0,0,0,0,0,1", "laf": "0,0,0,0,0,-1"}
-
-
 def test_the_order_of_the_rows_given_does_not_matter():
     jobs = random_table(5, n_jobs=300, size=12, span_s=100)
     shuffled = np.random.default_rng(5).permutation(len(jobs))

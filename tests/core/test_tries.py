@@ -18,7 +18,6 @@ from oracle import Oracle, assert_same
 from strategies import classify_both, classify_like, random_table, workloads
 from sweeps import examples
 
-FCFS = policy_named("fcfs")
 DIVIDER = 6.0
 
 

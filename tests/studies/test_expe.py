@@ -232,13 +232,6 @@ def test_while_the_port_is_in_use_a_descriptor_that_reads_its_number_runs_on_a_f
         assert f"port {port} is in use for longer than the ready-timeout" in done.stderr
 
 
-@pytest.fixture
-def sample(tmp_path):
-    """The first half of the sample, for experiments that replay it many times."""
-    short_sample(tmp_path / "sample.json", 400)
-    return str(tmp_path / "sample.json")
-
-
 USUAL = Figures(bsld=10.0, bsld_10=20.0, wait=3600.0, large=7200.0, p999=1e5, longest=2e5, waste=0.0, kills=0)
 
 
