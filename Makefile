@@ -15,9 +15,9 @@ help:  ## List what can be made
 test: $(VENV)/.test kernels  ## Run the tests but the slow ones, one process per processor; ARGS="-m quick" for the quickest
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
-test-slow: $(VENV)/.test kernels  ## Run the slow tests, and four times as many cases of all rules together
+test-slow: $(VENV)/.test kernels  ## Run the slow tests, and eight times as many random cases
 	$(BIN)/pytest -n auto --dist worksteal -m "slow and not long" $(ARGS)
-	BATFILL_EXAMPLES=4 $(BIN)/pytest -n auto --dist worksteal tests/core/test_every_rule.py
+	BATFILL_EXAMPLES=8 $(BIN)/pytest -n auto --dist worksteal -m "not slow" $$(grep -rlE "from sweeps import .*\bexamples" tests)
 
 # The core's tests, in environments of their own; those that need an extra are skipped, each with its reason.
 test-core: $(VENV)-core/.installed kernels  ## Run the core's tests with the core alone, no extra

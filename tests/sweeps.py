@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
 import pytest
 
-# How many times as many random cases hypothesis tries: `BATFILL_EXAMPLES=10 make test` before a release.
+# How many times as many random cases hypothesis tries: `make test-slow` tries eight times as many.
 THOROUGH = int(os.environ.get("BATFILL_EXAMPLES", "1"))
+LATER = partial(pytest.param, marks=[pytest.mark.slow, pytest.mark.long])  # a case whose claim others show, too
 
 
 def examples(usual: int) -> int:

@@ -6,10 +6,6 @@ import gzip
 import json
 import os
 import re
-import resource
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,32 +71,6 @@ def test_a_device_in_the_place_of_a_file_is_refused(tmp_path, monkeypatch, comma
     assert (done.status, done.out) == (status, "")
     (line,) = done.err.splitlines()
     assert line.endswith(f": {said.replace('ZERO', '/dev/zero')}")
-
-
-@pytest.mark.parametrize(
-    ("limit", "command", "said"),
-    [
-        (
-            (resource.RLIMIT_AS, 60_000_000),
-            ("replay", "w.json"),
-            "not enough memory (",
-        ),
-        ((resource.RLIMIT_FSIZE, 0), ("run", "e.yaml"), "no temporary folder can be made"),
-    ],
-)
-def test_a_limit_of_the_system_is_no_bug(tmp_path, limit, command, said):
-    (tmp_path / "w.json").write_text(workload(JOB))
-    (tmp_path / "e.yaml").write_text((Path(__file__).parents[2] / "expe/sample_saf.yaml").read_text())
-    which, most = limit
-    done = subprocess.run(
-        [sys.executable, "-m", "batfill", *command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(which, (most, most)),
-    )
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert done.stderr.startswith(f"batfill: {said}")
 
 
 @pytest.mark.parametrize("deep", [300, 3000])
@@ -248,13 +218,6 @@ def good(tmp_path):
     path = tmp_path / "w.json"
     path.write_text(workload(JOB))
     return path
-
-
-def test_results_that_cannot_be_written(good, tmp_path):
-    (tmp_path / "out_jobs.csv").mkdir()
-    line = refusal("replay", good, "--out", tmp_path / "out")
-    assert line.startswith(f"{tmp_path}/out_jobs.csv: cannot be written (")
-    assert sorted(left.name for left in tmp_path.iterdir()) == ["out_jobs.csv", "w.json"]
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x", "x.csv", "x.parquet", "x.json.zip"])

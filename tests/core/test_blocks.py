@@ -134,7 +134,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
 
 
 TestBlocksBesideAList = BlocksBesideAList.TestCase
-TestBlocksBesideAList.settings = settings(max_examples=10, stateful_step_count=25, deadline=None)
+TestBlocksBesideAList.settings = settings(max_examples=6, stateful_step_count=25, deadline=None)
 
 
 def test_widths_grow_with_processors_and_powers_of_two_have_their_own():

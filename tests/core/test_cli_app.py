@@ -64,12 +64,6 @@ def test_an_interrupt_while_the_command_line_loads_is_a_line(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "batfill: interrupted by SIGINT\n")
 
 
-@pytest.mark.parametrize("words", [["replay", "missing.swf"], ["tune", str(SAMPLE)], ["what-if", "missing.swf"]])
-def test_a_refusal_is_one_line(words):
-    refused = program(*words)
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
-
-
 def test_a_choice_suggests_the_nearest():
     assert refusal("replay", "x", "--policy", "sfa").endswith("; did you mean 'saf'?")
     assert "; did you mean 'first-tries'?" in refusal("replay", "x", "--preset", "first-try")

@@ -16,7 +16,7 @@ from batfill.workloads.convert import convert
 from batfill.workloads.formats import load_log, part_of, source_of
 from batfill.workloads.swf_log import write_log
 from command import batfill, refusal
-from sweeps import examples
+from sweeps import examples, sweep
 from swf_text import row
 
 
@@ -135,9 +135,9 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("unrequested", ["runtime", "none", 600.0])
-@pytest.mark.parametrize("overrun", ["keep", "kill", "extend"])
+@pytest.mark.parametrize(
+    *sweep(2, operation=list(OPERATIONS), unrequested=["runtime", "none", 600.0], overrun=["keep", "kill", "extend"])
+)
 def test_an_operation_on_a_converted_workload_keeps_how_its_walltimes_were_made(
     tmp_path, monkeypatch, operation, unrequested, overrun
 ):

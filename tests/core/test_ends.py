@@ -72,7 +72,7 @@ def require_sound(ends, plain):
 STEPS = st.lists(st.tuples(st.sampled_from(["in", "out", "next"]), st.integers(1, 400)), min_size=1, max_size=12)
 
 
-@settings(max_examples=examples(12), deadline=None, derandomize=PLAIN)
+@settings(max_examples=3 if PLAIN else examples(6), deadline=None, derandomize=PLAIN)
 @given(
     steps=STEPS, seed=st.integers(0, 2**32), instants=st.sampled_from([1, 5, 300, 10**9]), first=st.integers(0, MOST)
 )
@@ -113,6 +113,7 @@ def test_no_job_runs():
     assert released(ends, 3, 1) == (math.inf, 1)
 
 
+@pytest.mark.compiled
 def test_capacity_suffices_for_blocks_as_empty_as_they_may_be():
     """Blocks are split, then thinned until they nearly merge, and split again."""
     ends, plain = new_ends(MOST), Plain()
@@ -133,6 +134,7 @@ def test_capacity_suffices_for_blocks_as_empty_as_they_may_be():
     assert int(ends.used["blocks"][0]) <= len(ends.directory)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("need", [1, BLOCK, 3 * BLOCK + 1, 10 * BLOCK])
 def test_all_releases_at_the_shadow_time_count_whatever_block_they_are_in(need):
     ends = new_ends(MOST)

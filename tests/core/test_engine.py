@@ -51,10 +51,12 @@ def test_hundreds_that_become_overdue_at_once_leave_the_others_in_order(policy, 
 
 # Many policies in one call, as tuning replays them
 
+LONG = [
+    pytest.param(*case, marks=pytest.mark.compiled) for case in [(["saf", "wfp3"], False), (["fcfs", "wfp3"], True)]
+]
 
-@pytest.mark.parametrize(
-    ("more", "outlives"), [([], False), (["saf", "wfp3"], False), (["fcfs", "wfp3"], True)], ids=str
-)
+
+@pytest.mark.parametrize(("more", "outlives"), [([], False), *LONG], ids=str)
 def test_policies_replayed_one_after_the_other_start_what_the_oracle_starts(more, outlives):
     rng = np.random.default_rng(3)
     names = [*(random_mixed(rng, expansion=expansion) for expansion in (0, 1, 1)), *more]

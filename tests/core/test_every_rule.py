@@ -316,8 +316,8 @@ def replay_of(jobs, size, policy, chosen, calendar, more):
 
 
 def thorough(usual):
-    """Settings of twice so many cases, always the same; of a quarter uncompiled, which is slow."""
-    usual = usual // 4 if PLAIN else 2 * usual
+    """Settings of so many cases, always the same; of a quarter uncompiled, which is slow."""
+    usual = usual // 4 if PLAIN else usual
     checks = list(HealthCheck)
     return settings(
         deadline=None, database=None, derandomize=True, max_examples=examples(usual), suppress_health_check=checks
@@ -358,6 +358,7 @@ def test_a_replay_with_pools_at_the_edge_of_what_can_run_short_is_the_oracles_ru
     assert_same(run.schedule(), oracle_of(*case))
 
 
+@pytest.mark.compiled
 @thorough(40)
 @given(cases())
 def test_a_replay_that_is_left_at_each_instant_is_the_oracles_run(case):
@@ -528,16 +529,17 @@ def options_of(policy, chosen, calendar):
 
 
 HOSTS = {"4": lambda agent: Conversation4(agent).answer, "5": lambda agent: Through5(agent, "").answer}
+VERSIONS = [pytest.param("4", marks=pytest.mark.compiled), "5"]
 
 
-@pytest.mark.parametrize("version", HOSTS)
+@pytest.mark.parametrize("version", VERSIONS)
 @thorough(40)
 @given(cases())
 def test_under_batsim_tries_start_when_the_oracles_do(version, case):
     assert_same_under_batsim(version, case)
 
 
-@pytest.mark.parametrize("version", HOSTS)
+@pytest.mark.parametrize("version", VERSIONS)
 @thorough(15)
 @given(urgent_cases())
 def test_under_batsim_jobs_are_stopped_for_urgent_ones_when_the_oracles_are(version, case):

@@ -10,6 +10,7 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from plugin import Plugin, as_message, completed, event, notify, submitted
+from sweeps import examples
 
 SIZE = 10
 UNKNOWN = -1
@@ -176,7 +177,7 @@ class Cluster:
 
 
 @pytest.mark.parametrize("options", RULES, ids=str)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_a_job_that_is_submitted_next_waits_as_was_said_if_no_other_comes_and_all_run_as_requested(options, seed):
     cluster = Cluster(options, seed)
     away = cluster.random.random() < 0.3

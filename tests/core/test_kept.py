@@ -225,7 +225,7 @@ def ids_of(mask):
     return [machine for first, last in machines_of(mask) for machine in range(first, last + 1)]
 
 
-@settings(deadline=None, max_examples=examples(300))
+@settings(deadline=None, max_examples=examples(150))
 @given(cases())
 def test_any_workload_has_the_plan_of_the_oracle_after_each_decision(case):
     jobs, size, policy, margin, windows = case

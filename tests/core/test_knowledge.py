@@ -29,6 +29,7 @@ from batfill.replays.learning import LearningReplay
 from batfill.workloads import read_workload
 from batfill.workloads.convert import convert
 from strategies import outliving, random_table, table
+from sweeps import sweep
 from swf_text import row as logged
 
 
@@ -66,9 +67,14 @@ def starts(driven):
 OUTLIVING = outliving(random_table(5, n_jobs=300, size=8, span_s=1500, short=0.5), 90.0)
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "spf", "saf", "wfp3"])
-@pytest.mark.parametrize("threshold_s", [math.inf, 100.0, 20_000.0])
-@pytest.mark.parametrize("knowledge", [UserEstimate, Told])
+@pytest.mark.parametrize(
+    *sweep(
+        2,
+        policy=["fcfs", "spf", "saf", "wfp3"],
+        threshold_s=[math.inf, 100.0, 20_000.0],
+        knowledge=[UserEstimate, Told],
+    )
+)
 def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s, knowledge):
     assert (OUTLIVING.runtime_s > OUTLIVING.expected_s).sum() > 50
     for jobs in (random_table(1, n_jobs=400, size=8, span_s=1500), OUTLIVING):
@@ -99,9 +105,14 @@ KNOWN = [
 FOREST = pytest.param({"small": "forest"}, marks=pytest.mark.needs("sklearn"))
 
 
-@pytest.mark.parametrize("backfill", [None, "spf", "lpf"])
-@pytest.mark.parametrize("policy", ["fcfs", "spf", "saf", "f4", "mixed:1,2,3,4,0,5"])
-@pytest.mark.parametrize("jobs", [random_table(2, n_jobs=300, size=8, span_s=1200), OUTLIVING])
+@pytest.mark.parametrize(
+    *sweep(
+        2,
+        backfill=[None, "spf", "lpf"],
+        policy=["fcfs", "spf", "saf", "f4", "mixed:1,2,3,4,0,5"],
+        jobs=[random_table(2, n_jobs=300, size=8, span_s=1200), OUTLIVING],
+    )
+)
 def test_predictions_that_only_order_replay_as_orders_with_the_run_times_built_in(policy, backfill, jobs):
     runtime_s = np.maximum(np.minimum(jobs.runtime_s, jobs.walltime_s), 1e-9)
 

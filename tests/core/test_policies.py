@@ -8,7 +8,6 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from batfill.base.errors import PolicyError
 from batfill.engine.keys import key_at, unit_of
@@ -73,9 +72,6 @@ def test_exactly_these_policies_change_the_order_while_jobs_wait():
     assert not mixed((1, 1, 1, 1, 0, 1)).moves
     assert aged(0, 0.5, 0).moves
     assert not aged(5, 0, 0).moves
-
-
-job = st.tuples(st.integers(0, 1000), st.integers(1, 1000), st.integers(1, 100))
 
 
 def test_under_an_aged_order_no_job_waits_for_ever():

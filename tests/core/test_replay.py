@@ -17,7 +17,7 @@ from batfill.replays.many import measure_policies
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
 from strategies import random_table, replayed, table
-from sweeps import sweep
+from sweeps import LATER, sweep
 
 
 def assert_begins_as_the_oracle(jobs, until_s, policy, *, backfill=None, **case):
@@ -41,11 +41,11 @@ MOVING = ["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02"]
 
 @pytest.mark.parametrize(*sweep(policy=MOVING, threshold_s=[math.inf, 4000.0]))
 def test_a_long_queue_whose_order_changes_drains_as_the_oracle_says(policy, threshold_s):
-    jobs = random_table(3, n_jobs=1000, size=16, span_s=3300, longest=60, small=0.2)
+    jobs = random_table(3, n_jobs=600, size=16, span_s=1980, longest=60, small=0.2)
     assert_as_the_oracle(jobs, 16, policy, threshold_s=threshold_s, divider_s=40.0)
 
 
-@pytest.mark.parametrize(("policy", "threshold_s"), [("lpf", math.inf), ("srf", 900.0), ("wfp3", 2500.0)])
+@pytest.mark.parametrize(("policy", "threshold_s"), [("srf", 900.0), LATER("lpf", math.inf), LATER("wfp3", 2500.0)])
 def test_short_jobs_that_arrive_behind_4500_long_ones_are_backfilled_as_the_oracle_says(policy, threshold_s):
     # No long job fits beside two others, so some processors are always left for short ones.
     long = random_table(5, n_jobs=4500, size=64, span_s=3, longest=30, unit_s=100, wide=0)
@@ -59,7 +59,7 @@ def test_short_jobs_that_arrive_behind_4500_long_ones_are_backfilled_as_the_orac
     assert run.schedule().backfilled[4500:].sum() > 20
 
 
-@pytest.mark.parametrize("policy", ["lqf", "sqf", "laf", "fcfs"])
+@pytest.mark.parametrize("policy", ["laf", LATER("lqf"), LATER("sqf"), "fcfs"])
 def test_thousands_that_become_overdue_at_once_leave_the_others_in_order(policy):
     """Their leaving empties most leaves between those of the others, so that groups of leaves are merged."""
     rng = np.random.default_rng(1)
@@ -77,11 +77,6 @@ def test_thousands_that_become_overdue_at_once_leave_the_others_in_order(policy)
 
 
 # What holds of every schedule
-
-
-PURE = {"fcfs": "0,0,-1,0,0,0", "lcfs": "0,0,1,0,0,0", "sqf": "1,0,0,0,0,0", "lqf": "-1,0,0,0,0,0"}
-PURE |= {"spf": "0,1,0,0,0,0", "lpf": "0,-1,0,0,0,0", "srf": "0,0,0,1,0,0", "lrf": "0,0,0,-1,0,0"}
-PURE |= {"sexp": "0,0,0,0,1,0", "lexp": "0,0,0,0,-1,0", "saf": "0,0,0,0,0,1", "laf": "0,0,0,0,0,-1"}
 
 
 def test_the_order_of_the_rows_given_does_not_matter():

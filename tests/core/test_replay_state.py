@@ -103,6 +103,7 @@ def test_a_saved_replay_goes_on_as_it_would_have(tmp_path, request, options):
         assert again.run().result() == run.run().result()
 
 
+@pytest.mark.compiled
 def test_a_saved_replay_is_repeated_under_what_it_was_saved_with(tmp_path, request):
     log = bf.read(request.config.rootpath / "workloads" / "sample.json")
     bf.Replay(log, bf.Policy("mine", lambda r, p, q: p)).run("2d").save(tmp_path / "x.npz")

@@ -20,6 +20,7 @@ from batfill.base.errors import BatfillError
 from batfill.batsim_files.platform import homogeneous_platform
 from batfill.runner import batcmd, pair, sessions, setting
 from batfill.runner.experiment import run
+from sweeps import LATER
 
 LIMIT_S = 30
 
@@ -325,7 +326,12 @@ def test_results_named_by_a_record_are_not_removed_outside_of_its_folder(experim
 
 @pytest.mark.parametrize(
     ("batsim", "sched"),
-    [("", "hangs mid-way in a group of its own"), ("is deaf", ""), ("waits at its end", ""), ("hangs when asked", "")],
+    [
+        ("", "hangs mid-way in a group of its own"),
+        LATER("is deaf", ""),
+        ("waits at its end", ""),
+        ("hangs when asked", ""),
+    ],
 )
 def test_a_runner_that_is_killed_takes_its_processes_results_and_temporary_folder_with_it(experiment, batsim, sched):
     scratch = experiment.folder / "tmp"

@@ -18,7 +18,6 @@ from oracle import Oracle, assert_same
 from strategies import classify_both, classify_like, random_table, workloads
 from sweeps import examples
 
-FCFS = policy_named("fcfs")
 DIVIDER = 6.0
 
 
@@ -32,7 +31,7 @@ def classified(jobs, size, policy, *, divider, seed, bound=False, **options):
 
 @pytest.mark.parametrize("policy", ["saf", pytest.param("wfp3", marks=pytest.mark.compiled)])
 def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy):
-    for seed in range(2 if PLAIN else 6):
+    for seed in range(2 if PLAIN else examples(3)):
         jobs = random_table(seed, n_jobs=150, size=8, span_s=300)
         run, beside = classified(jobs, 8, policy, divider=DIVIDER, seed=seed, bound=seed % 2 == 1)
         for at_s, divider in ((50.5, 3.0), (150.5, 9.0), (400.5, 2.0)):
@@ -44,9 +43,10 @@ def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy)
         assert_same(run.schedule(), beside.run())
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("first", "then"), [("wfp3", "fcfs"), ("aged:90,0.5,0.5", "saf"), ("saf", "wfp3")])
 def test_an_order_that_changes_decides_on_the_tries_at_their_dividers_from_then_on(first, then):
-    for seed in range(2 if PLAIN else 12):
+    for seed in range(examples(4)):
         jobs = random_table(seed, n_jobs=150, size=8, span_s=300)
         run, beside = classified(jobs, 8, first, divider=DIVIDER, seed=seed, bound=True, spares=True)
         for at_s, policy in ((80.5, then), (250.5, first), (500.5, then)):

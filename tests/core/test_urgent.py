@@ -114,6 +114,7 @@ def test_urgent_jobs_are_those_of_a_column_a_list_or_a_share(tmp_path):
             urgent(word)
 
 
+@pytest.mark.compiled
 def test_a_replay_with_urgent_jobs_stops_forks_and_is_saved(tmp_path):
     options = {"urgent": "share:10%", **LEAST, "requeue_delay_s": 120, "checkpoint": "1h"}
     whole = bf.replay(SAMPLE, "saf", **options).schedule
@@ -124,6 +125,7 @@ def test_a_replay_with_urgent_jobs_stops_forks_and_is_saved(tmp_path):
         assert other.run().result().schedule == replace(whole, jobs=other.engine.table)
 
 
+@pytest.mark.compiled
 def test_what_is_kept_is_what_the_engine_keeps_where_a_period_is_not_exact():
     found = bf.replay(SAMPLE, "saf", urgent="share:10%", **LEAST, checkpoint="0.1").schedule
     assert len(found.kills) > 20
@@ -137,6 +139,7 @@ def test_jobs_stopped_for_an_urgent_one_do_not_make_way_for_another_of_their_use
     assert bf.replay(SAMPLE, "saf", **options).schedule.ended.all()
 
 
+@pytest.mark.compiled
 def test_result_files_say_why_tries_were_stopped_and_give_the_figures_of_the_replay(tmp_path):
     options = {"urgent": "share:10%", **LEAST, "checkpoint": "1h"}
     found = bf.replay(SAMPLE, "saf", **options)

@@ -13,6 +13,7 @@ from strategies import random_table, table
 
 pytest.importorskip("gymnasium", reason="needs the extra rl")
 
+from batfill.base.kernels import PLAIN
 from batfill_lab.env import SchedulingEnv
 
 SIZE = 16
@@ -104,7 +105,7 @@ def agent(jobs, kind, *, visible, base, warm):
 
 
 @pytest.mark.parametrize("kind", ["pick", "backfill"])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4 if PLAIN else 10, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     visible=st.integers(2, 12),
@@ -123,6 +124,7 @@ def test_an_agent_gets_the_starts_that_a_plain_simulation_gives_it(kind, seed, v
     assert np.array_equal(started[scored], expected[scored])
 
 
+@pytest.mark.compiled
 def test_a_decision_is_offered_only_where_it_matters():
     env = made(random_table(3, n_jobs=200, size=SIZE, span_s=800, wide=0.0, unlimited=0.0), visible=200)
     seen = 0

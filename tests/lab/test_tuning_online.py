@@ -28,6 +28,7 @@ from oracle import Oracle
 from plugin import Plugin
 from small_runs import machines, starts_under
 from strategies import outliving, random_table, table
+from sweeps import sweep
 
 SIZE = 8
 POLICIES = [policy_named(name) for name in TEN]
@@ -97,9 +98,9 @@ def waited_by_hand(jobs, site, names, period_s, period, policy):
     return waits
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(("made", "unit_s"), [(made, 1.0), (made_outliving, 90.0)])
-def test_feedback_is_the_waiting_that_an_oracle_finds_for_every_policy(made, unit_s, seed):
+@pytest.mark.parametrize(*sweep(seed=[0, 1, 2, 3], jobs_of=[(made, 1.0), (made_outliving, 90.0)]))
+def test_feedback_is_the_waiting_that_an_oracle_finds_for_every_policy(jobs_of, seed):
+    made, unit_s = jobs_of
     jobs = made(seed)
     site = site_with(policy_named("spf") if seed % 2 else None, 200.0 * unit_s if seed % 3 else math.inf)
     names, period_s = ["fcfs", "lpf", "lexp", "saf"], 75.0 * unit_s
@@ -256,11 +257,14 @@ def test_a_run_is_the_oracle_s_with_the_policies_that_were_chosen():
 # Under Batsim
 
 
-@pytest.mark.parametrize("method", ["full", "noisy", "epsilon-greedy", "ucb1", "exp3"])
 @pytest.mark.parametrize(
-    ("backfill", "overrun", "unit_s"), [(None, "keep", 1), ("spf", "keep", 1), (None, "extend", 90)]
+    *sweep(
+        method=["full", "noisy", "epsilon-greedy", "ucb1", "exp3"],
+        case=[(None, "keep", 1), ("spf", "keep", 1), (None, "extend", 90)],
+    )
 )
-def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_s, tmp_path):
+def test_the_plug_in_chooses_as_the_replay_does(method, case, tmp_path):
+    backfill, overrun, unit_s = case
     path = tmp_path / "w.json"
     jobs = made(5) if overrun == "keep" else made_outliving(5)
     save_log(log_of(jobs.stating(name="made", size=SIZE)), path, procs=SIZE, overrun=overrun, description={})

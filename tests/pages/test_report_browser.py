@@ -18,6 +18,7 @@ from batfill_pages.write import write_report
 from browser import CHROMIUM, DRIVER
 from command import result
 from report_runs import CUT, KILLED, OK, REJECTED, campaign_row, jobs_csv, store_campaign
+from sweeps import sweep
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
 
@@ -354,9 +355,9 @@ for (const explorer of document.querySelectorAll('.explorer.ready'))
 return found"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1280, 2560])
-@pytest.mark.parametrize("what", ["run", "comparison", "campaign", "limits"])
+@pytest.mark.parametrize(
+    *sweep(2, what=["run", "comparison", "campaign", "limits"], width=[400, 1280, 2560], scheme=["light", "dark"])
+)
 def test_a_page_is_readable_on_a_phone_and_on_a_wall(browser, pages, what, width, scheme):
     sized(browser, pages[what], width, scheme)
     assert browser.run(CUT_OFF) == []

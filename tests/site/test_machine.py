@@ -252,7 +252,7 @@ def test_weeks_in_which_jobs_wait_and_none_runs_leave_a_processor(made, tmp_path
 # Steps and outages as windows
 
 
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=examples(40))
 @given(st.data())
 def test_windows_of_steps_and_outages_never_take_more_than_there_is(data):
     hours = st.integers(1, 2000)
@@ -350,7 +350,7 @@ def slow_reason(log, machine, outages, limit, job, t):
     return "order" if any(map(delayed, heads)) else "idle"
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(20))
 @given(st.integers(0, 2**32))
 def test_what_holds_a_job_is_that_of_a_slow_rule(tmp_path_factory, seed):
     rng = np.random.default_rng(seed)
@@ -378,7 +378,7 @@ def test_what_holds_a_job_is_that_of_a_slow_rule(tmp_path_factory, seed):
 # Logs of which little is known
 
 
-@settings(deadline=None, max_examples=examples(25))
+@settings(deadline=None, max_examples=examples(12))
 @given(st.integers(0, 2**32))
 def test_every_log_has_a_machine_whose_parts_hold_each_job_once(tmp_path_factory, seed):
     rng = np.random.default_rng(seed)

@@ -42,8 +42,8 @@ from sweeps import examples
 SEEDS = st.integers(0, 2**32 - 1)
 # Together these reach every line of the kernels, with the tests below; a change of slurm_cases.py asks for others.
 # In the last more licences are taken than there are, as the plan counts in steps of `bf_resolution`.
-REACHING = (2, 3, 4, 7, 10, 13, 22, 24, 37, 46, 50, 62, 67, 70, 81, 82, 104, 132)
-PREEMPTING = (16, 42, 53, 57, 59, 80)  # of preempting_case
+REACHING = (2, 3, 4, 7, 10, 22, 24, 37, 46, 50, 62, 67, 70, 81, 82, 104, 132)
+PREEMPTING = (16, 42, 53, 57, 80)  # of preempting_case
 
 
 def jobs_of(**columns):
@@ -136,7 +136,7 @@ def test_a_job_whose_whole_nodes_would_exceed_a_limit_starts_in_no_pass():
 
 
 @pytest.mark.compiled
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(SEEDS)
 def test_every_start_pass_and_node_is_the_twins(seed):
     site, jobs, clock = possible_case(seed)
@@ -144,7 +144,7 @@ def test_every_start_pass_and_node_is_the_twins(seed):
 
 
 @pytest.mark.compiled
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_every_job_that_is_preempted_or_sleeps_is_the_twins(seed):
     site, jobs, clock = preempting_case(seed, 25)
@@ -153,14 +153,14 @@ def test_every_job_that_is_preempted_or_sleeps_is_the_twins(seed):
 
 
 @pytest.mark.compiled
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8))
 @given(SEEDS)
 def test_jobs_that_can_never_start_change_no_other(seed):
     site, jobs, clock = random_case(seed, 15)
     assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.compiled), 3, 4])
 def test_one_slot_for_all_shapes_and_room_for_one_interval_are_enough(seed):
     site, jobs, clock = possible_case(seed, 15)
     with pytest.MonkeyPatch.context() as patch:
@@ -170,7 +170,7 @@ def test_one_slot_for_all_shapes_and_room_for_one_interval_are_enough(seed):
     assert_same(small, Model(site, jobs).run(clock))
 
 
-@pytest.mark.parametrize("seed", [16, 42, 57])
+@pytest.mark.parametrize("seed", [42, *(pytest.param(seed, marks=pytest.mark.compiled) for seed in (16, 57))])
 def test_a_preempted_job_that_is_cancelled_before_it_is_queued_again_is_not(seed):
     site, jobs, clock = preempting_case(seed, 25)
     jobs, _ = possible(site, jobs)
@@ -284,7 +284,7 @@ def state_of(seed):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_a_run_that_begins_with_jobs_on_their_nodes_is_that_of_the_twin(seed):
     if (state := state_of(seed)) is not None and len(state[1]):
         site, jobs, clock, *begun = state
@@ -331,7 +331,7 @@ for seed in range({n}):
 def test_plain_python_makes_the_same_runs():
     outputs = [
         subprocess.run(
-            [sys.executable, "-c", DIGESTS.format(n=8)],
+            [sys.executable, "-c", DIGESTS.format(n=4)],
             env={**os.environ, "BATFILL_PLAIN": plain, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
@@ -340,7 +340,7 @@ def test_plain_python_makes_the_same_runs():
         for plain in ("", "1")
     ]
     assert outputs[0] == outputs[1]
-    assert len(outputs[0].splitlines()) == 8
+    assert len(outputs[0].splitlines()) == 4
 
 
 YEARS_S = 50 * 365 * 86400

@@ -23,6 +23,7 @@ from command import batfill, json_result, refusal
 from golden_text import check
 from oracle import Oracle
 from strategies import outliving, random_table, table
+from sweeps import sweep
 
 SIZE = 8
 RULES = [
@@ -173,8 +174,7 @@ def state_of(run):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(map(str, rules.values())) or "fcfs")
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize(*sweep(seed=[0, 2], rules=RULES))
 def test_a_job_asked_about_is_expected_as_if_it_were_queued_whatever_else_is_asked(seed, rules):
     run = stopped(seed, rules)
     state, random, at_s = state_of(run), np.random.default_rng(seed), run.now_s + 5

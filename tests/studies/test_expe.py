@@ -111,9 +111,10 @@ def test_a_sample_runs_at_once(study, path):
 
 
 def needing(path):
-    """The experiment as a parameter of a test, with the library that its scheduler needs."""
-    learns = "--small forest" in read_descriptor(path).descriptor.schedcmd
-    return pytest.param(path, id=path.stem, marks=[pytest.mark.needs("sklearn")] if learns else [])
+    """The experiment as a parameter of a test; `make test` runs one a log, and `make test-slow` the others."""
+    marks = [pytest.mark.needs("sklearn")] if "--small forest" in read_descriptor(path).descriptor.schedcmd else []
+    later = [] if path.stem in ("kth_spf_small_first", "sdsc_spf_threshold") else [pytest.mark.slow]
+    return pytest.param(path, id=path.stem, marks=marks + later)
 
 
 @pytest.mark.parametrize("path", [needing(path) for path in ON_LOGS])
@@ -229,13 +230,6 @@ def test_while_the_port_is_in_use_a_descriptor_that_reads_its_number_runs_on_a_f
         done = run("own.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=str(port))
         assert done.returncode == 1
         assert f"port {port} is in use for longer than the ready-timeout" in done.stderr
-
-
-@pytest.fixture
-def sample(tmp_path):
-    """The first half of the sample, for experiments that replay it many times."""
-    short_sample(tmp_path / "sample.json", 400)
-    return str(tmp_path / "sample.json")
 
 
 USUAL = Figures(bsld=10.0, bsld_10=20.0, wait=3600.0, large=7200.0, p999=1e5, longest=2e5, waste=0.0, kills=0)

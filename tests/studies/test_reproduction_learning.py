@@ -68,13 +68,6 @@ def context(log, tmp_path_factory):
     return Context({"Small": log}, results, lambda label, total: nullcontext(lambda steps: None))
 
 
-@pytest.fixture(scope="module")
-def figures(log):
-    """A function that replays the log with these options, and gives its figures."""
-    workload = read_workload(log)
-    return lambda **given: simulate(workload.jobs, workload, studied(given))[0].summary(60)
-
-
 @pytest.fixture
 def outcome(context, monkeypatch):
     """A function that computes on the small log, in this process."""

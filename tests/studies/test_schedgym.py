@@ -127,33 +127,25 @@ def starts(rows, heuristic="fcfs", *, backfill=True):
     return play(log_of(rows), heuristic, [0], n=len(rows), backfill=backfill)[0].tolist()
 
 
-def test_the_picked_job_waits_and_others_behind_it():
-    assert starts([(1, 10, 10, 3), (1, 5, 5, 2), (2, 2, 2, 1)], backfill=False) == [1, 11, 11]
-    assert starts([(1, 10, 10, 3), (1, 5, 5, 2), (2, 2, 2, 1)]) == [1, 11, 2]
-
-
-def test_backfilled_jobs_must_end_strictly_before_the_shadow_time():
-    assert starts([(1, 10, 10, 3), (1, 5, 5, 2), (2, 8, 8, 1), (2, 9, 9, 1)]) == [1, 11, 2, 11]
-
-
-def test_spare_processors_at_the_shadow_time_are_not_used():
-    assert starts([(1, 10, 10, 2), (1, 5, 5, 3), (1, 99, 99, 1)]) == [1, 11, 11]
-
-
-def test_the_shadow_time_stays_when_jobs_end_early():
-    # The job of request 5 would end before the first shadow time, 21, and ends after the picked job could start.
-    rows = [(1, 2, 20, 2), (1, 9, 10, 2), (1, 1, 1, 4), (4, 12, 16, 1)]
-    assert starts(rows) == [1, 1, 16, 4]
-
-
-def test_at_one_second_an_arrival_comes_before_an_end():
-    # At 11 the short job arrives first, and is backfilled on the one free node, before the first job's end.
-    assert starts([(1, 10, 30, 3), (1, 5, 5, 4), (11, 9, 9, 1)]) == [1, 20, 11]
-
-
-def test_no_job_arrives_while_the_picked_job_fits():
-    # The shorter job is submitted at the same second and not seen before the first has started.
-    assert starts([(1, 10, 10, 4), (1, 10, 5, 4), (1, 10, 4, 4)], "sjf", backfill=False) == [1, 11, 21]
+@pytest.mark.parametrize(
+    ("rows", "how", "found"),
+    [
+        # The picked job waits, and others behind it unless they are backfilled.
+        ([(1, 10, 10, 3), (1, 5, 5, 2), (2, 2, 2, 1)], {"backfill": False}, [1, 11, 11]),
+        ([(1, 10, 10, 3), (1, 5, 5, 2), (2, 2, 2, 1)], {}, [1, 11, 2]),
+        # Backfilled jobs must end strictly before the shadow time, at which spare processors are not used.
+        ([(1, 10, 10, 3), (1, 5, 5, 2), (2, 8, 8, 1), (2, 9, 9, 1)], {}, [1, 11, 2, 11]),
+        ([(1, 10, 10, 2), (1, 5, 5, 3), (1, 99, 99, 1)], {}, [1, 11, 11]),
+        # The job of request 5 would end before the first shadow time, 21, which stays when jobs end early.
+        ([(1, 2, 20, 2), (1, 9, 10, 2), (1, 1, 1, 4), (4, 12, 16, 1)], {}, [1, 1, 16, 4]),
+        # At 11 the short job arrives, and is backfilled on the one free node, before the first job's end.
+        ([(1, 10, 30, 3), (1, 5, 5, 4), (11, 9, 9, 1)], {}, [1, 20, 11]),
+        # The shorter job is submitted at the same second and not seen before the first has started.
+        ([(1, 10, 10, 4), (1, 10, 5, 4), (1, 10, 4, 4)], {"heuristic": "sjf", "backfill": False}, [1, 11, 21]),
+    ],
+)
+def test_jobs_start_as_on_paper(rows, how, found):
+    assert starts(rows, **how) == found
 
 
 def test_wfp3_and_unicef_take_the_waiting_time_for_minus_one_minus_the_submission():

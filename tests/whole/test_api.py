@@ -20,6 +20,7 @@ from batfill.base.errors import PolicyError, WorkloadError
 from batfill.base.words import duration
 from batfill.workloads.formats import log_of, save_log
 from command import COMPILING, batfill, json_result, result
+from sweeps import LATER
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "workloads" / "sample.json"
@@ -92,7 +93,7 @@ def test_an_import_loads_no_library_that_is_slow_and_may_not_be_needed(imported,
 
 
 @pytest.mark.needs("pandas")
-@pytest.mark.parametrize("log", ["sample", "KTH-SP2-1996-2.1-cln.swf.gz"])
+@pytest.mark.parametrize("log", ["sample", LATER("KTH-SP2-1996-2.1-cln.swf.gz")])
 def test_the_first_minute_works(log, request, tmp_path):
     """The example that the guide names, as a user runs it: with warnings as errors, in a folder of its own."""
     path = SAMPLE if log == "sample" else request.getfixturevalue("archive_log")(log)

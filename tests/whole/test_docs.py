@@ -266,7 +266,10 @@ PLAIN = re.compile(r"batfill (?!campaign|reproduce|schedule|batsim)[\w ./:,=@+-]
 # A page whose commands on a small log are those of tutorials.
 REPEATED = "docs/results/gallery.md"
 # Pages whose commands take the longest.
-LONG = re.compile("campaigns|classification|decide|gallery|learn-a-policy|own-policy|reports|first-tries|workloads")
+LONG = re.compile(
+    ".*/(campaigns|classification|decide|gallery|learn-a-policy|own-policy|reports|first-tries|workloads).md"
+    "|docs/tutorials/slurm.md"
+)
 # Blocks on archive logs of these pages take long; others show the same commands on smaller ones.
 ON_WHOLE_LOGS = (REPEATED, "docs/results/what-we-found.md", "docs/tutorials/paper-table.md")
 RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))
@@ -274,7 +277,7 @@ RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marke
 
 def marked_pages():
     for page in RUN_PAGES:
-        slow, long = [pytest.mark.slow] * bool(LONG.fullmatch(Path(page).stem)), [pytest.mark.long] * (page == REPEATED)
+        slow, long = [pytest.mark.slow] * bool(LONG.fullmatch(page)), [pytest.mark.long] * (page == REPEATED)
         yield pytest.param(page, marks=slow + long)
 
 
@@ -477,6 +480,7 @@ def test_descriptors_and_campaigns_are_taken_by_their_readers(tmp_path):
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_notebooks_print_what_they_show(tmp_path, path):
     """If not, `python tests/notebook.py FILE` stores what they print now."""

@@ -331,12 +331,3 @@ def test_every_swf_file_and_json_workload(inputs):
             check(use, inputs)
 
     fuzz(every_workload, "files", 0.8, content=swf_texts() | json_workloads(), use=st.sampled_from(USES))
-
-
-XML = [
-    b"<", b"<platform/>", b"<platform version='4.1'><zone id='a' routing='Full'>", b"</zone></platform>",
-    b"<host id='a' speed='1Gf'/>", b"<host id='a' speed='x'/>",
-    b"<cluster id='c' prefix='a' suffix='' radical='0-9' speed='1f'/>",
-    b"<cluster id='c' prefix='a' suffix='' radical='0-99999999999' speed='1f'/>", b"<cluster radical='9-0'/>",
-    b"<!DOCTYPE platform [<!ENTITY a 'b'>]>&a;", b"\xff", b"<prop id='role' value='master'/>", b"<zone>" * 900,
-]  # fmt: skip

@@ -98,9 +98,13 @@ def test_a_process_without_memory_or_files_fails_in_one_line(log, tmp_path):
         1,
         f"batfill: {tmp_path}/x_jobs.csv: cannot be written (File too large); free space there",
     )
-    status, line = limited("-v 60000", "replay", log)
-    assert status == 1
-    assert line.startswith("batfill: not enough memory")
+    descriptor = Path(__file__).parents[2] / "expe" / "sample_saf.yaml"
+    for limit, command, said in [
+        ("-f 0", ("run", descriptor), "no temporary folder can be made"),
+        ("-v 60000", ("replay", log), "not enough memory"),
+    ]:
+        status, line = limited(limit, *command)
+        assert (status, line.startswith(f"batfill: {said}")) == (1, True)
 
 
 def test_standard_error_may_be_closed(log):

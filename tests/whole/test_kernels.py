@@ -114,6 +114,7 @@ def test_a_record_keeps_what_kernels_read_alive():
     del rubbish
 
 
+@pytest.mark.compiled
 def test_replays_in_threads_and_in_a_forked_process_are_the_same():
     jobs = random_table(3, n_jobs=200, size=16, span_s=900)
     known = replay_jobs(jobs, 16, Rules(policy_named("saf"))).start_s
