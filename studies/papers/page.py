@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TABLE, PAGE = "table.csv", "page.md"
 SCREEN_DPI = 72  # of the bitmaps in an SVG: maps
 FEWEST_RANKED = 3  # fewer values may agree in order by chance
-MOST_ROWS = 10  # of a table on a paper's page; of a longer one only the rank agreement is shown
+MOST_ROWS = 9  # of a table on a paper's page; of a longer one only the rank agreement is shown
 MINUTE_S = 60
 AGREES = 0.9  # Spearman's coefficient from which two orders are said to agree
 INDEX_HEAD = """\
@@ -55,8 +55,8 @@ to `table.csv`.
 - **Rank agreement** is Spearman's coefficient: 1 if both put the rows of a column in the same order.
 - A **statement** of the paper is judged on all logs that an entry shows, also on those that the paper does not have: it
   can fail here and hold on the paper's logs. Our figures are shown where it does.
-- The papers' numbers are typed from their tables. A **dash** means that the paper prints none, or that a log is
-  missing.
+- The papers' numbers are typed from their tables. A **dash** means that there is no figure; logs that are not at hand
+  have no row.
 - Ratios, agreement and verdicts are computed. The explanations under **Why** are hand-written, and printed only beside
   the logs that they are about.
 
@@ -351,8 +351,9 @@ def section_of(result: Reproduced, *, brief: bool = False) -> str:
         parts.append(f"Without {missing}.")
     found = list(cells(entry, outcome))
     if found:
-        parts.append(f"{entry.quantity[0].upper()}{entry.quantity[1:]}:")
-        parts += brief_tables(found, entry) if brief else tables_of(found, entry.logs)
+        quantity = f"{entry.quantity[0].upper()}{entry.quantity[1:]}"
+        tables = brief_tables(found, entry, result.missing) if brief else tables_of(found, entry.logs)
+        parts += [f"{quantity}:", *tables] if tables else [f"{quantity}, in `{TABLE}`."]
     if by_place := in_order((cell for cell in found if cell.whose is not None), "column"):
         assert entry.published is not None
         parts.append(sorted_words(entry.published, by_place))
@@ -361,7 +362,8 @@ def section_of(result: Reproduced, *, brief: bool = False) -> str:
             (statement, "yes" if verdict.holds else "no", "" if brief and verdict.holds else verdict.evidence)
             for statement, verdict in ((each, outcome.verdicts[name]) for name, each in entry.says.items())
         ]
-        parts.append(markdown(("the paper says", "seen", "our figures"), rows))
+        width = 3 if any(evidence for *_, evidence in rows) else 2
+        parts.append(markdown(("the paper says", "seen", "our figures")[:width], [row[:width] for row in rows]))
     if brief:
         parts += [figure_link(named, chart) for chart in shown(result)]
     else:
@@ -375,7 +377,7 @@ def sorted_words(published: Published, columns: Sequence[str]) -> str:
     """How these columns, which the paper has sorted by themselves, show it, from its own numbers."""
     words = [
         f"The paper's values of {' and of '.join(columns)} ascend from the first row to the last, as those of "
-        f"{published.labelled[0]} do, which order the rows: each column seems sorted by itself."
+        f"{published.labelled[0]} do: each column seems sorted by itself."
     ]
     if published.constant is not None:
         fixed = published.value(published.constant, published.labelled[0])
@@ -386,7 +388,6 @@ def sorted_words(published: Published, columns: Sequence[str]) -> str:
                 f"{published.constant}, which must have one value in every column, shows it: its {fixed:,.2f} stands "
                 f"{' and '.join(f'in row {row} of {name}' for name, row in elsewhere.items())}."
             )
-    words.append("These columns are compared as sets of values, place by place, and have no rank agreement.")
     return " ".join(words)
 
 
@@ -443,7 +444,7 @@ def figure_file(named: Named, chart: Chart) -> str:
 
 def figure_link(named: Named, chart: Chart) -> str:
     """The chart on its paper's page."""
-    return f"![{heading_of(named)} ({chart.name})]({figure_file(named, chart)})"
+    return f"![{named.entry.source} ({chart.name})]({figure_file(named, chart)})"
 
 
 def tables_of(found: Sequence[Cell], logs: Iterable[str]) -> list[str]:
@@ -466,14 +467,18 @@ def nearest_among(found: Sequence[Cell]) -> list[Cell]:
     return [cell for cell in compared if cell.choice == nearest or cell.column not in its_columns]
 
 
-def brief_tables(found: Sequence[Cell], entry: Entry) -> list[str]:
-    """The tables of a paper's page: of the choice that comes nearest, ours and the paper's; then those of `tables`."""
+def brief_tables(found: Sequence[Cell], entry: Entry, missing: Sequence[str]) -> list[str]:
+    """The tables of a paper's page: of the choice that comes nearest, ours and the paper's; then those of `tables`.
+
+    None has a row or a column of a log that is missing.
+    """
     printed = {cell.column for cell in found if cell.paper is not None}
-    compared = [cell for cell in nearest_among(found) if cell.whose is None]
+    compared = [
+        cell for cell in nearest_among(found) if cell.whose is None and not {cell.row, cell.column} & {*missing}
+    ]
     own = [cell for cell in found if cell.column not in printed and cell.choice in entry.tables]
     by_choice = [[cell for cell in compared if cell.choice == choice] for choice in in_order(compared, "choice")]
-    parts = [*filter(None, map(together, by_choice)), *alone(own, list(entry.logs))]
-    return parts or [f"`{TABLE}` has {len(found):,} figures."]
+    return [*filter(None, map(together, by_choice)), *alone(own, [log for log in entry.logs if log not in missing])]
 
 
 def together(found: Sequence[Cell]) -> str:

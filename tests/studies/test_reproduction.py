@@ -179,6 +179,15 @@ def test_a_missing_log_is_said_by_name_and_the_others_run(papers, log, tmp_path)
     assert f"Not run, for want of {gets_it}." in (tmp_path / "all" / "other.md").read_text()
 
 
+def test_a_missing_log_has_no_row_on_the_page(papers, log, tmp_path, monkeypatch):
+    folder = papers("{Small: small.swf}", "{Small: small.swf, SPF: kth-sp2, FCFS: kth-sp2, SAF: kth-sp2}")
+    outcome = Outcome((Table(("none",), ("Small",), ((2.0,),)),), {})
+    _replace(monkeypatch, lambda task, parameters: outcome)
+    paged(log, folder, tmp_path)
+    assert "| SAF" in (tmp_path / "out" / "paper" / "table-1" / "page.md").read_text()
+    assert "| SAF" not in (tmp_path / "all" / "paper.md").read_text()
+
+
 # The page
 
 
@@ -194,9 +203,13 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
     says = "    show: [weeks]\n    says: {first: FCFS comes first, last: SAF comes last}\n"
     paged(log, papers("    why:", f"{says}    why:"), tmp_path)
     text = (tmp_path / "all" / "paper.md").read_text()
-    assert text.startswith("# A paper\n\n**1 of 2 published statements hold on our logs.**\n\n![Table 1: thresholds")
+    assert text.startswith("# A paper\n\n**1 of 2 published statements hold on our logs.**\n\n![Table 1 (weeks)](")
     for part in ("| FCFS comes first | no   | FCFS 2, SAF 1 |", "**Why.** other jobs", "](paper-table-1-weeks.svg)"):
         assert part in text
+    outcome.verdicts["first"] = Verdict(holds=True, evidence="FCFS 1, SAF 1")
+    shutil.rmtree(tmp_path / "out")
+    paged(log, tmp_path / "papers", tmp_path)
+    assert "| the paper says   | seen |\n" in (tmp_path / "all" / "paper.md").read_text()  # no figures to show
     svg = tmp_path / "all" / "paper-table-1-weeks.svg"
     assert svg.read_text().startswith("<?xml")
     assert (tmp_path / "out" / "paper" / "table-1" / "weeks.csv").read_text().splitlines()[1:] == [
