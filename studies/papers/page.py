@@ -39,11 +39,7 @@ INDEX_HEAD = """\
 
 {papers}
 
-Each paper's page has every statement with its verdict; these do not hold here.
-
-## What does not agree
-
-{unseen}
+Each paper's page has every statement with its verdict.
 
 ## How to read a paper's page
 
@@ -185,20 +181,15 @@ def index_of(results: Sequence[Reproduced], names: Sequence[str], folder: str) -
     known = [each for each in took if each is not None]
     wall_s, cpu_s = (sum(getattr(each, of) for each in known) for of in Took._fields)
     rows = []
-    unseen: list[tuple[str, str]] = []
     for name, entries in by_paper(results).items():
         paper, tally = entries[0].named.paper, Tally.of(entries)
         rows.append(
             (f"[{paper.title}]({folder}/{name}.md)", f"{paper.venue}{doi_of(paper)}", tally.orders, tally.statements)
         )
-        for each in entries:
-            link = f"[{each.named.name}]({folder}/{name}.md#{anchor_of(each.named)})"
-            unseen += [(text, link) for text, holds in statements_of(each) if not holds]
     return escaped(
         INDEX_HEAD.format(
             finding=Tally.of(results).finding,
             papers=markdown(("paper", "published", "tables in the published order", "statements that hold"), rows),
-            unseen=markdown(("the paper says", "where"), unseen) if unseen else "Nothing.",
             command=f"batfill reproduce {' '.join(names)}{OPTIONS[size]}",
             version=__version__,
             seeds=f"seed {', '.join(map(str, seeds))}" if seeds else "no seed",
@@ -299,11 +290,6 @@ class Tally(NamedTuple):
 def heading_of(named: Named) -> str:
     """The heading of an entry's section."""
     return f"{named.entry.source}: {named.entry.title}"
-
-
-def anchor_of(named: Named) -> str:
-    """Where a site has the section of this heading."""
-    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading_of(named)).strip().lower())
 
 
 def minutes(seconds: float) -> str:
