@@ -1,4 +1,4 @@
-"""An answer to a site: a headline, one table, a picture, at most nine lines, and details; as text, JSON or a page.
+"""An answer to a site: a headline, one table, a picture, a few lines, and details; as text, JSON or a page.
 
 Sentences mark **bold** and `code`, and durations hold no-break spaces.
 """
@@ -13,11 +13,12 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import json_text
-from batfill.base.tables import heading, shown
+from batfill.base.tables import Keyed, heading, shown, text_html
 from batfill.base.version import __version__
+from batfill.base.words import duration as cut_duration
 from batfill.replays.found import Found
 from batfill_pages.palette import colour_script
-from batfill_pages.words import asset, duration_html, growth, guide, submission_dates, units_kept
+from batfill_pages.words import asset, guide, no_break, submission_dates, units_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,7 +131,7 @@ class Picture(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         points = [
-            {"name": units_kept(p.name), "key": p.key, "slowdown": p.slowdown, "longest": p.longest_s}
+            {"name": units_kept(p.name), "key": p.key, "slowdown": p.slowdown, "longest": rounded(p.longest_s)}
             for p in self.points
         ]
         stops = [
@@ -154,7 +155,7 @@ class Bars(NamedTuple):
     def of_waits(cls, groups: Iterable[tuple[str, str, float, float]]) -> Bars:
         """What jobs are grouped by, each group, and its mean waits, simulated and logged."""
         bars = [
-            Bar(by, name, mean_s - logged_s, False, growth(mean_s - logged_s, 0), duration_html(logged_s))
+            Bar(by, name, mean_s - logged_s, False, change(mean_s - logged_s), duration(logged_s))
             for by, name, mean_s, logged_s in groups
         ]
         heads = ("Simulated mean wait, minus logged", "in the log")
@@ -244,6 +245,31 @@ class Answer:
         return page
 
 
+class Answered(Keyed):
+    """What is displayed as an answer."""
+
+    def answer(self) -> Answer:
+        """In a headline, a table, lines and details."""
+        raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: the figures, and what is said."""
+        return self.answer().as_dict()
+
+    def as_json(self) -> str:
+        """One object."""
+        return self.answer().as_json()
+
+    def as_text(self, *, details: bool = False) -> str:
+        """One screen of a terminal of 80 columns, behind the details if they are wanted."""
+        return self.answer().as_text(details=details)
+
+    __repr__ = as_text
+
+    def _repr_html_(self) -> str:
+        return text_html(self.as_text())
+
+
 class FoundAnswer(Found):
     """A result file that is displayed as an answer."""
 
@@ -287,6 +313,25 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     return re.sub(MARKS, "", value).replace(NB, " ") if isinstance(value, str) else value
+
+
+def rounded(seconds: float) -> float:
+    """A duration to its two largest units, or from 10 s down to a tenth of a second."""
+    size_s = abs(seconds)
+    step_s = 3600 if size_s >= 86_400 else 60 if size_s >= 3600 else 1 if size_s >= 10 else 0.1
+    return round(step_s * round(seconds / step_s), 1)
+
+
+def duration(seconds: float) -> str:
+    """Rounded; every duration in an answer is written here."""
+    at = rounded(seconds)
+    return no_break(f"{at} s" if at % 1 else cut_duration(at)).replace("-", MINUS)
+
+
+def change(longer_s: float) -> str:
+    """A difference of durations, with its sign."""
+    said = duration(abs(longer_s))
+    return said if said.startswith(f"0{NB}") else f"{MINUS if longer_s < 0 else '+'}{said}"
 
 
 def dates_text(submit_s: NDArray[np.float64], clock: Clock | None) -> str:

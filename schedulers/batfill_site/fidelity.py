@@ -11,8 +11,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.progress import patient_progress
-from batfill.base.tables import shown
-from batfill.base.words import duration, things
+from batfill.base.words import things
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.limits.calendar import Calendar, Window
 from batfill.model.metrics import width_class
@@ -22,7 +21,7 @@ from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import part_of, replayable
 from batfill_pages.words import count, log_name
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
-from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
+from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, duration, table_of
 from batfill_site.machine import (
     HEADER,
     LOG,
@@ -115,16 +114,13 @@ class Site(NamedTuple):
         found = replace(self.found, windows=past, digest="")
         return self._replace(logged=self.logged.select(first), machine=self.machine.select(first), found=found)
 
-    def rows(self, part: Part) -> NDArray[np.bool_]:
-        """The jobs that run on a part, of all."""
-        return part.rows & ~self.machine.wide
-
     def jobs(self, part: Part) -> Jobs:
-        return self.logged.workload.select(self.rows(part)).stating(size=part.size)
+        return self.logged.workload.select(self.machine.rows(part)).stating(size=part.size)
 
     def sudden(self, part: Part) -> list[bool]:
         """Which outages a replay of a part learns of only when they begin."""
-        return sudden_windows(self.found, float(self.logged.workload.walltime_s[self.rows(part)].max(initial=0.0)))
+        walltime_s = self.logged.workload.walltime_s[self.machine.rows(part)]
+        return sudden_windows(self.found, float(walltime_s.max(initial=0.0)))
 
     def outages(self, part: Part, factors: Factors) -> list[Window]:
         """The outages of a part as they are announced; none if they are left out."""
@@ -150,7 +146,7 @@ class Site(NamedTuple):
             jobs = self.jobs(part)
             if not part.never and len(jobs):
                 schedule, _ = simulate(jobs, jobs, Options.of({"policy": "fcfs", **self.options(part, factors)}))
-                wait_s[self.rows(part)] = schedule.start_s - jobs.submit_s
+                wait_s[self.machine.rows(part)] = schedule.start_s - jobs.submit_s
         return wait_s
 
     def held(self, factors: Factors) -> Held | None:
@@ -207,29 +203,33 @@ def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
 
 
 class Step(NamedTuple):
-    """Factors that hold, and their errors on the jobs that they were fitted to; None if these are too few for one."""
+    """Factors that hold, and their error on the jobs that they were fitted to; None if these are too few for one."""
 
     factors: Factors
     error: float | None = None
-    first: float | None = None  # on the first half of these jobs
-    second: float | None = None
+    checks: Sequence[float] = ()  # the errors of these jobs and of either half, and how far the ratio is from 1
 
     def no_worse(self, other: Step) -> bool:
-        return all((mine or 0.0) <= (its or 0.0) for mine, its in zip(self[1:], other[1:], strict=True))
+        return all(mine <= its for mine, its in zip(self.checks, other.checks, strict=True))
 
 
 def fitted(past: Site, advance: Callable[[float], None]) -> list[Step]:
     """The factors that hold: the plain replay, with the limit of running jobs unless it raises the error, and the best.
 
-    That has the lowest error of all combinations of the others, at least `LEAST_GAIN` of it lower than without, and no
-    higher one on either half of the jobs. `advance` is called with 1 after each replay.
+    That has the lowest error of all combinations of the others, at least `LEAST_GAIN` of it lower than without, and
+    no higher one on either half of the jobs, and a ratio no farther from 1. `advance` is called with 1 after each
+    replay.
     """
     logged, first = past.logged, past.logged.first_half
 
     def step(factors: Factors) -> Step:
         wait_s = past.waits(factors)
         advance(1)
-        return Step(factors, *(logged.error(wait_s, rows) for rows in (first | ~first, first, ~first)))
+        sides = [logged.compared(wait_s, rows) for rows in (True, first, ~first)]
+        scores = [logged.score(wait_s, rows) if rows.any() else None for rows in sides]
+        errors = [one and one.error for one in scores]
+        far = abs(math.log(scores[0].ratio)) if scores[0] and scores[0].ratio else 0.0
+        return Step(factors, errors[0], (*(error or 0.0 for error in errors), far))
 
     steps = [step(PLAIN)]
     if past.limit is not None and (limited := step(Factors(max_running=past.limit))).no_worse(steps[0]):
@@ -317,7 +317,7 @@ def fidelity(
         "scores": {name: each._asdict() for name, each in scores.items()},
         "machine": {
             "text": found.machine.text(),
-            "sharp": found.machine.sharp,
+            "doubt": found.machine.doubt,
             "wide": int(found.machine.wide.sum()),
             "parts": [{**one._asdict(), "rows": int(one.rows.sum())} for one in found.machine.parts],
         },
@@ -432,10 +432,9 @@ FIT = (
 )
 NEAR = (
     "Mean logged wait, and simulated waits over the logged ones, on the header's machine, and on the one that ran with "
-    "what the site does besides; then the shares of jobs within 10 min of their logged waits."
+    "what the site does besides; then how far a job's wait is from its logged one."
 )
 FITTED = ("", "first half", "second half", "its median", "sim/log")
-SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
 HOLDS = {
     "full": "machine full",
     "held": "outage or first reservation",
@@ -454,8 +453,11 @@ def answer_of(
     left_out = {"without a wait in the log": found["without_wait"], "wider than the header's machine": wider}
     beside = "; ".join(f"{things(n, 'job')} {why}" for why, n in left_out.items() if n)
     names = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
-    logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
-    replays = [[names[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
+    replays = []
+    for name, one in grade.scores.items():
+        waits = duration(one.simulated_mean_s), duration(one.simulated_longest_s)
+        replays.append((names[name], *waits, ratio_text(one.ratio), duration(one.off_s)))
+    logged = ("in the log", *(duration(rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", "")
     tried = []
     for step in steps:
         errors = step["error"], *(step["later"][name] for name in ("error", "median_error"))
@@ -464,7 +466,7 @@ def answer_of(
         [
             *(f"{row['by']} {row['group']}", count(row["header"]["jobs"]), duration(row["header"]["logged_mean_s"])),
             *(ratio_text(row[name]["ratio"]) for name in ("header", "near")),
-            *(percent(row[name]["near"]) for name in ("header", "near")),
+            *(duration(row[name]["off_s"]) for name in ("header", "near")),
         ]
         for row in found["groups"]
     ]
@@ -472,21 +474,22 @@ def answer_of(
         (row["by"], row["group"], *(row["near"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
         for row in found["groups"]
     ]
-    near, down = f"Simulated waits are **{rows[-1]['sim/log']}** of the logged ones", found["outages"]
+    ratio, down = rows[-1]["sim/log"], found["outages"]
+    near = f"Simulated waits are **{ratio}** of the real ones on average, and a job's is off by {replays[-1][-1]}"
     return Answer(
         title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
         about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",
         screen=Screen(
             f"Cannot tell: {grade.doubt}" if grade.doubt else near,
-            Table(("", "mean wait", "longest", *SIMULATED[2:]), [logged, *replays]),
+            Table(("", "mean wait", "longest", "sim/log", "a job off by"), [logged, *replays]),
             {
-                "Machine": machine_text(grade),
-                "Explained": holds_text(grade.held, grade.held_header),
+                "Machine": f"{machine_text(grade)}.",
+                "By width": f"{by_width}." if (by_width := grade.near.by_width) else "",
+                "Explained": f"{holds_text(grade)}.",
                 "Besides": besides(steps),
                 "Outages": f"{down['number']:,} found in the log, {duration(down['days'] * DAY_S)} in all.",
                 "Not modelled": f"{'; '.join(alike)}." if alike else "",
                 "Not compared": f"{beside}." if beside else "",
-                "Advice": "differences between policies are for the machine as simulated.",
             },
         ),
         picture=Bars.of_waits(means),
@@ -508,16 +511,18 @@ def answer_of(
 def machine_text(grade: Fidelity) -> str:
     wide = int(grade.machine.wide.sum())
     left_out = f"; {things(wide, 'wider job')} {'is' if wide == 1 else 'are'} left out" * (wide > 0)
-    return f"{grade.machine.text()}{left_out}."
+    other = "; --machine header takes the other" * (not grade.machine.as_stated)
+    return f"{grade.machine.text()}{other}{left_out}"
 
 
-def holds_text(held: Held | None, before: Held | None) -> str:
+def holds_text(grade: Fidelity) -> str:
     """For how much of the waiting time something known holds the job, there and on the header's machine, and what."""
+    held, before = grade.held, grade.held_header
     if held is None or before is None:
         return ""
     said = [f"{words} {percent(share)}" for name, words in HOLDS.items() if (share := getattr(held, name))]
     on_header = f" ({percent(1 - before.idle)} on the header's machine)" * (held != before)
-    return f"{percent(1 - held.idle)} of the waiting time{on_header}: {', '.join(said) or 'nothing'}."
+    return f"{percent(1 - held.idle)} of the real waiting time{on_header}: {', '.join(said) or 'nothing'}"
 
 
 def besides(steps: Sequence[Mapping[str, Any]]) -> str:
@@ -527,7 +532,9 @@ def besides(steps: Sequence[Mapping[str, Any]]) -> str:
     before, left = (percent(step["later"]["error"]) for step in (steps[0], steps[-1]))
     if len(steps) == 1:
         return f"no factor that is tried holds; a mean error of {before} on the second half of the jobs."
-    return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {before} without."
+    worse = (steps[-1]["later"]["error"] or 0) > (steps[0]["later"]["error"] or 0)
+    why = ", worse: they are fitted on the first half" * worse
+    return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {before} without{why}."
 
 
 # The grade beside every advice
@@ -586,16 +593,9 @@ class Fidelity(NamedTuple):
         return self.machine.parts[0]
 
     @property
-    def rows(self) -> NDArray[np.bool_]:
-        """Its jobs, of all of the log."""
-        return self.part.rows & ~self.machine.wide
-
-    @property
     def options(self) -> dict[str, Any]:
         """The options of a scheduler that replay it as the site did, where they are not the defaults."""
-        if self.site is None:
-            return {}
-        return self.site.options(self.part, self.factors)
+        return {} if self.site is None else self.site.options(self.part, self.factors)
 
     def without(self, options: Collection[str]) -> Fidelity:
         """The same without what the site does that these options say otherwise."""
@@ -627,12 +627,7 @@ class Fidelity(NamedTuple):
     def __str__(self) -> str:
         if self.near is None or self.header is None:
             return self.unknown
-        ratios = [ratio_text(score.ratio) for score in (self.near, self.header)]
-        return (
-            f"on this log simulated waits are {ratios[0]} of the logged ones (mean error {percent(self.near.error)}, "
-            f"median {percent(self.near.median_error)}; on the header's machine alone {ratios[1]}); differences "
-            "between policies are for the machine as simulated"
-        )
+        return f"simulated waits are {self.near}; {ratio_text(self.header.ratio)} on the header's machine alone"
 
 
 def machine_in(source: Jobs, machine: str | int = LOG) -> Machine:

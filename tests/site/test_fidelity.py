@@ -22,7 +22,7 @@ from batfill.base.errors import BatfillError
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S, Clock, job_table
 from batfill.model.limits.calendar import Calendar, Window
 from batfill.workloads.formats import part_of, source_of
-from batfill_site.answer import MINUS
+from batfill_site.answer import MINUS, plain
 from batfill_site.fidelity import Factors, Site, fidelity_of, fitted, limit_of, local_hour, sudden_windows
 from batfill_site.score import errors_of, logged_of, score
 from command import batfill, json_result, refusal
@@ -108,12 +108,18 @@ def test_the_error_is_that_of_a_slow_scorer(seed, n, days, longest_s):
 
 def test_a_score_drawn_on_paper():
     submit_s, logged_s = np.arange(50.0), np.full(50, 1000.0)
-    found = score(submit_s, logged_s, np.append(np.full(25, 1600.0), np.full(25, 1601.0)))
+    procs = np.repeat([1, 2, 8], [20, 10, 20])
+    found = score(submit_s, logged_s, np.append(np.full(25, 1600.0), np.full(25, 1601.0)), procs)
+    assert (found.off_s, found.narrow, found.wide, found.by_width) == (600.5, pytest.approx(1.6001667), 1.601, "")
+    assert plain(str(found)) == "1.60 of the real ones on average, and a job's is off by 10 min"
+    uneven = score(submit_s, logged_s, np.where(procs < 8, 500.0, 1000.0), procs)
+    assert uneven.by_width == "narrow jobs have 0.50 of theirs, the wider half 1.00"
+    assert score(submit_s, logged_s, logged_s, np.ones(50)).wide is None
     assert (found.jobs, found.ratio, found.error) == (50, 1.6005, pytest.approx(0.6005))
     assert (found.near, found.correlation) == (0.5, None)  # 600 s are near, 601 are not; the logged waits do not vary
-    assert score(submit_s[:49], logged_s[:49], logged_s[:49]).error is None  # too few jobs
-    assert score(submit_s, np.full(50, 60.0), logged_s).error is None  # too short waits
-    assert score(submit_s, np.zeros(50), logged_s).ratio is None
+    assert score(submit_s[:49], logged_s[:49], logged_s[:49], procs[:49]).error is None  # too few jobs
+    assert score(submit_s, np.full(50, 60.0), logged_s, procs).error is None  # too short waits
+    assert score(submit_s, np.zeros(50), logged_s, procs).ratio is None
 
 
 @pytest.mark.parametrize("options", [{}, {"depth": "all"}, {"size": 26}], ids=str)

@@ -19,7 +19,7 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.base.files import digest
 from batfill.base.progress import patient_progress
-from batfill.base.words import duration, percent, things
+from batfill.base.words import percent, things
 from batfill.model.jobs import Clock, job_table
 from batfill.model.options import Options
 from batfill.model.values import number_from, seed_of
@@ -27,7 +27,7 @@ from batfill.replays.found import document
 from batfill.replays.replay import simulate
 from batfill_pages.words import count
 from batfill_site.accounting.outages import GRID_S, held, idle_spans
-from batfill_site.answer import NB, Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
+from batfill_site.answer import NB, Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, duration, table_of
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
 from batfill_site.slurm.arrays import possible, with_usage
 from batfill_site.slurm.conf import read_site
@@ -49,7 +49,7 @@ OFF = (
     "Mean logged wait, and the mean distance of a job's wait from it, ± half of its 95 % interval over the runs: in a "
     "pool of as many equal processors with EASY backfilling, in the model, and from one of its runs to another."
 )
-MORE = ("correlation", "mean error")  # measures in the details alone
+MORE = ("within 10 min", "correlation", "mean error")  # measures in the details alone
 REPLAYS = {"pool": "one pool, FCFS with EASY", "model": "Slurm as configured", "noise": "one run to another"}
 
 
@@ -74,8 +74,8 @@ def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Bool
     """Each measure of simulated waits against others, (runs, jobs) each: its mean over runs, with its margin."""
 
     def measures(truth_s: Floats, wait_s: Floats) -> list[float | None]:
-        found = score(jobs.submit_s[rows], truth_s[rows], wait_s[rows])._asdict()
-        return [(found | {"off_s": float(np.abs(wait_s - truth_s)[rows].mean())})[name] for name in SHOWN]
+        found = score(jobs.submit_s[rows], truth_s[rows], wait_s[rows], jobs.cpus[rows])
+        return [getattr(found, name) for name in SHOWN]
 
     found = {}
     for name, pairs in sims.items():

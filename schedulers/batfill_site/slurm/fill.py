@@ -7,21 +7,34 @@ from typing import TYPE_CHECKING
 
 from batfill.base.words import things
 from batfill.model.jobs import Clock
-from batfill_pages.comparison import FEWEST_JOBS
 from batfill_pages.words import count, slowdown
-from batfill_pages.words import duration_html as duration
-from batfill_site.advice.fill import LONGER, first_upper, percent, shares, users_text
-from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Table, dates_text
-from batfill_site.score import ratio_text
+from batfill_site.advice.fill import first_upper, percent, shares, users_text
+from batfill_site.answer import (
+    NB,
+    Answer,
+    Bar,
+    Detail,
+    Picture,
+    Point,
+    Screen,
+    Table,
+    dates_text,
+    duration,
+)
+from batfill_site.answer import change as signed
 from batfill_site.slurm.ensemble import OTHERS, USER, Difference
 from batfill_site.slurm.found import ends_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from batfill_site.slurm.found import Group, Outcome, SlurmWhatIf
 
 NOISE = "Slurm's own noise"
+NOT = "not modelled"  # as notes on the configuration begin
 HEAD = ("", "mean wait", "change", "longest", "slowdown")
 MOST_ROWS = 12  # of a kind of groups beside bars
+MOST_PARTS = 6  # that are not modelled, on the first screen
 CAPTION = "Means over the runs. Shaded: over twice the longest wait as configured."
 RULE = (
     "Two runs of one configuration of Slurm differ, so each is run {} times here, with cycles at other dates. A figure "
@@ -73,6 +86,7 @@ def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
     lines = {"Never start": f"{', '.join(never)}; no figure counts them." if never else ""}
     if found.logged is not None and found.logged.unlike:
         lines["Real waits"] = f"{real_waits(found)} `batfill fidelity` looks for causes."
+    lines["Not modelled"] = not_modelled(found)
     if more is not None:
         others = sorted({*range(1, len(found.names))} - {k}, key=lambda j: found.all[j].wait_s.mean)
         pairs = [f"mean wait {change(found.pair(j, k))} against {found.names[j]}" for j in others]
@@ -80,7 +94,7 @@ def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
         lines["By group"] = by_group(found, k)
         lines["Preempted"] = preempted(found, k)
         lines["Who pays"] = who_pays(found, k)
-        apart = rounded(float(more.noise))
+        apart = duration(float(more.noise))
         lines["Noise"] = f"two runs of one configuration differ by {apart} in the mean wait; in brackets: within noise."
     lines.setdefault("Preempted", preempted(found, k))
     lines.setdefault("Real waits", real_waits(found))
@@ -101,7 +115,7 @@ def headline(found: SlurmWhatIf) -> str:
 def verdict(found: SlurmWhatIf, k: int) -> str:
     more, today, name = found.all[k].wait_s.more, found.all[0].wait_s.mean, f"**{found.names[k]}**"
     if more is None:
-        return f"the mean wait is {rounded(today)} {name}"
+        return f"the mean wait is {duration(today)} {name}"
     if found.never[k] > found.never[0]:
         return f"under {name} {things(found.never[k] - found.never[0], 'job')} would never start"
     size, margin = abs(float(more.value)), float(more.margin)
@@ -142,26 +156,30 @@ def preempted(found: SlurmWhatIf, k: int) -> str:
 
 
 def who_pays(found: SlurmWhatIf, k: int) -> str:
-    jobs, users = found.payers[k - 1]
+    by_s, jobs, users = found.payers[k - 1]
     if not any(one and (one.longer or one.less) for one in (jobs, users)):
-        return f"no job waits over {LONGER} longer, or less, on average over the runs."
+        return f"no job waits over {duration(by_s)} longer, or less, on average over the runs."
     longer, less = f"{percent(jobs.share)} of jobs", percent(jobs.less / len(found.jobs))
     if users is not None:
-        longer += f", {users_text(users)} users with {FEWEST_JOBS} or more,"
+        longer += f" and {users_text(users)}"
         less += f" and {count(users.less)}"
-    return f"{longer} wait over {LONGER} longer, on average over the runs; {less} less."
+    return f"{longer} wait over {duration(by_s)} longer, on average over the runs; {less} less."
+
+
+def not_modelled(found: SlurmWhatIf) -> str:
+    parts = [text.removeprefix(NOT).lstrip(":; ") for text in found.warnings if text.startswith(NOT)]
+    more = f"; {len(parts) - MOST_PARTS} more with --details" * (len(parts) > MOST_PARTS)
+    return f"{'; '.join(parts[:MOST_PARTS])}{more}." if parts else ""
 
 
 def real_waits(found: SlurmWhatIf) -> str:
     log = found.logged
     if log is None:
         return "the log has none to compare."
-    low, high, rho = rounded(log.lowest_s), rounded(log.highest_s), log.score.rank_correlation
-    longest = f"longest {rounded(log.score.logged_longest_s)}, {log.whose}"
-    said = f"mean {rounded(log.score.logged_mean_s)} in the log ({longest}), {low} to {high} in the model's runs"
-    if not log.within and not log.unlike:
-        said += f" ({ratio_text(log.score.ratio)} of it): compare configurations, do not expect these durations"
-    return f"{said}{'' if rho is None else f'; rank correlation {ratio_text(rho)}'}."
+    longest = f"longest {duration(log.score.logged_longest_s)}, {log.whose}"
+    runs = f"{duration(log.lowest_s)} to {duration(log.highest_s)}"
+    unlike = f"; {why.partition(': ')[2]}" if (why := log.unlike) else ""
+    return f"mean {duration(log.score.logged_mean_s)} ({longest}). Simulated ones, {runs}, are {log.score}{unlike}."
 
 
 def point(found: SlurmWhatIf, k: int) -> Point:
@@ -202,23 +220,18 @@ def groups_table(found: SlurmWhatIf, k: int) -> Table:
 
 def cells(one: Outcome) -> tuple[str, ...]:
     wait = one.wait_s
-    return around(*wait[:2]), change(wait.more), rounded(one.longest_s.mean), slowdown(one.bsld.mean)
+    return around(*wait[:2]), change(wait.more), duration(one.longest_s.mean), slowdown(one.bsld.mean)
 
 
-def rounded(seconds: float) -> str:
-    step_s = 3600 if seconds >= 86_400 else 60 if seconds >= 3600 else 1
-    return duration(step_s * round(seconds / step_s))
-
-
-def around(mean: float, margin: float) -> str:
-    step_s = 60 if margin >= (60 if mean >= 1800 else 300) else 1
-    return f" ±{NB}".join(rounded(step_s * round(seconds / step_s)) for seconds in (mean, margin))
+def around(mean: float, margin: float, write: Callable[[float], str] = duration) -> str:
+    step_s = 60 if margin >= (60 if abs(mean) >= 1800 else 300) else 0.1
+    mean, margin = (step_s * round(seconds / step_s) for seconds in (mean, margin))
+    return f"{write(mean)} ±{NB}{duration(margin)}"
 
 
 def change(more: Difference | None) -> str:
     """A difference of durations, and half of its interval; in brackets if it is noise, "" without one."""
     if more is None:
         return ""
-    said = around(abs(float(more.value)), float(more.margin))
-    signed = said if said.startswith("0") else f"{MINUS if more.value < 0 else '+'}{said}"
-    return signed if more.beyond else f"({signed})"
+    said = around(float(more.value), float(more.margin), signed)
+    return said if more.beyond else f"({said})"

@@ -7,19 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from batfill.base.tables import Keyed, data_frame, text_html
+from batfill.base.tables import data_frame
 from batfill.base.version import __version__
-from batfill.model.jobs import DAY_S
 from batfill_site.advice.found import too_short
 from batfill_site.advice.payers import Changed
+from batfill_site.answer import Answered
 from batfill_site.score import Score, Whose
-from batfill_site.slurm.ensemble import (
-    OTHERS,
-    Difference,
-    Figure,
-)
+from batfill_site.slurm.ensemble import OTHERS, Difference, Figure
 from batfill_site.slurm.named import touched
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
@@ -68,8 +62,9 @@ class Group(NamedTuple):
 
 
 class Payers(NamedTuple):
-    """Who waits over 10 minutes longer or less, on average over the runs and beyond Slurm's own noise."""
+    """Who waits longer or less, on average over the runs and beyond Slurm's own noise."""
 
+    by_s: float  # by more than this
     jobs: Changed
     users: Changed | None  # of those with `FEWEST_JOBS`; None without any
 
@@ -97,7 +92,7 @@ class Logged(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SlurmWhatIf(Keyed):
+class SlurmWhatIf(Answered):
     """The answer. Configurations are numbered: 0 is the site as configured, then come the changes."""
 
     name: str  # the log's
@@ -123,8 +118,7 @@ class SlurmWhatIf(Keyed):
     @property
     def cautions(self) -> tuple[str, ...]:
         """Reasons not to trust the answer, a sentence each: waits not shown, parts not modelled, too short a log."""
-        days = (self.jobs.submit_s - self.jobs.submit_s[0]) // DAY_S
-        short = too_short(len(np.unique(days // 7)), len(np.unique(days)))
+        short = too_short(self.jobs.submit_s - self.jobs.submit_s[0])
         unlike = self.logged.unlike if self.logged is not None else None
         return tuple(filter(None, (unlike, touched(self.site, self.jobs)[1], short)))
 
@@ -149,10 +143,6 @@ class SlurmWhatIf(Keyed):
         """A row per group of jobs and configuration; `attrs` have the options. Needs pandas."""
         return data_frame(self.rows(), warnings=list(self.warnings), options=self.settings, inputs=self.inputs)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: the figures, and what is said."""
-        return self.answer().as_dict()
-
     def figures(self) -> dict[str, Any]:
         """By name; times in seconds."""
         names, pairs = self.names, [(a, b) for b in range(len(self.names)) for a in range(1, b)]
@@ -170,7 +160,10 @@ class SlurmWhatIf(Keyed):
             "configurations": list(names),
             "groups": self.rows(),
             "payers": {
-                name: {who: None if one is None else one._asdict() for who, one in self.payers[k - 1]._asdict().items()}
+                name: {
+                    who: one._asdict() if isinstance(one, Changed) else one
+                    for who, one in self.payers[k - 1]._asdict().items()
+                }
                 | {end: {one.by: one.name for one, _ in most} for end, most in ends_of(self, k).items()}
                 for k, name in enumerate(names[1:], 1)
             },
@@ -186,19 +179,6 @@ class SlurmWhatIf(Keyed):
     def answer(self) -> Answer:
         """In a headline, a table, lines and details."""
         return self.filled(self)
-
-    def as_json(self) -> str:
-        """One object."""
-        return self.answer().as_json()
-
-    def as_text(self, *, details: bool = False) -> str:
-        """One screen of a terminal of 80 columns, behind the figures of all groups and all notes with `details`."""
-        return self.answer().as_text(details=details)
-
-    __repr__ = as_text
-
-    def _repr_html_(self) -> str:
-        return text_html(self.as_text())
 
 
 def ends_of(answer: SlurmWhatIf, k: int) -> dict[str, list[tuple[Group, Difference]]]:
