@@ -6,19 +6,19 @@ Sentences mark **bold** and `code`, and durations hold no-break spaces.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import json_text
-from batfill.base.tables import Keyed, heading, shown, text_html
+from batfill.base.tables import heading, shown, text_html
 from batfill.base.version import __version__
 from batfill.base.words import duration as cut_duration
 from batfill.replays.found import Found
 from batfill_pages.palette import colour_script
-from batfill_pages.words import asset, guide, no_break, submission_dates, units_kept
+from batfill_pages.words import asset, guide, html_of, no_break, submission_dates, units_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -135,7 +135,13 @@ class Picture(NamedTuple):
             for p in self.points
         ]
         stops = [
-            {"grown": s.grown, "key": s.grown.split(NB)[0], "upTo": s.up_to, "longest": s.longest_s, "take": s.take}
+            {
+                "grown": s.grown,
+                "key": s.grown.split(NB)[0],
+                "upTo": s.up_to,
+                "longest": s.longest_s and rounded(s.longest_s),
+                "take": s.take,
+            }
             for s in self.stops
         ]
         base = {"whose": self.whose, "name": self.base}
@@ -191,7 +197,6 @@ class Answer:
     details: Sequence[Detail]
     data: Mapping[str, Any]  # every figure, for JSON
     cautions: Sequence[str] = ()  # to read before the figures
-    causes: Mapping[str, float] = field(default_factory=dict)  # of the difference from real waits, with what is left
     terms: str = ""  # what words mean,
     guide: str = ""  # and the page of the documentation that says more
     assumed: str = ""  # of the site, and how to say it; "" for nothing
@@ -199,8 +204,8 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what is said, and every figure."""
-        said = {"headline": self.screen.headline, "lines": self.screen.first, "causes": dict(self.causes)}
-        return {**self.data, **{name: plain(value) for name, value in said.items()}}
+        said = {"headline": self.screen.headline, "lines": self.screen.first}
+        return {**stored(self.data), **plain(said)}
 
     def as_json(self) -> str:
         """One object."""
@@ -228,24 +233,22 @@ class Answer:
 
     def as_page(self, command: str = "", inputs: Mapping[str, str] | None = None) -> str:
         """A page in one file; `inputs` are files and their sha256."""
-        drawn = [asset("draw.js"), asset("what-if.js", "batfill_site")] if self.picture.points else []
-        page: str = (
-            templates()
-            .get_template("answer.html.j2")
-            .render(
-                answer=self,
-                generator=f"batfill {__version__}",
-                styles=[asset("report.css"), asset("what-if.css", "batfill_site")],
-                scripts=[colour_script(), *drawn],
-                command=command,
-                more=markup(guide(self.guide, "What all of this means")),
-                inputs=inputs or {},
-            )
-        )
-        return page
+        drawn = [asset("what-if.js", "batfill_site")] if self.picture.points else []
+        known = {"answer": self, "command": command, "inputs": inputs or {}}
+        known["more"] = markup(guide(self.guide, "What all of this means"))
+        body = markup(templates().get_template("answer.html.j2").render(known))
+        page = {
+            "title": self.title,
+            "log": templates().filters["marked"](self.about),
+            "sections": [body],
+            "styles": [asset("report.css"), asset("what-if.css", "batfill_site")],
+            "scripts": [colour_script(), asset("draw.js"), *drawn],
+            "generator": f"batfill {__version__}",
+        }
+        return html_of("page.html.j2", {"links": (), "data": (), **page})
 
 
-class Answered(Keyed):
+class Answered:
     """What is displayed as an answer."""
 
     def answer(self) -> Answer:
@@ -306,6 +309,16 @@ def markup(html: str) -> Any:
     from markupsafe import Markup
 
     return Markup(html)
+
+
+def stored(value: Any) -> Any:
+    """As JSON has it: records by the names of their fields."""
+    for name in ("as_dict", "_asdict"):
+        if hasattr(value, name):
+            return stored(getattr(value, name)())
+    if isinstance(value, dict):
+        return {name: stored(one) for name, one in value.items()}
+    return type(value)(map(stored, value)) if isinstance(value, (list, tuple)) else value
 
 
 def plain(value: Any) -> Any:

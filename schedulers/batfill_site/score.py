@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -95,21 +95,6 @@ class Score(NamedTuple):
         if self.rank_correlation is not None and self.rank_correlation < least:
             return f"{UNLIKE}: other jobs wait than in the log (rank correlation {ratio_text(self.rank_correlation)})"
         return None
-
-    def cells(self) -> dict[str, Any]:
-        return {
-            "jobs": f"{self.jobs:,}",
-            "mean error": percent(self.error),
-            "median error": percent(self.median_error),
-            "sim/log": ratio_text(self.ratio),
-            "a job off by": duration(self.off_s),
-            "within 10 min": percent(self.near),
-            "correlation": ratio_text(self.correlation),
-            "simulated_mean_s": self.simulated_mean_s,
-            "simulated_longest_s": self.simulated_longest_s,
-            "logged_mean_s": self.logged_mean_s,
-            "logged_longest_s": self.logged_longest_s,
-        }
 
 
 def percent(share: float | None) -> str:

@@ -8,9 +8,7 @@ import html
 import json
 import math
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -19,11 +17,11 @@ from hypothesis import strategies as st
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S, Clock, job_table
+from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S, job_table
 from batfill.model.limits.calendar import Calendar, Window
 from batfill.workloads.formats import part_of, source_of
 from batfill_site.answer import MINUS, plain
-from batfill_site.fidelity import Factors, Site, fidelity_of, fitted, limit_of, local_hour, sudden_windows
+from batfill_site.fidelity import Factors, Site, fidelity_of, fitted, limit_of, sudden_windows
 from batfill_site.score import errors_of, logged_of, score
 from command import batfill, json_result, refusal
 from golden_text import check
@@ -339,20 +337,10 @@ def test_groups_hold_every_job_once(tmp_path, work):
     fields[14] = "7"
     path.write_text("".join([*text[:2], " ".join(fields) + "\n", *text[3:]]))
     found = bf.fidelity(path, fit=False)["groups"]
-    assert {one["by"] for one in found} == {"processors", "run time", "submitted", "queue"}
+    assert {one["by"] for one in found} == {"processors", "ran for", "queue"}
     for by in {one["by"] for one in found}:
         assert sum(one["header"]["jobs"] for one in found if one["by"] == by) == len(work)
     assert [one["header"]["jobs"] for one in found if one["by"] == "queue"] == [len(work) - 1, 1]
-
-
-def test_hours_are_those_of_the_users(tmp_path):
-    zone = ZoneInfo("Europe/Stockholm")
-    clock = Clock(int(datetime(2026, 3, 28, 12, 7, tzinfo=zone).timestamp()), zone)  # the day before summer time
-    at_s = np.arange(0, 2 * DAY_S, 531.0)
-    assert local_hour(at_s, clock).tolist() == [
-        (datetime.fromtimestamp(clock.unix_start_s, UTC) + timedelta(seconds=s)).astimezone(zone).hour
-        for s in at_s.tolist()
-    ]
 
 
 UNKNOWN = "so how near simulated waits are to the site's cannot be known"

@@ -23,11 +23,11 @@ from batfill_pages.comparison_page import View
 from batfill_pages.stats import Paired
 from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
 from batfill_site.advice.configuration import SYSTEMS
-from batfill_site.advice.fill import MOST_WORDS, commands, options_words, screen
+from batfill_site.advice.fill import MOST_WORDS, commands, most_of, options_words, screen
 from batfill_site.advice.found import LOW, ChoiceFigures, advised
 from batfill_site.advice.payers import Changed, Payers, kinds_of
 from batfill_site.advice.what_if import LIMITS, what_if
-from batfill_site.answer import NB, columns, plain
+from batfill_site.answer import NB, columns, duration, plain
 from batfill_site.fidelity import Factors
 from batfill_site.machine import Held
 from batfill_site.score import Score, Whose
@@ -196,9 +196,9 @@ def test_each_period_has_the_advice_of_its_own_jobs_and_the_newest_leads_where_i
     assert [found.outcomes[one.choice].name for one in (own, beside, fcfs)] == ["fcfs", taken, "fcfs"]
     by = said(found, "By 13 weeks")
     assert by.startswith(
-        "oldest first, slowdown and mean wait, beside the whole log's advice there; the difference may"
+        "oldest first, slowdown, mean and longest wait, beside the whole log's advice there; the difference may"
     )
-    figures = [f"{one.mean_bsld:.1f}, {one.mean_wait_s:.0f} s" for one in (own, beside)]
+    figures = [f"{one.mean_bsld:.1f}, {one.mean_wait_s:.0f} s, {one.max_wait_s:.0f} s" for one in (own, beside)]
     assert by.endswith(f"; fcfs {figures[0]} ({taken} {figures[1]}).")
     newest = found.periods[-1].rows
     assert len(found.comparison.at) == newest.sum() == found.outcomes[0].payers.jobs.same
@@ -324,8 +324,26 @@ def test_an_interval_and_the_sentence_beside_it_come_from_one_test(answer):
     """Both are corrected: an interval holds 0 just if the difference may be chance."""
     of_groups = [one for group in answer.groups for d in group.differences for one in (d.bsld, d.wait_s)]
     assert {one.verdict for one in of_groups} >= {"unclear", "better"}
-    for one in (*filter(None, answer.bsld[0]), *of_groups):
+    for one in (*filter(None, answer.bsld[0]), *answer.waits, *of_groups):
         assert (one.low <= 0 <= one.high) == (one.verdict == "unclear")
+    waits = answer.comparison.wait_s
+    assert [one.value for one in answer.waits] == pytest.approx((waits[1:] - waits[0]).mean(axis=1))
+    shown = {row[0].strip("*"): row[2] for limit in answer.limits for row in screen(answer, limit).table.rows}
+    for name, change in shown.items():
+        one = None if "fcfs" in name else answer.waits[named(answer, name.split(": ")[-1].replace(NB, " ")) - 1]
+        sure = one is not None and one.verdict != "unclear"
+        assert change == "" if one is None else (" to " in change) == sure and ("may be chance" in change) != sure
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        *((0, "0 s"), (0.04, "0 s"), (0.26, "0.3 s"), (-9.96, "−10 s"), (59.6, "1 min"), (3599.7, "1 h")),
+        *((5431, "1 h 31 min"), (86_399, "1 d"), (4 * DAY_S - 1801, "3 d 23 h"), (4 * DAY_S - 1799, "4 d")),
+    ],
+)
+def test_a_duration_in_an_answer_is_rounded_to_what_is_shown(seconds, said):
+    assert plain(duration(seconds)) == said
 
 
 @pytest.mark.needs("pandas")
@@ -745,8 +763,20 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
                 means = {kind.name(k): longer_s[kind.of == k].mean() for k in np.unique(kind.of)}
                 assert group.name == end(means, key=means.get)
                 assert group.after_s - group.before_s == pytest.approx(means[group.name])
+                which = next(k for k in np.unique(kind.of) if kind.name(k) == group.name)
+                (alone,) = answer.comparison.paired([np.where(kind.of == which, longer_s, 0)], 0)
+                assert group.chance == (alone.p * len(means) > 0.05)
         most = int(np.argmax(wait_s))
         assert one.whose == Whose(jobs.ids[most].lstrip("0"), jobs.user[most])
+    every = [group for one in answer.outcomes for group in (*one.payers.losers, *one.payers.gainers)]
+    assert {group.chance for group in every} == {True, False}
+    for group in every:
+        assert ("may be chance" in most_of([group], {("user", group.name)})) == (group.by == "user")
+    for k in range(1, len(answer.outcomes)):
+        hatched = {(bar.by, bar.name) for bar in answer.answer().picture.points[k].bars if bar.unclear}
+        payers = answer.outcomes[k].payers
+        ends = {(group.by, group.name) for group in (*payers.losers, *payers.gainers) if group.chance}
+        assert {one for one in ends if one[0] in ("processors", "ran for")} <= hatched
     kinds = [{group.by for group in one.payers.gainers} for one in answer.outcomes]
     assert kinds == [set(), *[{"user", "processors", "ran for"}] * 4]
     assert answer.outcomes[0].payers.job is None
@@ -787,6 +817,9 @@ def test_golden_the_command_prints_one_screen_and_writes_a_page(log, tmp_path, m
     assert max(map(len, done.out.splitlines())) <= 80
     assert len(done.out.splitlines()) <= 24
     details = batfill(*words, "--details").out
+    commands = details.partition(", then the other choices\n")[2].split("\nbatfill replay")
+    taken = json.loads(batfill(*words, "--json").out)["advice"]
+    assert [f"--policy {taken.partition(' ')[0]}" in one for one in commands[1:]].index(True) == 0
     assert details.endswith(f"\n\n{done.out}")  # the advice is last
     check("what-if", details)
     assert "<code>" in page.read_text()  # of the log's sha256
@@ -869,7 +902,7 @@ def test_what_is_left_out_of_a_log_and_what_a_replay_knows_nothing_of_is_said(tm
     check("what-if-left-out", found.answer().as_text())
     for left in ("6 of 252 rows: run time <= 0 or unknown", "5 of them cancelled", "1 job wider", "12 records: of"):
         assert left in told(found)
-    assert found.as_dict()["site_log"]["system"] == "slurm"
+    assert found.as_dict()["site_log"]["slurm"] is True
 
 
 @pytest.mark.parametrize("name", CAPS)
@@ -901,6 +934,16 @@ def test_a_cap_has_a_row_and_a_line_that_say_what_it_costs_fcfs_and_who_pays(log
     option = [f"--{name}", value]
     assert refusal("fidelity", log, *option)
     assert refusal("when", log, "--at", 86400, *option)
+
+
+def test_what_urgent_jobs_cost_is_shown_with_and_without_stopping_others(log):
+    urgent, stops = {"urgent": "share:5%"}, {"preempt": "least-lost", "requeue_delay_s": 60}
+    both = what_if(log, thresholds_s=[], small_first=False, **urgent, **stops)
+    alone = replay(log, **urgent).figures
+    assert both.cost.alone == (pytest.approx(alone.mean_wait_s), alone.max_wait_s, pytest.approx(alone.mean_bsld))
+    names = [row[0] for row in screen(both, both.limit).table.rows]
+    assert names[-3:] == ["fcfs with urgent jobs", "fcfs, no job stopped", "fcfs without urgent jobs"]
+    assert what_if(log, thresholds_s=[], small_first=False, **urgent).cost.alone is None
 
 
 def test_a_cap_that_never_binds_costs_nothing_and_what_the_log_itself_used_is_said(tmp_path, light):

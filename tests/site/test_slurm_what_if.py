@@ -18,8 +18,7 @@ from batfill_site.answer import NB, plain
 from batfill_site.score import Score, Whose
 from batfill_site.slurm.conf import read_site, read_windows
 from batfill_site.slurm.ensemble import OTHERS, Difference, Ran, clocks, gap, ran, t_quantile, users
-from batfill_site.slurm.fill import change
-from batfill_site.slurm.found import Logged
+from batfill_site.slurm.found import Logged, change
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.site import KILLED, REQUEUED

@@ -71,17 +71,14 @@ RULE = (
     "at most 5 %, corrected for all choices compared. Under any limit, the longest wait of an order without a "
     "threshold (spf, saf) is at most fcfs's. Of those that it does not gain over, unless one is better in "
     "slowdown and longest wait, the advice is the one that asks least of a site (an order, then a threshold, then "
-    "kills); ties go to the shorter longest wait, which decides first without a limit.{}"
+    "kills); ties go to the shorter longest wait, which decides first without a limit. A choice is out if another asks "
+    "less of a site and has the shorter mean wait and no longer a longest one."
 )
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
 OF_PERIODS = (
     "The same rule for the jobs of so many weeks, counted back from the log's end; a gain may be chance; the advice "
     "of the whole log stays where it is as good. All figures are of the last weeks if the whole log's advice is beyond "
     "the limit in them, does not gain over fcfs, or is worse than another beyond chance."
-)
-BY_WAITS = (
-    " A choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a longest "
-    "one."
 )
 SURE = (
     f"Confidence is that slowdown is lower than under fcfs, both simulated on this log. It is high with p below "
@@ -101,7 +98,6 @@ SLURM_MODEL = "; with `sacct -P` as LOG and `--slurm-conf slurm.conf` they are"
 
 
 def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
-    near = found.fidelity
     stops = [
         Stop(
             stop_name(limit),
@@ -132,7 +128,6 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         details=details(found, log),
         data=found.figures(),
         cautions=[*workload.size_warnings, *found.invented],
-        causes={str(near.factors): near.near.ratio} if near.near and near.near.ratio and near.factors != PLAIN else {},
         terms=TERMS.format(found.settings["tau_s"]),
         guide="how-to/what-if",
     )
@@ -149,7 +144,7 @@ def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
     lines = {
         found.cost.label if found.cost else "Cap": cap(found.cost) if found.cost else "",
         "Why": why(found, limit) if k is None else tested(found, k),
-        "Who pays": who_pays(found.outcomes[shown]) if taken else "",
+        "Who pays": who_pays(found, shown) if taken else "",
         "Confidence": confidence(found, limit) if k is None else "",
         f"By {found.periods[0].unit if found.periods else ''}": by_period(found) if k is None else "",
         "Needs": needs(found, shown) if taken else "",
@@ -272,12 +267,21 @@ def tested(found: WhatIf, k: int) -> str:
     return unclear if verdict == UNCLEAR else f"its slowdown is {verdict} than fcfs's beyond chance."
 
 
-def who_pays(o: ChoiceFigures) -> str:
+def unclear(found: WhatIf, k: int) -> set[tuple[str, str]]:
+    """The groups whose change may be chance: among all choices, or as the largest among all groups of the kind."""
+    chance = {(one.by, one.name) for one in found.groups if one.differences[k - 1].wait_s.verdict == UNCLEAR}
+    ends = (*found.outcomes[k].payers.losers, *found.outcomes[k].payers.gainers)
+    every = {(one.by, one.name) for one in found.groups} if found.undecided else set()
+    return chance | every | {(one.by, one.name) for one in ends if one.chance}
+
+
+def who_pays(found: WhatIf, k: int) -> str:
+    o = found.outcomes[k]
     said, killed = [longer_text(o.payers)], o.payers.killed
     if (job := o.payers.job) is not None:
         said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
     ends = {"longer on average": o.payers.losers, "shorter": o.payers.gainers}
-    said += [f"{words}: {most_of(groups)}" for words, groups in ends.items() if groups]
+    said += [f"{words}: {most_of(groups, unclear(found, k))}" for words, groups in ends.items() if groups]
     if killed is not None:
         after = Options.of(o.options).divider_s
         when = f" after {duration(after)}" if math.isfinite(after) else ""
@@ -286,13 +290,13 @@ def who_pays(o: ChoiceFigures) -> str:
     return f"{'; '.join(said)}."
 
 
-def most_of(groups: Sequence[OneGroup]) -> str:
+def most_of(groups: Sequence[OneGroup], chance: set[tuple[str, str]]) -> str:
     """Of each kind of group the one whose mean wait changes most, and by how much; a user alone in a group is one."""
-    different = {(one.jobs, one.after_s): one for one in reversed(groups)}.values()
-    return ", ".join(
-        f"{one.words.replace(' ', NB)} ({change(one.after_s - one.before_s)}{', may be chance' * one.chance})"
-        for one in reversed(different)
-    )
+    said = []
+    for one in reversed({(one.jobs, one.after_s): one for one in reversed(groups)}.values()):
+        doubt = ", may be chance" * ((one.by, one.name) in chance)
+        said.append(f"{one.words.replace(' ', NB)} ({change(one.after_s - one.before_s)}{doubt})")
+    return ", ".join(said)
 
 
 def longer_text(payers: Payers) -> str:
@@ -319,12 +323,13 @@ def by_period(found: WhatIf) -> str:
         if mine.choice != whole.choice:
             several, said[-1] = True, f"{said[-1]} ({in_period(found, whole)})"
     other = ", beside the whole log's advice there; the difference may be chance" * several
-    return f"oldest first, slowdown and mean wait{other}: {'; '.join(said)}." if said else ""
+    return f"oldest first, slowdown, mean and longest wait{other}: {'; '.join(said)}." if said else ""
 
 
 def in_period(found: WhatIf, row: Row) -> str:
     assert row.choice is not None
-    return f"{short(found.outcomes[row.choice])} {slowdown(row.mean_bsld)}, {duration(row.mean_wait_s)}"
+    waits = duration(row.mean_wait_s), duration(row.max_wait_s)
+    return f"{short(found.outcomes[row.choice])} {slowdown(row.mean_bsld)}, {', '.join(waits)}"
 
 
 def needs(found: WhatIf, k: int) -> str:
@@ -363,7 +368,7 @@ def machine(found: WhatIf) -> str:
     said += [f"all figures are of {part.name}, with {percent(part.waiting)} of the waiting time"] * (parts > 1)
     said += [f"replayed with {near.factors}"] * (near.factors != PLAIN)
     said += [f"{count(gone)} of {count(site.rows)} rows are left out"] * bool(gone)
-    more = SLURM_MODEL * (site.system == "slurm" and found.cost is None)
+    more = SLURM_MODEL * (site.slurm and found.cost is None)
     said += [f"not modelled: {', '.join(site.unmodelled)} (one queue, one machine){more}"] * bool(site.unmodelled)
     return f"{'; '.join(said)}." if said else ""
 
@@ -389,12 +394,13 @@ def cap(cost: Cost) -> str:
 
 
 def point(found: WhatIf, k: int) -> Point:
-    o, bars = found.outcomes[k], []
+    o, bars, chance = found.outcomes[k], [], unclear(found, k) if k else set()
     for group in found.groups:
         one = group.differences[k - 1].wait_s if k else None
-        unclear = one is not None and (found.undecided is not None or one.verdict == UNCLEAR)
         words, value = (duration(group.mean_wait_s), 0.0) if one is None else (change(one.value), one.value)
-        bars.append(Bar(group.by, group.name, value, unclear, words, duration(group.max_wait_s[k])))
+        bars.append(
+            Bar(group.by, group.name, value, (group.by, group.name) in chance, words, duration(group.max_wait_s[k]))
+        )
     return Point(
         *(o.name, o.mean_bsld, o.max_wait_s, screen(found, found.limit, k)),
         shares=shares(CHANGED_S, o.payers.jobs, o.payers.users) if k else [],
@@ -439,7 +445,6 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         if not found.undecided
     ]
     by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, range(len(limits)), "limit", left=1)
-    rule = RULE.format(setting(settings["min_gain"]), BY_WAITS)
     mine = found.outcomes[shown]
     longer = (
         f"Longer: jobs by over {LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much."
@@ -455,13 +460,8 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
         Detail(
             "Statistics: intervals, p, what the confidence means",
-            [rule, SURE],
+            [RULE.format(setting(settings["min_gain"])), SURE],
             Table(("choice", "slowdown", f"{percent(CONFIDENCE)} interval", "corrected p", "mean wait, 95 %"), tests),
-        ),
-        Detail(
-            "Groups of jobs",
-            [f"Change of the mean wait under {mine.name}, with its interval."],
-            groups(found, shown),
         ),
         Detail("The log and the choices: what is left out, and notes", [f"{first_upper(n)}." for n in notes(found)]),
         Detail(
@@ -484,15 +484,6 @@ def by_periods(found: WhatIf) -> Table:
     return Table(("submitted", "jobs", "sim/log", "advice, then others", *FIGURES), rows, left=3)
 
 
-def groups(found: WhatIf, k: int) -> Table:
-    rows = []
-    for group in found.groups if k else ():
-        one = group.differences[k - 1].wait_s
-        ends = (change(one.value), interval(one), f"{one.corrected_p:.2g}")
-        rows.append((f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *ends))
-    return Table(("jobs", "number", "under fcfs", "change", "interval", "corrected p"), rows)
-
-
 def notes(found: WhatIf) -> list[str]:
     site, grade, plain = found.site, str(found.fidelity), found.fidelity.plain
     if found.logged is not None and plain is not None and plain.simulated_mean_s != found.logged.simulated_mean_s:
@@ -502,7 +493,6 @@ def notes(found: WhatIf) -> list[str]:
     said += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
     said += [*site.imported[:MOST_NOTES]]
     said += [f"{len(site.imported) - MOST_NOTES} more kinds of records"] * (len(site.imported) > MOST_NOTES)
-    said += [f"one {place}" if number else f"{place} unknown" for place, number in site.places.items() if number <= 1]
     said += [*found.workload.notes, *found.workload.warnings, grade]
     if not found.undecided:
         compared = zip(found.comparison.names, found.bsld[0], strict=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.tables import data_frame
+from batfill.base.tables import Keyed, data_frame
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import percent, things
 from batfill.model.jobs import DAY_S, WEEK_S
@@ -17,14 +17,9 @@ from batfill.model.kinds import plain_value
 from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import Comparison, Difference
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
-from batfill_site.advice.choices import (
-    KILLS,
-    NEEDS,
-    ORDER,
-)
+from batfill_site.advice.choices import KILLS, NEEDS, ORDER
 from batfill_site.advice.payers import Cost, Payers
-from batfill_site.advice.site_log import SiteLog
-from batfill_site.answer import Answered, duration
+from batfill_site.answer import Answered, duration, stored
 from batfill_site.score import Whose
 
 if TYPE_CHECKING:
@@ -37,7 +32,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Jobs
     from batfill_pages.stats import Paired
     from batfill_site.answer import Answer
-    from batfill_site.fidelity import Fidelity
+    from batfill_site.fidelity import Fidelity, SiteLog
     from batfill_site.score import Score
 
 MACHINE_FILE = "machine.csv"  # what `batfill fidelity` is to call the calendar in the commands
@@ -74,8 +69,7 @@ class ChoiceFigures(NamedTuple):
 
     def columns(self) -> dict[str, Any]:
         columns = {name: value for name, value in self._asdict().items() if name not in ("waits", "whose")}
-        more = {"options": stated(self.options), "payers": self.payers.as_dict()}
-        return {**columns, **self.whose.as_dict(), **more}
+        return {**columns, **self.whose.as_dict(), "options": stated(self.options), "payers": stored(self.payers)}
 
 
 class Row(NamedTuple):
@@ -122,7 +116,7 @@ class Limit(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WhatIf(Answered):
+class WhatIf(Answered, Keyed):
     """The answer. The first choice, the baseline, is fcfs; it represents the site's current scheduler."""
 
     workload: Jobs
@@ -283,19 +277,8 @@ class WhatIf(Answered):
         """The name of the advised choice; None if this log cannot decide."""
         return None if self.undecided else self.advice.name
 
-    def logged_as_dict(self) -> dict[str, Any] | None:
-        """The logged waits, for JSON."""
-        if self.logged is None:
-            return None
-        whose = {} if self.logged_whose is None else self.logged_whose.as_dict()
-        return {**self.logged._asdict(), "mean_bsld": self.logged_bsld, **whose}
-
     def figures(self) -> dict[str, Any]:
         """By name; times in seconds."""
-
-        def group_of(group: JobGroup) -> dict[str, Any]:
-            found = [{**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()} for d in group.differences]
-            return {**group._asdict(), "differences": found}
 
         def named(row: Row) -> dict[str, Any]:
             return {**row._asdict(), "choice": None if row.choice is None else self.outcomes[row.choice].name}
@@ -331,25 +314,26 @@ class WhatIf(Answered):
             ],
             "of": "all jobs" if self.whole is None else "the jobs of the newest period",
             "advice_of_all": (self.whole or self).advised_name,
-            "site_log": self.site._asdict(),
+            "site_log": self.site,
             "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
-            "groups": [group_of(group) for group in self.groups],
+            "groups": self.groups,
             "limits": [] if self.undecided else [limit_of(limit) for limit in self.limits],
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
             "machine_ran": self.fidelity.machine.text(),
             "behaviour": str(self.fidelity.factors),
-            "held": self.fidelity.held and self.fidelity.held._asdict(),
-            "held_on_header": self.fidelity.held_header and self.fidelity.held_header._asdict(),
-            "logged": self.logged_as_dict(),
-            "cost": None if self.cost is None else self.cost.as_dict(),
+            "held": self.fidelity.held,
+            "held_on_header": self.fidelity.held_header,
+            "logged": self.logged
+            and {**stored(self.logged), "mean_bsld": self.logged_bsld, **(stored(self.logged_whose) or {})},
+            "cost": self.cost,
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
             "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
             "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
-            "gain": None if advised == 0 else self.gain(advised).as_dict(),
-            "wait_gain": None if advised == 0 else self.waits[advised - 1].as_dict(),
+            "gain": self.gain(advised) if advised else None,
+            "wait_gain": self.waits[advised - 1] if advised else None,
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
             "engine": ENGINE,

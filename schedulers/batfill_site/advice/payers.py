@@ -16,7 +16,6 @@ from batfill_site.accounting.outages import most_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -139,12 +138,6 @@ class Payers(NamedTuple):
         job = OneJob(*whose, *(float(one[most]) for one in waits)) if longer_s[most] > 0 else None
         return cls(Changed.of(longer_s), users, job, ends[1], ends[-1], killed(schedule, longer_s))
 
-    def as_dict(self) -> Mapping[str, Any]:
-        return {
-            name: [one._asdict() for one in value] if isinstance(value, list) else value and value._asdict()
-            for name, value in self._asdict().items()
-        }
-
 
 class Cost(NamedTuple):
     """What limits cost fcfs: the jobs that they allow, under them and without them. Times in seconds."""
@@ -167,19 +160,11 @@ class Cost(NamedTuple):
     @property
     def name(self) -> str:
         names = {"pool": "the cap", "energy-budget": "the budget", "backfill-while": "the gate"}
-        if self.rushed is not None:
-            return "urgent jobs"
-        several = "," in self.limits.get("pool", "")
-        return "the caps" if several else names.get("".join(self.limits), "the caps")
+        return "urgent jobs" if self.rushed is not None else names.get("".join(self.limits), "the limits")
 
     @property
     def text(self) -> str:
         return in_a_row([value if name == "pool" else f"{name} {value}" for name, value in self.limits.items()])
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**self._asdict(), "longer": self.longer.as_dict(), "payers": self.payers.as_dict()} | {
-            "rushed": None if self.rushed is None else self.rushed.as_dict()
-        }
 
 
 def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:

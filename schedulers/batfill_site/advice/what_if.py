@@ -24,15 +24,7 @@ from batfill.workloads.formats import read_once, source_of
 from batfill.workloads.swf import job_rows
 from batfill_pages.comparison import Comparison, of_jobs
 from batfill_pages.words import submission_dates
-from batfill_site.advice.choices import (
-    SHARED,
-    THRESHOLDS_S,
-    USUAL,
-    Choice,
-    beyond,
-    choices,
-    shared_of,
-)
+from batfill_site.advice.choices import SHARED, THRESHOLDS_S, USUAL, Choice, beyond, choices, shared_of
 from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.fill import answer_of
 from batfill_site.advice.found import (
@@ -51,8 +43,7 @@ from batfill_site.advice.found import (
     stated,
 )
 from batfill_site.advice.payers import LIMITING, STOPPING, Cost, Kind, Payers, kinds_of, number_in_log, used_in_log
-from batfill_site.advice.site_log import SiteLog
-from batfill_site.fidelity import fidelity_of
+from batfill_site.fidelity import SiteLog, fidelity_of
 from batfill_site.machine import machine_or_stated
 from batfill_site.score import Whose, score
 

@@ -38,7 +38,6 @@ from batfill_site.slurm.ensemble import (
     ran,
     users,
 )
-from batfill_site.slurm.fill import answer_of
 from batfill_site.slurm.found import Group, Logged, Outcome, Payers, SlurmWhatIf
 from batfill_site.slurm.hosts import by_name, expand
 from batfill_site.slurm.jobs import read_jobs
@@ -156,7 +155,6 @@ def compared(
         settings=settings,
         inputs=inputs,
         warnings=(*left_out, *[NO_USAGE] * (fair and not used), *jobs.warnings, *lines, *first.warnings),
-        filled=answer_of,
     )
 
 
