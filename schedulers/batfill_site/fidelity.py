@@ -474,10 +474,8 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
         for row in found["groups"]
     ]
     *_, ratio, off = replays[-1]
-    near, down = (
-        f"Simulated waits are **{ratio}** of the real ones on average, and a job's is off by {off}",
-        found["outages"],
-    )
+    near = f"Simulated waits are **{ratio}** of the real ones on average, and a job's is off by {off}"
+    down = found["outages"]
     return Answer(
         title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
         about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",

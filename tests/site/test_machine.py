@@ -126,6 +126,21 @@ def test_the_capacity_of_a_known_machine_is_found_and_no_pool_is_invented(made, 
     assert not machine.wide.any()
 
 
+@pytest.mark.parametrize(
+    ("wait", "every", "why"), [("-1", 40, "too many waits are unknown"), ("0", 1, "jobs wait too seldom")]
+)
+def test_why_a_log_does_not_show_its_machine_is_said(made, tmp_path, wait, every, why):
+    lines = made("constant").read_text().splitlines()
+    first = next(k for k, line in enumerate(lines) if not line.startswith(";"))
+    for k in range(first + 1, len(lines), every):
+        number, submit, _, *others = lines[k].split()
+        lines[k] = " ".join([number, submit, wait, *others])
+    lines[first] = " ".join([*lines[first].split()[:2], "60", *lines[first].split()[3:]])
+    path = tmp_path / "log.swf"
+    path.write_text("\n".join(lines) + "\n")
+    assert machine_of(logged(path)).text() == f"{PROCS} processors, as the header says: {why} to see more"
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_two_pools_are_found(made, seed):
     log = logged(made("two pools", seed))

@@ -32,6 +32,7 @@ from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
 from batfill_site.slurm.arrays import possible, with_usage
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, ran
+from batfill_site.slurm.found import around
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.named import touched
@@ -172,7 +173,8 @@ def said(figure: dict[str, float], name: str) -> str:
     if not np.isfinite(figure["mean"]):
         return "-"
     varies = figure["margin"] > 1e-9 * abs(figure["mean"])
-    return f"{words(figure['mean'])} ± {words(figure['margin'])}" if varies else words(figure["mean"])
+    write = around if name == "off_s" else lambda mean, margin: f"{words(mean)} ± {words(margin)}"
+    return write(figure["mean"], figure["margin"]) if varies else words(figure["mean"])
 
 
 def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> Answer:
