@@ -21,7 +21,7 @@ from batfill_pages.palette import colour_script
 from batfill_pages.words import asset, guide, html_of, no_break, submission_dates, units_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -312,13 +312,15 @@ def markup(html: str) -> Any:
 
 
 def stored(value: Any) -> Any:
-    """As JSON has it: records by the names of their fields."""
+    """As JSON has it: records by the names of their fields, and texts with plain spaces."""
     for name in ("as_dict", "_asdict"):
         if hasattr(value, name):
             return stored(getattr(value, name)())
     if isinstance(value, dict):
         return {name: stored(one) for name, one in value.items()}
-    return type(value)(map(stored, value)) if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(stored, value))
+    return value.replace(NB, " ") if isinstance(value, str) else value
 
 
 def plain(value: Any) -> Any:
@@ -345,6 +347,13 @@ def change(longer_s: float) -> str:
     """A difference of durations, with its sign."""
     said = duration(abs(longer_s))
     return said if said.startswith(f"0{NB}") else f"{MINUS if longer_s < 0 else '+'}{said}"
+
+
+def around(mean: float, margin: float, write: Callable[[float], str] = duration) -> str:
+    """A mean and half of its interval, in minutes if that is some."""
+    step_s = 60 if margin >= (60 if abs(mean) >= 1800 else 300) else 0.1
+    mean, margin = (step_s * round(seconds / step_s) for seconds in (mean, margin))
+    return f"{write(mean)} ±{NB}{duration(margin)}"
 
 
 def dates_text(submit_s: NDArray[np.float64], clock: Clock | None) -> str:

@@ -528,8 +528,12 @@ def besides(steps: Sequence[Mapping[str, Any]]) -> str:
     before, left = (percent(step["later"]["error"]) for step in (steps[0], steps[-1]))
     if len(steps) == 1:
         return f"no factor that is tried holds; a mean error of {before} on the second half of the jobs."
-    worse = (steps[-1]["later"]["error"] or 0) > (steps[0]["later"]["error"] or 0)
-    why = ", worse: they are fitted on the first half" * worse
+    less = min(steps[:-1], key=lambda step: step["later"]["error"] or 0.0)
+    worse = (steps[-1]["later"]["error"] or 0.0) > (less["later"]["error"] or 0.0)
+    why = (
+        f"; {percent(less['later']['error'])} with {less['factors']}: what is fitted on the first half did worse"
+        * worse
+    )
     return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {before} without{why}."
 
 

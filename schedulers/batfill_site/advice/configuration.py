@@ -20,24 +20,6 @@ KEYS = {"fcfs": "", "spf": "p", "saf": "p * q"}  # p: requested seconds, q: proc
 TRIES_ON_SLURM = "docs/examples/first-tries-on-slurm has files that do it with a script beside slurmctld"
 NO_TRIES = "it cannot, as it ends a job at its walltime for good"
 NO_THRESHOLD = "it has no threshold, which takes a plug-in in C"
-SLURM = """\
-SchedulerType=sched/backfill
-SchedulerParameters={reserve},bf_interval=1,bf_max_time=600,bf_max_job_test={tested},bf_continue,\
-bf_window=43200,bf_window_linear=1,bf_resolution=1,max_rpc_cnt=150
-"""
-PBS = """\
-set server backfill_depth = {depth}
-set sched default opt_backfill_fuzzy = off
-# For jobs without a walltime; leave it out if you have a default of your own.
-set server resources_default.walltime = 43800:00:00
-{order}
-set server eligible_time_enable = True
-# $PBS_HOME/sched_priv/sched_config
-by_queue: False ALL
-round_robin: False ALL
-strict_ordering: {strict} ALL
-help_starving_jobs: False ALL
-"""
 
 
 def configuration(system: str, options: Mapping[str, Any]) -> tuple[str, str]:
@@ -64,10 +46,12 @@ def configuration(system: str, options: Mapping[str, Any]) -> tuple[str, str]:
         tested = 10_000 if rules.tested == EVERY_JOB else min(rules.tested, 1_000_000)
         ordered = asset("slurm-order.txt", "batfill_site")
         order = ordered.replace("{key}", str(key)) if key else "PriorityType=priority/basic\n"
-        return SLURM.format(reserve=reserve, tested=tested) + order, ""
+        return asset("slurm.txt", "batfill_site").format(reserve=reserve, tested=tested) + order, ""
     # Millionths, because a job never runs whose value is below job_sort_formula_threshold, which is -2^31.
     size = str(key).replace("p", "walltime").replace("q", "ncpus")
     formula = f"-({size}) / 1000000"
     formula = f"10**15 + eligible_time if eligible_time > {found.threshold_s:.17g} else {formula}" if late else formula
     order = f'set server job_sort_formula = "{formula}"' if key else "unset server job_sort_formula"
-    return PBS.format(depth=min(rules.depth, 1_000_000), order=order, strict=rules.depth > 0), ""
+    return asset("pbs.txt", "batfill_site").format(
+        depth=min(rules.depth, 1_000_000), order=order, strict=rules.depth > 0
+    ), ""

@@ -27,12 +27,23 @@ from batfill.replays.found import document
 from batfill.replays.replay import simulate
 from batfill_pages.words import count
 from batfill_site.accounting.outages import GRID_S, held, idle_spans
-from batfill_site.answer import NB, Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, duration, table_of
+from batfill_site.answer import (
+    NB,
+    Answer,
+    Bars,
+    Detail,
+    FoundAnswer,
+    Screen,
+    Table,
+    around,
+    dates_text,
+    duration,
+    table_of,
+)
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
 from batfill_site.slurm.arrays import possible, with_usage
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, ran
-from batfill_site.slurm.found import around
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.named import touched

@@ -15,7 +15,20 @@ from batfill_pages.words import count, slowdown
 from batfill_site.advice.fill import first_upper, percent, shares, users_text
 from batfill_site.advice.found import too_short
 from batfill_site.advice.payers import Changed
-from batfill_site.answer import NB, Answer, Answered, Bar, Detail, Picture, Point, Screen, Table, dates_text, duration
+from batfill_site.answer import (
+    NB,
+    Answer,
+    Answered,
+    Bar,
+    Detail,
+    Picture,
+    Point,
+    Screen,
+    Table,
+    around,
+    dates_text,
+    duration,
+)
 from batfill_site.answer import change as signed
 from batfill_site.score import Score, Whose
 from batfill_site.slurm.ensemble import OTHERS, USER, Difference, Figure
@@ -23,8 +36,6 @@ from batfill_site.slurm.named import touched
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
 
 ENGINE = "batfill slurm"
@@ -378,12 +389,6 @@ def groups_table(found: SlurmWhatIf, k: int) -> Table:
 def cells(one: Outcome) -> tuple[str, ...]:
     wait = one.wait_s
     return around(*wait[:2]), change(wait.more), duration(one.longest_s.mean), slowdown(one.bsld.mean)
-
-
-def around(mean: float, margin: float, write: Callable[[float], str] = duration) -> str:
-    step_s = 60 if margin >= (60 if abs(mean) >= 1800 else 300) else 0.1
-    mean, margin = (step_s * round(seconds / step_s) for seconds in (mean, margin))
-    return f"{write(mean)} ±{NB}{duration(margin)}"
 
 
 def change(more: Difference | None) -> str:
