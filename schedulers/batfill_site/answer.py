@@ -351,8 +351,8 @@ def change(longer_s: float) -> str:
 
 def around(mean: float, margin: float, write: Callable[[float], str] = duration) -> str:
     """A mean and half of its interval, in minutes if that is some."""
-    step_s = 60 if margin >= (60 if abs(mean) >= 1800 else 300) else 0.1
-    mean, margin = (step_s * round(seconds / step_s) for seconds in (mean, margin))
+    if margin >= (60 if abs(mean) >= 1800 else 300):
+        mean, margin = (60 * round(seconds / 60) for seconds in (mean, margin))
     return f"{write(mean)} ±{NB}{duration(margin)}"
 
 

@@ -324,7 +324,7 @@ def test_golden_the_command_prints_and_writes_what_python_finds(tmp_path, work, 
     assert all(html.escape(detail.title) in page for detail in answer.all_details)
     check("fidelity", found.as_text(details=True))
     assert max(map(len, found.as_text().splitlines())) <= 80
-    assert found["grade"] == grade(path) == grade(bf.read(path))
+    assert found["grade"] == plain(grade(path)) == plain(grade(bf.read(path)))
     assert found.to_pandas()["replay"].tolist() == ["header", "machine", "near"]
     assert bf.fidelity(path, fit=False)["fitted"] == []
 

@@ -185,7 +185,8 @@ class WhatIf(Answered, Keyed):
             found.append(
                 (LOW, f"nothing known holds jobs for {percent(self.fidelity.held.idle)} of their waiting time")
             )
-        return [*found, *[(MEDIUM, "it kills jobs")] * (self.outcomes[limit.advised].effort == KILLS)]
+        kills = self.outcomes[limit.advised].effort == KILLS
+        return [*found, *[(MEDIUM, "at most medium, since it kills jobs")] * kills]
 
     @property
     def offered(self) -> list[int]:
