@@ -12,10 +12,11 @@ import numpy as np
 from batfill.base.sums import mean_of
 from batfill.base.words import duration, in_a_row, percent, things
 from batfill.model.jobs import DAY_S, HOUR_S
+from batfill.model.metrics import utilisation
 from batfill.model.option_texts import policy_words
 from batfill.model.states import CUT, REQUEUED, STATES
 from batfill_pages.panels import caption_of, in_words
-from batfill_pages.sample import BINS, span_s
+from batfill_pages.sample import BINS, out_of_use_proc_s, span_s
 from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
 from batfill_pages.words import date_text, duration_html, html_of, submission_dates, units_kept, zone_text
 
@@ -133,11 +134,13 @@ def asked_and_limit(run: ReportedRun, row: int) -> tuple[str, str]:
 
 
 def about_rows(run: ReportedRun, f: Summary, uses: Uses, overdue_s: float | None) -> list[tuple[str, str]]:
-    final = run.final
+    final, out_proc_s = run.final, out_of_use_proc_s(run) if run.about.windows_of() else 0.0
+    used_proc_s = f.utilisation * run.size * f.makespan_s
+    in_service = float(utilisation(run.size, f.makespan_s, used_proc_s, out_proc_s))
     rows = [
         *run.about.rows(),
         ("dates", zone_text(run.about.clock) if run.about.clock else "no clock: counted from 0"),
-        ("utilisation", percent(f.utilisation)),
+        ("utilisation of what was in service", percent(in_service)),
         ("from the first submission to the last end", duration(f.makespan_s)),
         ("ended at their walltime", f"{int((run.state[final] == CUT).sum()):,}"),
         *in_words(uses),

@@ -123,6 +123,14 @@ def taken(run: ReportedRun, pool: str = "") -> Steps:
     return Steps.of(begins_s, ends_s, amounts)
 
 
+def out_of_use_proc_s(run: ReportedRun) -> float:
+    """The processor-seconds that windows take and no job uses."""
+    away, tries = taken(run), tries_of(run)
+    used = tries.using(tries.procs, np.concatenate([span_s(run), away.at_s]))
+    free = Steps(used.at_s, np.minimum(away.at(used.at_s), run.size - used.level))
+    return float(np.diff(free.total(span_s(run)))[0])
+
+
 def curves_of_all(run: ReportedRun, n_bins: int = BINS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The mean utilisation, 0 to 1, and the mean number of waiting jobs in bins of `span_s`; shapes (n_bins,)."""
     edges_s, tries = np.linspace(*span_s(run), n_bins + 1), tries_of(run)

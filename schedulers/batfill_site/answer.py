@@ -1,4 +1,4 @@
-"""An answer to a site: a headline, one table, a picture, at most nine lines, and details; as text, JSON or a page.
+"""An answer to a site: a headline, one table, a picture, a few lines, and details; as text, JSON or a page.
 
 Sentences mark **bold** and `code`, and durations hold no-break spaces.
 """
@@ -6,21 +6,22 @@ Sentences mark **bold** and `code`, and durations hold no-break spaces.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import json_text
-from batfill.base.tables import heading, shown
+from batfill.base.tables import heading, shown, text_html
 from batfill.base.version import __version__
+from batfill.base.words import duration as cut_duration
 from batfill.replays.found import Found
 from batfill_pages.palette import colour_script
-from batfill_pages.words import asset, duration_html, growth, guide, submission_dates, units_kept
+from batfill_pages.words import asset, guide, html_of, no_break, submission_dates, units_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -130,11 +131,17 @@ class Picture(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         points = [
-            {"name": units_kept(p.name), "key": p.key, "slowdown": p.slowdown, "longest": p.longest_s}
+            {"name": units_kept(p.name), "key": p.key, "slowdown": p.slowdown, "longest": rounded(p.longest_s)}
             for p in self.points
         ]
         stops = [
-            {"grown": s.grown, "key": s.grown.split(NB)[0], "upTo": s.up_to, "longest": s.longest_s, "take": s.take}
+            {
+                "grown": s.grown,
+                "key": s.grown.split(NB)[0],
+                "upTo": s.up_to,
+                "longest": s.longest_s and rounded(s.longest_s),
+                "take": s.take,
+            }
             for s in self.stops
         ]
         base = {"whose": self.whose, "name": self.base}
@@ -154,7 +161,7 @@ class Bars(NamedTuple):
     def of_waits(cls, groups: Iterable[tuple[str, str, float, float]]) -> Bars:
         """What jobs are grouped by, each group, and its mean waits, simulated and logged."""
         bars = [
-            Bar(by, name, mean_s - logged_s, False, growth(mean_s - logged_s, 0), duration_html(logged_s))
+            Bar(by, name, mean_s - logged_s, False, change(mean_s - logged_s), duration(logged_s))
             for by, name, mean_s, logged_s in groups
         ]
         heads = ("Simulated mean wait, minus logged", "in the log")
@@ -190,7 +197,6 @@ class Answer:
     details: Sequence[Detail]
     data: Mapping[str, Any]  # every figure, for JSON
     cautions: Sequence[str] = ()  # to read before the figures
-    causes: Mapping[str, float] = field(default_factory=dict)  # of the difference from real waits, with what is left
     terms: str = ""  # what words mean,
     guide: str = ""  # and the page of the documentation that says more
     assumed: str = ""  # of the site, and how to say it; "" for nothing
@@ -198,8 +204,8 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what is said, and every figure."""
-        said = {"headline": self.screen.headline, "lines": self.screen.first, "causes": dict(self.causes)}
-        return {**self.data, **{name: plain(value) for name, value in said.items()}}
+        said = {"headline": self.screen.headline, "lines": self.screen.first}
+        return {**stored(self.data), **plain(said)}
 
     def as_json(self) -> str:
         """One object."""
@@ -227,21 +233,44 @@ class Answer:
 
     def as_page(self, command: str = "", inputs: Mapping[str, str] | None = None) -> str:
         """A page in one file; `inputs` are files and their sha256."""
-        drawn = [asset("draw.js"), asset("what-if.js", "batfill_site")] if self.picture.points else []
-        page: str = (
-            templates()
-            .get_template("answer.html.j2")
-            .render(
-                answer=self,
-                generator=f"batfill {__version__}",
-                styles=[asset("report.css"), asset("what-if.css", "batfill_site")],
-                scripts=[colour_script(), *drawn],
-                command=command,
-                more=markup(guide(self.guide, "What all of this means")),
-                inputs=inputs or {},
-            )
-        )
-        return page
+        drawn = [asset("what-if.js", "batfill_site")] if self.picture.points else []
+        known = {"answer": self, "command": command, "inputs": inputs or {}}
+        known["more"] = markup(guide(self.guide, "What all of this means"))
+        body = markup(templates().get_template("answer.html.j2").render(known))
+        page = {
+            "title": self.title,
+            "log": templates().filters["marked"](self.about),
+            "sections": [body],
+            "styles": [asset("report.css"), asset("what-if.css", "batfill_site")],
+            "scripts": [colour_script(), asset("draw.js"), *drawn],
+            "generator": f"batfill {__version__}",
+        }
+        return html_of("page.html.j2", {"links": (), "data": (), **page})
+
+
+class Answered:
+    """What is displayed as an answer."""
+
+    def answer(self) -> Answer:
+        """In a headline, a table, lines and details."""
+        raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: the figures, and what is said."""
+        return self.answer().as_dict()
+
+    def as_json(self) -> str:
+        """One object."""
+        return self.answer().as_json()
+
+    def as_text(self, *, details: bool = False) -> str:
+        """One screen of a terminal of 80 columns, behind the details if they are wanted."""
+        return self.answer().as_text(details=details)
+
+    __repr__ = as_text
+
+    def _repr_html_(self) -> str:
+        return text_html(self.as_text())
 
 
 class FoundAnswer(Found):
@@ -282,11 +311,49 @@ def markup(html: str) -> Any:
     return Markup(html)
 
 
+def stored(value: Any) -> Any:
+    """As JSON has it: records by the names of their fields, and texts with plain spaces."""
+    for name in ("as_dict", "_asdict"):
+        if hasattr(value, name):
+            return stored(getattr(value, name)())
+    if isinstance(value, dict):
+        return {name: stored(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(stored, value))
+    return value.replace(NB, " ") if isinstance(value, str) else value
+
+
 def plain(value: Any) -> Any:
     """Text as a terminal and JSON have it."""
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     return re.sub(MARKS, "", value).replace(NB, " ") if isinstance(value, str) else value
+
+
+def rounded(seconds: float) -> float:
+    """A duration to its two largest units, or from 10 s down to a tenth of a second."""
+    size_s = abs(seconds)
+    step_s = 3600 if size_s >= 86_400 else 60 if size_s >= 3600 else 1 if size_s >= 10 else 0.1
+    return round(step_s * round(seconds / step_s), 1)
+
+
+def duration(seconds: float) -> str:
+    """Rounded; every duration in an answer is written here."""
+    at = rounded(seconds)
+    return no_break(f"{at} s" if at % 1 else cut_duration(at)).replace("-", MINUS)
+
+
+def change(longer_s: float) -> str:
+    """A difference of durations, with its sign."""
+    said = duration(abs(longer_s))
+    return said if said.startswith(f"0{NB}") else f"{MINUS if longer_s < 0 else '+'}{said}"
+
+
+def around(mean: float, margin: float, write: Callable[[float], str] = duration) -> str:
+    """A mean and half of its interval, in minutes if that is some."""
+    if margin >= (60 if abs(mean) >= 1800 else 300):
+        mean, margin = (60 * round(seconds / 60) for seconds in (mean, margin))
+    return f"{write(mean)} ±{NB}{duration(margin)}"
 
 
 def dates_text(submit_s: NDArray[np.float64], clock: Clock | None) -> str:

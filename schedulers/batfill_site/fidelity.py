@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,18 +12,19 @@ import numpy as np
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.progress import patient_progress
-from batfill.base.tables import shown
-from batfill.base.words import duration, things
+from batfill.base.words import things
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.limits.calendar import Calendar, Window
-from batfill.model.metrics import width_class
 from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
 from batfill.replays.found import document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import part_of, replayable
+from batfill.workloads.swf import NO_RUN_TIME, REASONS, job_rows
+from batfill.workloads.swf_log import CANCELLED
 from batfill_pages.words import count, log_name
-from batfill_site.accounting.cluster_log import NO_ELIGIBILITY, NOT_MODELLED
-from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
+from batfill_site.accounting.cluster_log import HAD_GPUS, NO_ELIGIBILITY, NOT_MODELLED
+from batfill_site.advice.payers import kinds_of
+from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, duration, stored
 from batfill_site.machine import (
     HEADER,
     LOG,
@@ -42,12 +44,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Cancelled, Clock, Jobs, Overrun, Unrequested
+    from batfill.model.jobs import Cancelled, Jobs, Overrun, Unrequested
     from batfill.workloads.swf_log import SwfLog
 
-
-LENGTHS = {600: "10 min or less", HOUR_S: "1 h or less", 6 * HOUR_S: "6 h or less", math.inf: "longer"}  # run times
-HOURS = 3  # of a group by hour of submission
 
 # What is tried: how long before they begin outages are announced, and how many jobs have a reservation.
 NOTICES_S, DEPTHS = (None, WEEK_S, DAY_S, 4 * HOUR_S), (1, ALL)
@@ -62,6 +61,8 @@ LEAST_AT, MOST_BEYOND, MOST_STARTS = 0.005, 0.004, 0.01
 # Shares of the waiting time in which nothing known holds a job: above, nothing can be said, or confidence is low.
 MOST_IDLE, LOW_IDLE = 0.5, 0.3
 
+
+OF_RECORDS = re.compile(r"[\d,]+ records?: .+")  # an import's note on what it left out or changed
 
 # What a site does
 
@@ -115,16 +116,13 @@ class Site(NamedTuple):
         found = replace(self.found, windows=past, digest="")
         return self._replace(logged=self.logged.select(first), machine=self.machine.select(first), found=found)
 
-    def rows(self, part: Part) -> NDArray[np.bool_]:
-        """The jobs that run on a part, of all."""
-        return part.rows & ~self.machine.wide
-
     def jobs(self, part: Part) -> Jobs:
-        return self.logged.workload.select(self.rows(part)).stating(size=part.size)
+        return self.logged.workload.select(self.machine.rows(part)).stating(size=part.size)
 
     def sudden(self, part: Part) -> list[bool]:
         """Which outages a replay of a part learns of only when they begin."""
-        return sudden_windows(self.found, float(self.logged.workload.walltime_s[self.rows(part)].max(initial=0.0)))
+        walltime_s = self.logged.workload.walltime_s[self.machine.rows(part)]
+        return sudden_windows(self.found, float(walltime_s.max(initial=0.0)))
 
     def outages(self, part: Part, factors: Factors) -> list[Window]:
         """The outages of a part as they are announced; none if they are left out."""
@@ -150,7 +148,7 @@ class Site(NamedTuple):
             jobs = self.jobs(part)
             if not part.never and len(jobs):
                 schedule, _ = simulate(jobs, jobs, Options.of({"policy": "fcfs", **self.options(part, factors)}))
-                wait_s[self.rows(part)] = schedule.start_s - jobs.submit_s
+                wait_s[self.machine.rows(part)] = schedule.start_s - jobs.submit_s
         return wait_s
 
     def held(self, factors: Factors) -> Held | None:
@@ -207,29 +205,33 @@ def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
 
 
 class Step(NamedTuple):
-    """Factors that hold, and their errors on the jobs that they were fitted to; None if these are too few for one."""
+    """Factors that hold, and their error on the jobs that they were fitted to; None if these are too few for one."""
 
     factors: Factors
     error: float | None = None
-    first: float | None = None  # on the first half of these jobs
-    second: float | None = None
+    checks: Sequence[float] = ()  # the errors of these jobs and of either half, and how far the ratio is from 1
 
     def no_worse(self, other: Step) -> bool:
-        return all((mine or 0.0) <= (its or 0.0) for mine, its in zip(self[1:], other[1:], strict=True))
+        return all(mine <= its for mine, its in zip(self.checks, other.checks, strict=True))
 
 
 def fitted(past: Site, advance: Callable[[float], None]) -> list[Step]:
     """The factors that hold: the plain replay, with the limit of running jobs unless it raises the error, and the best.
 
-    That has the lowest error of all combinations of the others, at least `LEAST_GAIN` of it lower than without, and no
-    higher one on either half of the jobs. `advance` is called with 1 after each replay.
+    That has the lowest error of all combinations of the others, at least `LEAST_GAIN` of it lower than without, and
+    no higher one on either half of the jobs, and a ratio no farther from 1. `advance` is called with 1 after each
+    replay.
     """
     logged, first = past.logged, past.logged.first_half
 
     def step(factors: Factors) -> Step:
         wait_s = past.waits(factors)
         advance(1)
-        return Step(factors, *(logged.error(wait_s, rows) for rows in (first | ~first, first, ~first)))
+        sides = [logged.compared(wait_s, rows) for rows in (True, first, ~first)]
+        scores = [logged.score(wait_s, rows) if rows.any() else None for rows in sides]
+        errors = [one and one.error for one in scores]
+        far = abs(math.log(scores[0].ratio)) if scores[0] and scores[0].ratio else 0.0
+        return Step(factors, errors[0], (*(error or 0.0 for error in errors), far))
 
     steps = [step(PLAIN)]
     if past.limit is not None and (limited := step(Factors(max_running=past.limit))).no_worse(steps[0]):
@@ -314,15 +316,15 @@ def fidelity(
     options = {"procs": part.size, **found.options}
     windows = options.pop("calendar", Calendar(())).rows
     results: dict[str, Any] = {
-        "scores": {name: each._asdict() for name, each in scores.items()},
+        "scores": scores,
         "machine": {
             "text": found.machine.text(),
-            "sharp": found.machine.sharp,
+            "doubt": found.machine.doubt,
             "wide": int(found.machine.wide.sum()),
             "parts": [{**one._asdict(), "rows": int(one.rows.sum())} for one in found.machine.parts],
         },
-        "held": found.held and found.held._asdict(),
-        "held_on_header": found.held_header and found.held_header._asdict(),
+        "held": found.held,
+        "held_on_header": found.held_header,
         "calendar": {"part": part.name, "options": options, "windows": windows},
         "outages": {
             "number": len(study.found.windows),
@@ -337,7 +339,7 @@ def fidelity(
                 "factors": str(step.factors),
                 **step.factors._asdict(),
                 "error": step.error,
-                "later": logged.score(found.waits[step.factors], ~logged.first_half)._asdict(),
+                "later": logged.score(found.waits[step.factors], ~logged.first_half),
             }
             for step in found.steps
         ],
@@ -354,36 +356,23 @@ def fidelity(
             "jobs": len(workload.jobs),
             "warnings": [*workload.warnings, *eligibility_warnings(source.log)],
         },
-        results=results,
+        results=stored(results),
     )
-    rows = [{"replay": name, **each.cells()} for name, each in scores.items()]
+    rows = [{"replay": name, **each._asdict()} for name, each in scores.items()]
     sized = workload if study.machine.as_stated else study.jobs(part)
     cautions = [*sized.size_warnings, *eligibility_warnings(source.log)]
     dates = dates_text(workload.jobs.submit_s, workload.clock)
-    return FoundAnswer(content, rows, answer_of(content, rows, dates, cautions, found))
+    return FoundAnswer(content, rows, answer_of(content, dates, cautions, found))
 
 
 def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
-    jobs = logged.workload.jobs
-    width, length = width_class(jobs.procs), np.searchsorted(list(LENGTHS), jobs.runtime_s)
-    kinds = {
-        "processors": (width, [f"{2 ** (w - 1) + 1} to {2**w}" if w > 1 else str(2**w) for w in range(64)]),
-        "run time": (length, list(LENGTHS.values())),
-        "queue": (logged.queue, None),
-    }
-    if logged.workload.clock is not None:
-        hour = local_hour(jobs.submit_s, logged.workload.clock)
-        kinds["submitted"] = (hour // HOURS, [f"{h} to {h + HOURS} h" for h in range(0, 24, HOURS)])
     compared = np.all([logged.compared(wait_s) for wait_s in waits.values()], axis=0)
-    for by, (group_of, names) in kinds.items():
-        there = np.unique(group_of[compared]).tolist()
+    kinds = kinds_of(logged.workload.jobs, logged.size, logged.queue)
+    for by, kind in {"processors": kinds["processors"], "ran for": kinds["ran for"], "queue": kinds["group"]}.items():
+        there = np.unique(kind.of[compared]).tolist()
         for group in there if len(there) > 1 else []:
-            rows = compared & (group_of == group)
-            yield {
-                "by": by,
-                "group": str(group) if names is None else names[group],
-                **{name: logged.score(wait_s, rows)._asdict() for name, wait_s in waits.items()},
-            }
+            scores = {name: logged.score(wait_s, compared & (kind.of == group)) for name, wait_s in waits.items()}
+            yield {"by": by, "group": kind.name(group), **scores}
 
 
 def unmodelled(log: SwfLog) -> list[str]:
@@ -401,6 +390,40 @@ def notes_of(log: SwfLog) -> list[str]:
     return [text.removeprefix("; Note: ") for text in log.header if text.startswith("; Note: ")]
 
 
+class SiteLog(NamedTuple):
+    """What a log says of its site."""
+
+    rows: int
+    jobs: int  # those that ran
+    left_out: dict[str, int]  # rows that are no job, by reason
+    cancelled: int  # of those without a run time, the cancelled ones
+    wide: int  # jobs that do not fit the machine
+    imported: list[str]  # what the import left out or changed, a phrase each
+    unmodelled: list[str]  # what its jobs have and a replay knows nothing of, a phrase each
+    slurm: bool  # whether Slurm is known to be its batch system
+
+    @classmethod
+    def of(cls, source: Jobs, jobs: int, wide: int, fields: Collection[str]) -> SiteLog:
+        """What the source of so many jobs says, of which some do not fit the machine; pools read these fields."""
+        log, rows = source.log, job_rows(Path(source.where), source.log)
+        idle = rows.dropped.get(REASONS[NO_RUN_TIME], 0)
+        cancelled = (~(log["runtime_s"] > 0) & (log["status"] == CANCELLED) & ~log.left).sum() if idle else 0
+        head = " ".join(text for text in log.header if not text.lower().startswith(("; queue", "; user", "; group")))
+        slurm = re.search(r"\bslurm\b", head, re.IGNORECASE) if source.system is None else source.system == "slurm"
+        groups, of_gpus = number_of(log, "group"), any(field.startswith("gpu") for field in fields)
+        without = [what for what in unmodelled(log) if not (of_gpus and what.endswith(HAD_GPUS))]
+        return cls(
+            len(log),
+            jobs,
+            rows.dropped,
+            int(cancelled),
+            wide,
+            [note for note in notes_of(log) if OF_RECORDS.fullmatch(note)],
+            [*without, *([f"{groups:,} groups or accounts"] if groups > 1 else [])],
+            bool(slurm),
+        )
+
+
 def eligibility_warnings(log: SwfLog) -> list[str]:
     """A caution if the log was imported from records without the date from which a job could start."""
     if not any(NO_ELIGIBILITY in text for text in notes_of(log)):
@@ -411,31 +434,12 @@ def eligibility_warnings(log: SwfLog) -> list[str]:
     ]
 
 
-def local_hour(submit_s: NDArray[np.float64], clock: Clock) -> NDArray[np.int64]:
-    quarter_s, start_s = HOUR_S // 4, clock.unix_start_s  # a zone's offset is in whole quarters of an hour
-    quarters, of_job = np.unique((submit_s + start_s) // quarter_s, return_inverse=True)
-    hours = np.array([clock.date(quarter * quarter_s - start_s).hour for quarter in quarters.tolist()])
-    return hours[of_job]
-
-
 # The answer
 
-ERRORS = (
-    "Mean and median error: over the hours of the log, of how far the mean simulated wait of the two weeks around is "
-    "from the logged one, at the ends of the log of one week. Hours with fewer than 50 jobs around, or a logged mean "
-    "of a minute or less, are left out, and - stands where no hour is left (for sim/log: no job waited in the log; for "
-    "correlation: all waits are equal)."
-)
-FIT = (
-    "Mean errors of what was fitted on the first half of the jobs. The machine and its outages are found by fixed "
-    "rules; whether outages are used, and how long they are known before, is fitted."
-)
 NEAR = (
     "Mean logged wait, and simulated waits over the logged ones, on the header's machine, and on the one that ran with "
-    "what the site does besides; then the shares of jobs within 10 min of their logged waits."
+    "what the site does besides; then how far a job's wait is from its logged one."
 )
-FITTED = ("", "first half", "second half", "its median", "sim/log")
-SIMULATED = ("simulated_mean_s", "simulated_longest_s", "sim/log", "mean error")
 HOLDS = {
     "full": "machine full",
     "held": "outage or first reservation",
@@ -444,9 +448,7 @@ HOLDS = {
 }
 
 
-def answer_of(
-    found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dates: str, cautions: list[str], grade: Fidelity
-) -> Answer:
+def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: Fidelity) -> Answer:
     given, steps, alike = found["input"], found["fitted"], found["unmodelled"]
     assert grade.site is not None
     assert grade.near is not None
@@ -454,17 +456,16 @@ def answer_of(
     left_out = {"without a wait in the log": found["without_wait"], "wider than the header's machine": wider}
     beside = "; ".join(f"{things(n, 'job')} {why}" for why, n in left_out.items() if n)
     names = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
-    logged = ["in the log", *(shown(name, rows[0][name]) for name in ("logged_mean_s", "logged_longest_s")), "", ""]
-    replays = [[names[row["replay"]], *(shown(name, row[name]) for name in SIMULATED)] for row in rows]
-    tried = []
-    for step in steps:
-        errors = step["error"], *(step["later"][name] for name in ("error", "median_error"))
-        tried.append([step["factors"], *map(percent, errors), ratio_text(step["later"]["ratio"])])
+    replays = []
+    for name, one in grade.scores.items():
+        waits = duration(one.simulated_mean_s), duration(one.simulated_longest_s)
+        replays.append((names[name], *waits, ratio_text(one.ratio), duration(one.off_s)))
+    logged = ("in the log", duration(grade.near.logged_mean_s), duration(grade.near.logged_longest_s), "", "")
     groups = [
         [
             *(f"{row['by']} {row['group']}", count(row["header"]["jobs"]), duration(row["header"]["logged_mean_s"])),
             *(ratio_text(row[name]["ratio"]) for name in ("header", "near")),
-            *(percent(row[name]["near"]) for name in ("header", "near")),
+            *(duration(row[name]["off_s"]) for name in ("header", "near")),
         ]
         for row in found["groups"]
     ]
@@ -472,30 +473,28 @@ def answer_of(
         (row["by"], row["group"], *(row["near"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
         for row in found["groups"]
     ]
-    near, down = f"Simulated waits are **{rows[-1]['sim/log']}** of the logged ones", found["outages"]
+    *_, ratio, off = replays[-1]
+    near = f"Simulated waits are **{ratio}** of the real ones on average, and a job's is off by {off}"
+    down = found["outages"]
     return Answer(
         title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
         about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",
         screen=Screen(
             f"Cannot tell: {grade.doubt}" if grade.doubt else near,
-            Table(("", "mean wait", "longest", *SIMULATED[2:]), [logged, *replays]),
+            Table(("", "mean wait", "longest", "sim/log", "a job off by"), [logged, *replays]),
             {
-                "Machine": machine_text(grade),
-                "Explained": holds_text(grade.held, grade.held_header),
+                "Machine": f"{machine_text(grade)}.",
+                "By width": f"{by_width}." if (by_width := grade.near.by_width) else "",
+                "Explained": f"{holds_text(grade)}." if grade.held else "",
                 "Besides": besides(steps),
                 "Outages": f"{down['number']:,} found in the log, {duration(down['days'] * DAY_S)} in all.",
                 "Not modelled": f"{'; '.join(alike)}." if alike else "",
                 "Not compared": f"{beside}." if beside else "",
-                "Advice": "differences between policies are for the machine as simulated.",
             },
         ),
         picture=Bars.of_waits(means),
         details=[
             Detail("Groups of jobs", [NEAR], Table(("", "jobs", "in the log", *("header", "besides") * 2), groups)),
-            Detail(
-                "All figures", [ERRORS], table_of([{k: v for k, v in row.items() if k[-2:] != "_s"} for row in rows])
-            ),
-            Detail("What a site does", [FIT], Table(FITTED, tried)),
             Detail("Notes on the log", [f"{text}." for text in given["warnings"]]),
         ],
         data=found,
@@ -508,16 +507,18 @@ def answer_of(
 def machine_text(grade: Fidelity) -> str:
     wide = int(grade.machine.wide.sum())
     left_out = f"; {things(wide, 'wider job')} {'is' if wide == 1 else 'are'} left out" * (wide > 0)
-    return f"{grade.machine.text()}{left_out}."
+    other = "; --machine header takes the other" * (not grade.machine.as_stated)
+    return f"{grade.machine.text()}{other}{left_out}"
 
 
-def holds_text(held: Held | None, before: Held | None) -> str:
+def holds_text(grade: Fidelity) -> str:
     """For how much of the waiting time something known holds the job, there and on the header's machine, and what."""
+    held, before = grade.held, grade.held_header
     if held is None or before is None:
         return ""
     said = [f"{words} {percent(share)}" for name, words in HOLDS.items() if (share := getattr(held, name))]
     on_header = f" ({percent(1 - before.idle)} on the header's machine)" * (held != before)
-    return f"{percent(1 - held.idle)} of the waiting time{on_header}: {', '.join(said) or 'nothing'}."
+    return f"{percent(1 - held.idle)} of the real waiting time{on_header}: {', '.join(said) or 'nothing'}"
 
 
 def besides(steps: Sequence[Mapping[str, Any]]) -> str:
@@ -527,7 +528,13 @@ def besides(steps: Sequence[Mapping[str, Any]]) -> str:
     before, left = (percent(step["later"]["error"]) for step in (steps[0], steps[-1]))
     if len(steps) == 1:
         return f"no factor that is tried holds; a mean error of {before} on the second half of the jobs."
-    return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {before} without."
+    less = min(steps[:-1], key=lambda step: step["later"]["error"] or 0.0)
+    worse = (steps[-1]["later"]["error"] or 0.0) > (less["later"]["error"] or 0.0)
+    why = (
+        f"; {percent(less['later']['error'])} with {less['factors']}: what is fitted on the first half did worse"
+        * worse
+    )
+    return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {before} without{why}."
 
 
 # The grade beside every advice
@@ -586,16 +593,9 @@ class Fidelity(NamedTuple):
         return self.machine.parts[0]
 
     @property
-    def rows(self) -> NDArray[np.bool_]:
-        """Its jobs, of all of the log."""
-        return self.part.rows & ~self.machine.wide
-
-    @property
     def options(self) -> dict[str, Any]:
         """The options of a scheduler that replay it as the site did, where they are not the defaults."""
-        if self.site is None:
-            return {}
-        return self.site.options(self.part, self.factors)
+        return {} if self.site is None else self.site.options(self.part, self.factors)
 
     def without(self, options: Collection[str]) -> Fidelity:
         """The same without what the site does that these options say otherwise."""
@@ -627,12 +627,7 @@ class Fidelity(NamedTuple):
     def __str__(self) -> str:
         if self.near is None or self.header is None:
             return self.unknown
-        ratios = [ratio_text(score.ratio) for score in (self.near, self.header)]
-        return (
-            f"on this log simulated waits are {ratios[0]} of the logged ones (mean error {percent(self.near.error)}, "
-            f"median {percent(self.near.median_error)}; on the header's machine alone {ratios[1]}); differences "
-            "between policies are for the machine as simulated"
-        )
+        return f"simulated waits are {self.near}; {ratio_text(self.header.ratio)} on the header's machine alone"
 
 
 def machine_in(source: Jobs, machine: str | int = LOG) -> Machine:

@@ -41,6 +41,7 @@ LEVELS = 400  # of use, between which steps are sought
 LEAST_STEP_S = {WEEK_S: 8 * WEEK_S, DAY_S: 28 * DAY_S}
 LEAST_CHANGE = 0.05  # of capacity, between two steps
 PENALTY = 0.05  # of the loss of one level, that a step must save
+SELDOM = "jobs wait too seldom to see more"
 NEAR = 0.03  # capacities so near the header's are the header's
 MOST_WIDE = 0.01  # of the jobs, that may be wider than the machine, or have no known wait
 
@@ -87,7 +88,7 @@ class Machine(NamedTuple):
 
     header: int  # the processors that the log states
     parts: tuple[Part, ...]
-    sharp: bool  # whether what was in use had a ceiling
+    doubt: str  # why what was in use shows no ceiling; "" if it does, or was not looked at
     wide: NDArray[np.bool_]  # the jobs wider than it at their submission or start, of all: they ran at special times
     clock: Clock | None = None
 
@@ -98,8 +99,12 @@ class Machine(NamedTuple):
     def text(self) -> str:
         said = "; ".join(part.text(self.clock) for part in self.parts)
         if self.as_stated:
-            return f"{said}, as the header says{'' if self.sharp else ': no ceiling of use is seen'}"
+            return f"{said}, as the header says{f': {self.doubt}' if self.doubt else ''}"
         return f"{said} (the header: {count(self.header)})"
+
+    def rows(self, part: Part) -> NDArray[np.bool_]:
+        """The jobs that run on a part, of all."""
+        return part.rows & ~self.wide
 
     def select(self, rows: NDArray[np.bool_]) -> Machine:
         """The same machine for these of the jobs."""
@@ -142,8 +147,8 @@ def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
     if machine_given("machine", given) != LOG:
         return plain
     if np.isnan(logged.wait_s[~jobs.is_cancelled]).mean() > MOST_WIDE:
-        return plain._replace(sharp=False)
-    looks, parts, sharp = Looks(logged), list[Part](), False
+        return plain._replace(doubt="too many waits are unknown to see more")
+    looks, parts, doubts = Looks(logged), list[Part](), list[str]()
     labels = parts_of(logged, looks)
     rest = ~np.any([one.rows for one in labels], axis=0) if labels else plain.parts[0].rows
     for part in [*labels, plain.parts[0]._replace(name="the rest" * bool(labels), rows=rest)]:
@@ -155,19 +160,19 @@ def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
             level = int(np.ceil(max(most if np.isnan(ceiling) else ceiling, wide)))
         waited = float(np.nansum(logged.wait_s[rows]) / np.nansum(logged.wait_s))
         part = part._replace(steps=((0.0, level),), waiting=waited)
-        steps = None if part.never else looks.steps(rows, level)
-        stepped = part._replace(steps=steps or part.steps)
+        steps = SELDOM if part.never else looks.steps(rows, level)
+        stepped = part if isinstance(steps, str) else part._replace(steps=steps)
         able = (wide_in(logged, [stepped]) & (jobs.procs <= level))[rows].mean() < MOST_WIDE
-        sharp |= steps is not None and able
+        doubts.append(steps if isinstance(steps, str) else "" if able else "too many jobs are wider than its use shows")
         parts.append(stepped if able else part)
     parts.sort(key=lambda part: -part.waiting)
-    return plain._replace(parts=tuple(parts), sharp=sharp, wide=wide_in(logged, parts))
+    return plain._replace(parts=tuple(parts), doubt="" if "" in doubts else doubts[0], wide=wide_in(logged, parts))
 
 
 def one_machine(jobs: Jobs, procs: int) -> Machine:
     """So many processors for all of the jobs."""
     one = Part("", np.ones(len(jobs), bool), ((0.0, procs),), never=False, waiting=1.0)
-    return Machine(procs, (one,), True, jobs.procs > procs, jobs.clock)
+    return Machine(procs, (one,), "", jobs.procs > procs, jobs.clock)
 
 
 def wide_in(logged: Logged, parts: Iterable[Part]) -> NDArray[np.bool_]:
@@ -208,18 +213,18 @@ class Looks:
         seen = [use[want > 0], (self.all[0] - use)[self.all[1] > want]]
         return [float(np.quantile(one, CEILING)) if len(one) >= FEWEST else np.nan for one in seen]
 
-    def steps(self, rows: NDArray[np.bool_], stated: int) -> Steps | None:
-        """The capacity of these jobs' processors; None if it has no sharp edge. Near the stated one, it is that."""
+    def steps(self, rows: NDArray[np.bool_], stated: int) -> Steps | str:
+        """The capacity of these jobs' processors, or why it is not seen. Near the stated one, it is that."""
         use, want = self.of(rows)
         seen = want >= max(LEAST_WANTED * stated, 1)
         if seen.sum() < FEWEST:
-            return None
+            return SELDOM
         bin_of = np.flatnonzero(seen) // LOOKS
         found: list[tuple[float, int]] = []
         for first, values in segments(use[seen], bin_of, self.bins, self.least):
             level, (low, high) = np.quantile(values, CEILING), np.quantile(values, BESIDE)
             if high - low > SHARP * max(level, 1):
-                return None
+                return "no ceiling of use is seen"
             procs = stated if abs(level / stated - 1) <= NEAR else max(int(np.ceil(level)), 1)
             if not found or found[-1][1] != procs:
                 found.append((float(first * self.bin_s), procs))

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from batfill.base.errors import WorkloadError
 from batfill.base.sums import correlation, rank_correlation
-from batfill.base.words import duration
 from batfill.base.words import percent as in_percent
 from batfill.model.jobs import HOUR_S, WEEK_S
 from batfill.workloads.swf import job_rows
 from batfill_site.accounting.outages import outages
+from batfill_site.answer import duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +33,7 @@ NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no m
 LEAST_SHARE = 0.01  # of the jobs, for a partition or queue to count
 LEAST_GAIN = 0.1  # of the error, that a factor must take away
 FAR = 3.0  # see `Score.unlike`
+UNEVEN = 1.25  # between narrow and wide jobs, how many times the ratio of one is the other's, to be said
 UNLIKE = "the simulation does not show this site's waits"
 
 
@@ -63,6 +64,22 @@ class Score(NamedTuple):
     near: float  # the share of the jobs whose waits differ by at most 10 min
     simulated_longest_s: float
     logged_longest_s: float
+    off_s: float  # the mean distance of a job's simulated wait from its logged one
+    narrow: float | None = None  # the ratio of the jobs that are at most as wide as half of them,
+    wide: float | None = None  # and of the others
+
+    def __str__(self) -> str:
+        near = f"{ratio_text(self.ratio)} of the real ones on average, and a job's is off by {duration(self.off_s)}"
+        return "; ".join(filter(None, [near, self.by_width]))
+
+    @property
+    def by_width(self) -> str:
+        """Where narrow and wide jobs differ, how."""
+        if self.narrow is None or self.wide is None:
+            return ""
+        said = f"narrow jobs have {ratio_text(self.narrow)} of theirs, the wider half {ratio_text(self.wide)}"
+        low, high = sorted((self.narrow, self.wide))
+        return said * (high > UNEVEN * low)
 
     def unlike(self, far: float = FAR, least: float = -1.0) -> str | None:
         """Why the simulated waits are not the site's, so that no answer rests on them; None if they may be.
@@ -79,20 +96,6 @@ class Score(NamedTuple):
             return f"{UNLIKE}: other jobs wait than in the log (rank correlation {ratio_text(self.rank_correlation)})"
         return None
 
-    def cells(self) -> dict[str, Any]:
-        return {
-            "jobs": f"{self.jobs:,}",
-            "mean error": percent(self.error),
-            "median error": percent(self.median_error),
-            "sim/log": ratio_text(self.ratio),
-            "within 10 min": percent(self.near),
-            "correlation": ratio_text(self.correlation),
-            "simulated_mean_s": self.simulated_mean_s,
-            "simulated_longest_s": self.simulated_longest_s,
-            "logged_mean_s": self.logged_mean_s,
-            "logged_longest_s": self.logged_longest_s,
-        }
-
 
 def percent(share: float | None) -> str:
     return "-" if share is None else in_percent(share)
@@ -102,8 +105,15 @@ def ratio_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]) -> Score:
-    logged, simulated = float(logged_s.mean()), float(simulated_s.mean())
+def score(
+    submit_s: NDArray[np.float64],
+    logged_s: NDArray[np.float64],
+    simulated_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+) -> Score:
+    logged, simulated, off_s = float(logged_s.mean()), float(simulated_s.mean()), np.abs(simulated_s - logged_s)
+    wide = procs > np.median(procs)
+    sums = [(float(simulated_s[rows].sum()), float(logged_s[rows].sum())) for rows in (~wide, wide)]
     varied = len(submit_s) > 1 and logged_s.std() > 0 and simulated_s.std() > 0
     return Score(
         len(submit_s),
@@ -113,9 +123,11 @@ def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulate
         simulated / logged if logged > 0 else None,
         correlation(logged_s, simulated_s) if varied else None,
         rank_correlation(logged_s, simulated_s) if varied else None,
-        float((np.abs(simulated_s - logged_s) <= NEAR_S).mean()),
+        float((off_s <= NEAR_S).mean()),
         float(simulated_s.max()),
         float(logged_s.max()),
+        float(off_s.mean()),
+        *(one / of if of else None for one, of in sums),
     )
 
 
@@ -176,11 +188,8 @@ class Logged(NamedTuple):
 
     def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | bool = True) -> Score:
         rows = self.compared(wait_s, rows)
-        return score(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])
-
-    def error(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_]) -> float | None:
-        rows = self.compared(wait_s, rows)
-        return errors_of(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])[0]
+        jobs = self.workload.jobs
+        return score(jobs.submit_s[rows], self.wait_s[rows], wait_s[rows], jobs.procs[rows])
 
     def outages(self) -> Calendar:
         return outages(self.where, self.log, self.size)

@@ -186,9 +186,9 @@ def test_a_replay_of_them_is_left_forked_saved_and_continued(log, tmp_path):
         (lambda log: bf.replay(bf.read(log), cancelled="wait"), "was read with cancelled drop; read it with"),
         (
             lambda log: bf.write(read(log), log.with_suffix(".json")),
-            "2 jobs are cancelled while they wait, which Batsim",
+            "2 jobs are cancelled while they wait, and are not for Batsim",
         ),
-        (lambda log: bf.replay(read(log), predict="easy++"), "which a predictor does not know; read"),
+        (lambda log: bf.replay(read(log), predict="easy++"), "and are not for a predictor; read"),
         (lambda log: jobs_of([WHOLE], [-1]), "a time until it is cancelled that is not a number > 0"),
     ],
 )

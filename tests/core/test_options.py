@@ -175,6 +175,24 @@ LIVE = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("options", "idle"),
+    [
+        ({"predict": "easy++"}, "fcfs"),
+        ({"predict": "runtime", "policy": "sqf"}, "sqf"),
+        ({"predict": "easy++", "predict-for": "all"}, None),
+        ({"predict": "easy++", "policy": "saf"}, None),
+        ({"predict": "easy++", "backfill": "spf"}, None),
+        ({"predict": "easy++", "policy": "wfp3"}, None),
+        ({}, None),
+    ],
+)
+def test_predictions_that_no_order_uses_are_said_to_do_nothing(options, idle):
+    found = Options.of({"policy": "fcfs", **options}).warnings
+    why = f"option predict did nothing: the order of {idle} is not by run times; choose predict-for all"
+    assert [line.replace("easy++", "") for line in found] == ([why] if idle else [])
+
+
 def test_a_mistaken_option_is_answered_with_what_it_may_be():
     said = []
     for given in [*MISTAKEN, *LIVE]:

@@ -9,6 +9,7 @@ import pytest
 import batfill as bf
 import golden
 from batfill.base.files import digest
+from batfill.base.words import percent
 from batfill.batsim_files.replayed import write_batsim_files
 from batfill.batsim_files.results import STOPPED, Facts, ResultError, metadata_text
 from batfill.engine.records import BY_FAILURE, PREEMPTED
@@ -226,7 +227,11 @@ def test_a_page_shows_what_was_unavailable(tmp_path):
     bf.replay(SAMPLE, "saf", calendar=calendar).to_batsim(tmp_path / "run")
     assert about_run(tmp_path / "run_jobs.csv", "run", "")[0].windows == ((1e4, 2e4, 60, ""),)
     bf.report(tmp_path / "run_jobs.csv", out=tmp_path / "page.html")
-    assert '"away":[[10000.0,20000.0,60]]' in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert '"away":[[10000.0,20000.0,60]]' in page
+    figures = bf.replay(SAMPLE, "saf", calendar=calendar).figures
+    assert f"utilisation of what was in service</dt><dd>{percent(figures.utilisation)}" in page.replace("\xa0", " ")
+    assert percent(figures.utilisation) != percent(bf.replay(SAMPLE, "saf").figures.utilisation)
 
 
 def test_the_result_files_hold_every_try_and_a_report_finds_the_same_figures(tmp_path):

@@ -56,5 +56,5 @@ def test_fidelity_compares_the_others(log):
 
 def test_when_refuses_them_since_those_that_have_left_would_count_as_waiting(log):
     run = bf.Replay(bf.read(log, cancelled="wait"), "fcfs").run("2d")
-    with pytest.raises(BatfillError, match="60 jobs are cancelled while they wait, which a forecast of starts"):
+    with pytest.raises(BatfillError, match="60 jobs are cancelled while they wait, and are not for a forecast"):
         bf.when(run)

@@ -122,8 +122,23 @@ def test_the_capacity_of_a_known_machine_is_found_and_no_pool_is_invented(made, 
     truth = KINDS[kind][2]
     assert [procs for _, procs in part.steps] == [procs for _, procs in truth]
     assert all(abs(at_s - share * last_s) <= WEEK_S for (at_s, _), (share, _) in zip(part.steps, truth, strict=True))
-    assert machine.sharp
+    assert not machine.doubt
     assert not machine.wide.any()
+
+
+@pytest.mark.parametrize(
+    ("wait", "every", "why"), [("-1", 40, "too many waits are unknown"), ("0", 1, "jobs wait too seldom")]
+)
+def test_why_a_log_does_not_show_its_machine_is_said(made, tmp_path, wait, every, why):
+    lines = made("constant").read_text().splitlines()
+    first = next(k for k, line in enumerate(lines) if not line.startswith(";"))
+    for k in range(first + 1, len(lines), every):
+        number, submit, _, *others = lines[k].split()
+        lines[k] = " ".join([number, submit, wait, *others])
+    lines[first] = " ".join([*lines[first].split()[:2], "60", *lines[first].split()[3:]])
+    path = tmp_path / "log.swf"
+    path.write_text("\n".join(lines) + "\n")
+    assert machine_of(logged(path)).text() == f"{PROCS} processors, as the header says: {why} to see more"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -426,7 +441,7 @@ def test_a_machine_is_the_logs_the_headers_or_of_so_many_processors(made, tmp_pa
 )
 def test_it_cannot_be_known_if_nothing_holds_jobs_or_waits_are_far_off(made, idle, ratio, doubted, low):
     score = Score(100, 0.5, 0.5, 1000 * ratio, 1000.0, ratio, 0.5, rank_correlation=0.1, near=0.5,
-                  simulated_longest_s=9000.0, logged_longest_s=9000.0)  # fmt: skip
+                  simulated_longest_s=9000.0, logged_longest_s=9000.0, off_s=1.0)  # fmt: skip
     plain = machine_of(logged(made("constant")))
     found = Fidelity(plain, near=score, held=Held(1 - idle, 0.0, 0.0, 0.0, idle))
     assert (found.doubt is not None, found.low) == (doubted, low)

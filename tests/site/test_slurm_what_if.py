@@ -18,11 +18,11 @@ from batfill_site.answer import NB, plain
 from batfill_site.score import Score, Whose
 from batfill_site.slurm.conf import read_site, read_windows
 from batfill_site.slurm.ensemble import OTHERS, Difference, Ran, clocks, gap, ran, t_quantile, users
-from batfill_site.slurm.fill import change
-from batfill_site.slurm.found import Logged
+from batfill_site.slurm.found import Logged, change
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import KILLED, REQUEUED
+from batfill_site.slurm.named import touched
+from batfill_site.slurm.site import KILLED, REQUEUED, Part
 from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, changed, compared, grouped, payers_of, slurm
 from command import batfill, refusal
 from golden_text import check
@@ -157,6 +157,9 @@ def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
     (kind,) = users(answer.jobs)
     groups = grouped(*kind, [Ran(each, *np.zeros((3, *each.shape))) for each in (slow, fast)], [slow, fast])
     found = payers_of(groups, 1, slow, fast)
+    assert found.by_s == 600
+    assert {one.by_s for one in answer.payers} == {60}  # a tenth of the longest wait, 11 min, holds a minute
+    assert "over 1 min longer" in " ".join(answer.as_text().split())
     less, longer = sum(more < -600 for more in sure), sum(more > 600 for more in sure)
     assert (found.jobs.less, found.jobs.longer) == (less, longer)
     assert less > 30
@@ -223,14 +226,34 @@ def test_the_real_run_is_one_that_the_model_could_make(answer):
 )
 def test_when_a_model_does_not_show_a_sites_waits(mean_s, logged_s, rho, unlike):
     ratio = mean_s / logged_s if logged_s else None
-    found = Score(9, None, None, mean_s, logged_s, ratio, 0.9, rho, 0.5, 300, 300)
+    found = Score(9, None, None, mean_s, logged_s, ratio, 0.9, rho, 0.5, 300, 300, 50)
     assert bool(Logged(found, 1, Whose("1", None), mean_s - 10, mean_s + 10).unlike) == unlike
 
 
+def test_the_first_screen_names_what_is_not_modelled_and_how_many_jobs_it_could_touch(answer):
+    parts = [
+        Part("partition", "LLN", "YES", ("main",)),
+        Part("", "CompleteWait", "30"),
+        *(Part("", f"bf_x{k}", "1") for k in range(9)),
+    ]
+    site = replace(answer.site, named=tuple(parts))
+    said = replace(answer, site=site, warnings=touched(site, answer.jobs)[0]).answer().screen.lines["Not modelled"]
+    assert said.startswith("LLN=YES (partition main), left out; it could touch 150 jobs (100 %; 100 % of processor-h")
+    assert all(f"bf_x{k}=1" in said for k in range(9))
+    notes = tuple(f"not modelled: option {k}" for k in range(8))
+    assert (
+        replace(answer, warnings=notes)
+        .answer()
+        .screen.lines["Not modelled"]
+        .endswith("option 5; 2 more with --details.")
+    )
+    assert "Not modelled" not in answer.as_text()
+
+
 def test_an_answer_from_less_than_12_weeks_is_not_trusted(answer):
-    assert answer["cautions"] == ["1 day is too few, another day may differ: it takes 12 weeks"]
+    assert [each[-53:] for each in answer["cautions"]] == ["are too few, and others may differ: it takes 12 weeks"]
     assert answer["trusted"] is False
-    for weeks, few in ((11, "11 weeks are too few, another week may differ"), (12, None)):
+    for weeks, few in ((11, "jobs of 11 weeks are too few, and others may differ"), (12, None)):
         days = np.linspace(0, 7 * weeks - 0.5, len(answer.jobs))
         longer = replace(answer, jobs=replace(answer.jobs, submit_s=1e9 + DAY_S * days))
         assert longer["trusted"] == (few is None)

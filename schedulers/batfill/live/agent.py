@@ -308,7 +308,7 @@ class Agent:
         """Check the invariants and log warnings at the end of the simulation, when nothing can be sent any more."""
         self.done = True
         self.ledger.check(over=False)
-        warnings = [*unread_lines(self.unread)]
+        warnings = [*unread_lines(self.unread), *self.chosen.warnings]
         if self.rejected:
             warnings.append(f"{self.rejected} jobs were rejected: they request {' or '.join(sorted(self.reasons))}")
         for option, pool in self.pools:

@@ -362,7 +362,7 @@ def refuse_cancelled(jobs: Jobs, source: object, what: str) -> None:
     """Refuse jobs that their users cancel; `what` does not know them."""
     if n := int(jobs.is_cancelled.sum()):
         raise WorkloadError(
-            f"{source}: {n:,} jobs are cancelled while they wait, which {what} does not know; read with cancelled drop"
+            f"{source}: {n:,} jobs are cancelled while they wait, and are not for {what}; read with cancelled drop"
         )
 
 

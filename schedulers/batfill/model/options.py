@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import ARGUMENT_OF, BatfillError, nearest, require
+from batfill.base.words import in_a_row
 from batfill.model import kinds
 from batfill.model.kinds import (
     KEPT,
@@ -355,6 +356,18 @@ class Options(Limits):
     def learns(self) -> bool:
         """Whether a predictor judges each job at its submission."""
         return self.predict != REQUEST or self.small in (FOREST, PERFECT) or self.learns_divider or self.own is not None
+
+    @property
+    def warnings(self) -> list[str]:
+        """Options that change nothing, a line each: predictions in the order, where no order is by run times."""
+        import numpy as np
+
+        orders = [order for order in (self.policy, self.backfill) if order is not None]
+        ends = np.zeros(2), np.array([60.0, 7200.0]), np.ones(2, np.int64)
+        if self.predict == REQUEST or self.predict_for == ALL or any(np.ptp(one.key(*ends)) for one in orders):
+            return []
+        names = in_a_row(list(dict.fromkeys(order.name for order in orders)))
+        return [f"option predict did nothing: the order of {names} is not by run times; choose predict-for all"]
 
     @property
     def own(self) -> Any:

@@ -122,7 +122,7 @@ class Result(ReadOnly, KeptRows):
     def warnings(self) -> list[str]:
         """Reasons to doubt the figures, one line each."""
         of_dates = [*self.schedule.unreached(), *self.schedule.missed()] if self.ended else []
-        return [*self.workload.warnings, *of_dates, *self.schedule.close_ends()]
+        return [*self.workload.warnings, *self.options.warnings, *of_dates, *self.schedule.close_ends()]
 
     def limits(self) -> dict[str, Any]:
         """`Schedule.limits` for JSON; a calendar's windows as their begins, their ends, None for never, and widths."""

@@ -25,7 +25,8 @@ function course(place, { course: { begin, step, queue, used }, panels, waits, aw
     const placed = lanes(waits, x, width), above = Math.max(...placed.map(({ row }) => row + 1), 0) * 16;
     const high = stacked.reduce((sum, one) => sum + GAP + one.tall, above), svg = picture(width, high + 40, label);
     const [bottom] = stack(svg, stacked, x, { clock, begin, end, left, right, width, top: above, from: 0 }).slice(-1);
-    if (away.length) windows(svg, away, { x, begin, end, bottom, name: above + GAP + 0.58 * rest + 20 });
+    const from = left + widthOf(stacked[1].name) + 32; // the axis's title stands before
+    if (away.length) windows(svg, away, { x, begin, end, bottom, from, name: above + GAP + 0.58 * rest + 20 });
     for (const { k, name, from, to, row, before } of placed) {
       const y = 4 + row * 16, on = k === chosen.wait;
       const look = { fill: "var(--pays)", stroke: on ? "var(--text)" : "none", "stroke-width": 2 };
@@ -60,11 +61,10 @@ function lanes(waits, x, width) {
 }
 
 // Times out of service as hatched bands over everything, with their processors where there is room.
-function windows(svg, away, { x, begin, end, bottom, name }) {
+function windows(svg, away, { x, begin, end, bottom, from: free, name }) {
   const look = { id: "away", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
   const stripe = line(0, 0, 0, 6, { stroke: "var(--soft)", "stroke-width": 2 });
   svg.append(element("defs", {}, element("pattern", look, stripe)));
-  let free = 0;
   for (const [since, until, procs] of away) {
     const from = x(Math.max(since, begin)), to = x(Math.min(until ?? end, end));
     if (to < from) continue;

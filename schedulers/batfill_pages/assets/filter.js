@@ -174,7 +174,7 @@ function reason(run, i) {
       : "No job that was submitted later started before it");
     if (ahead) words.push(`${things(ahead, "job that was", "jobs that were")} already waiting when it came started before it as well`);
     if (room >= 1 && !done)
-      words.push(`For ${duration(room)} of its wait enough processors were idle${run.easy && run.tries(i) === 1 ? ": it was not let in, because it would have delayed the job at the head of the queue" : run.limits && `; ${run.limits} may have kept it out`}`);
+      words.push(`For ${duration(room)} of its wait enough processors were idle${run.easy && run.tries(i) === 1 ? ": it was not let in, because it would have delayed the job at the head of the queue" : run.limits ? `; ${run.limits} may have kept it out` : run.away ? "; a time out of service, or another job's reservation, may have kept it out" : ""}`);
   }
   if (run.attempt[i]) words.push(`${run.attempt[i] > 1 ? `${run.attempt[i]} earlier tries were` : "An earlier try was"} killed${done ? "" : ", and what it computed there is lost"}; its wait counts to the start of ${run.again(i) ? "this" : "the last"} try`);
   return `${words.join(". ")}.`;

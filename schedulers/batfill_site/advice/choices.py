@@ -37,7 +37,10 @@ SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_ORDERS, *SHARED_BY_TRIES)
 OF_TRIES = {name: value for name, value in PRESETS[FIRST_TRIES].values.items() if name in SHARED_BY_TRIES}
 USUAL = {name: OPTIONS[name].default for name in SHARED} | OF_TRIES
 TODAY, ORDER, THRESHOLD, KILLS = range(4)  # effort a choice requires of a site, least first
-NEEDS = ("order of arrival", "another order", "order and threshold", "kills and restarts")  # by effort
+NEEDS = (  # by effort
+    *("the order of arrival", "another order", "an order with a threshold of waiting time"),
+    "that the batch system may kill jobs and queue them again",
+)
 
 
 class Choice(NamedTuple):

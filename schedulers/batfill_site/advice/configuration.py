@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.model.options import HALF, NO_SMALL, REQUEST, Options
 from batfill.model.rules import EVERY_JOB
+from batfill_pages.words import asset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,65 +18,8 @@ if TYPE_CHECKING:
 SYSTEMS = {"slurm": "Slurm", "pbs": "PBS"}
 KEYS = {"fcfs": "", "spf": "p", "saf": "p * q"}  # p: requested seconds, q: processors; lowest first
 TRIES_ON_SLURM = "docs/examples/first-tries-on-slurm has files that do it with a script beside slurmctld"
-NO_TRIES = "it ends a job at its walltime for good"
+NO_TRIES = "it cannot, as it ends a job at its walltime for good"
 NO_THRESHOLD = "it has no threshold, which takes a plug-in in C"
-SLURM = """\
-SchedulerType=sched/backfill
-SchedulerParameters={reserve},bf_interval=1,bf_max_time=600,bf_max_job_test={tested},bf_continue,\
-bf_window=43200,bf_window_linear=1,bf_resolution=1,max_rpc_cnt=150
-"""
-FACTOR = """\
-PriorityType=priority/multifactor
-# The site factor, which the plug-in sets, is the whole priority.
-PriorityWeightAge=0
-PriorityWeightAssoc=0
-PriorityWeightFairshare=0
-PriorityWeightJobSize=0
-PriorityWeightPartition=0
-PriorityWeightQOS=0
-JobSubmitPlugins=lua
-
--- job_submit.lua, beside slurm.conf; the highest priority comes first, then the first submission
-local function known(number, least)
-   if number and number < (least or slurm.NO_VAL) then return number end
-end
-
--- The job's limit, else its partition's default, else the partition's maximum, else a year.
-local function minutes(job, partitions)
-   local limit = known(job.time_limit)
-   local wanted = job.partition and string.match(job.partition, "[^,]+")
-   for name, part in pairs(partitions or {}) do
-      if name == wanted or (not wanted and part.flag_default == 1) then
-         limit = limit or known(part.default_time) or known(part.max_time)
-      end
-   end
-   return limit or 525600
-end
-
-function slurm_job_submit(job, partitions, user)
-   local p = minutes(job, partitions) * 60
-   local each = math.max(known(job.ntasks_per_node, slurm.NO_VAL16) or 0, 1)
-   local tasks = known(job.num_tasks) or (known(job.min_nodes) or 1) * each
-   local q = math.max(known(job.min_cpus) or 1, tasks * (known(job.cpus_per_task, slurm.NO_VAL16) or 1))
-   job.site_factor = math.floor(math.max(1, math.min(2000000000, 1000000000 - 28000000 * math.log({key}))))
-   return slurm.SUCCESS
-end
-
-function slurm_job_modify() return slurm.SUCCESS end
-"""
-PBS = """\
-set server backfill_depth = {depth}
-set sched default opt_backfill_fuzzy = off
-# For jobs without a walltime; leave it out if you have a default of your own.
-set server resources_default.walltime = 43800:00:00
-{order}
-set server eligible_time_enable = True
-# $PBS_HOME/sched_priv/sched_config
-by_queue: False ALL
-round_robin: False ALL
-strict_ordering: {strict} ALL
-help_starving_jobs: False ALL
-"""
 
 
 def configuration(system: str, options: Mapping[str, Any]) -> tuple[str, str]:
@@ -100,11 +44,14 @@ def configuration(system: str, options: Mapping[str, Any]) -> tuple[str, str]:
         reserve = f"bf_job_part_count_reserve={rules.depth % EVERY_JOB}"
         reserve = reserve if rules.depth else f"bf_min_prio_reserve={2**32 - 1}"
         tested = 10_000 if rules.tested == EVERY_JOB else min(rules.tested, 1_000_000)
-        order = FACTOR.replace("{key}", str(key)) if key else "PriorityType=priority/basic\n"
-        return SLURM.format(reserve=reserve, tested=tested) + order, ""
+        ordered = asset("slurm-order.txt", "batfill_site")
+        order = ordered.replace("{key}", str(key)) if key else "PriorityType=priority/basic\n"
+        return asset("slurm.txt", "batfill_site").format(reserve=reserve, tested=tested) + order, ""
     # Millionths, because a job never runs whose value is below job_sort_formula_threshold, which is -2^31.
     size = str(key).replace("p", "walltime").replace("q", "ncpus")
     formula = f"-({size}) / 1000000"
     formula = f"10**15 + eligible_time if eligible_time > {found.threshold_s:.17g} else {formula}" if late else formula
     order = f'set server job_sort_formula = "{formula}"' if key else "unset server job_sort_formula"
-    return PBS.format(depth=min(rules.depth, 1_000_000), order=order, strict=rules.depth > 0), ""
+    return asset("pbs.txt", "batfill_site").format(
+        depth=min(rules.depth, 1_000_000), order=order, strict=rules.depth > 0
+    ), ""

@@ -12,23 +12,50 @@ from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.stats import BETTER, CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
-from batfill_pages.words import count, growth, interval_text, log_name, slowdown
-from batfill_pages.words import duration_html as duration
-from batfill_site.advice.choices import KILLS, THRESHOLD, TODAY
+from batfill_pages.words import count, interval_text, log_name, slowdown
+from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
-from batfill_site.advice.found import ADVICE, FREE, GENTLE, HIGH_P, HIGH_WEEKS, MACHINE_FILE, REFERENCE, UNSURE, stated
-from batfill_site.answer import MINUS, NB, Answer, Bar, Detail, Picture, Point, Screen, Share, Stop, Table, dates_text
+from batfill_site.advice.found import (
+    ADVICE,
+    ALONE,
+    FREE,
+    GENTLE,
+    HIGH_P,
+    HIGH_WEEKS,
+    MACHINE_FILE,
+    REFERENCE,
+    UNSURE,
+    stated,
+)
+from batfill_site.answer import (
+    MINUS,
+    NB,
+    Answer,
+    Bar,
+    Detail,
+    Picture,
+    Point,
+    Screen,
+    Share,
+    Stop,
+    Table,
+    change,
+    dates_text,
+    duration,
+)
 from batfill_site.fidelity import LOW_IDLE, MOST_IDLE, PLAIN, holds_text, machine_text
 from batfill_site.score import FAR, ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from batfill_pages.stats import Paired
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
     from batfill_site.advice.payers import Changed, Cost, OneGroup, Payers
 
-HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
+HEAD = ("", "mean wait", "its change (95 %)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
+FIGURES = ("mean wait", "longest", "slowdown")
 OWN = ("policy", "preset", "threshold")  # options of a choice alone
 MOST_NOTES = 3  # of an import
 MOST_WORDS = 12  # of a headline
@@ -44,17 +71,14 @@ RULE = (
     "at most 5 %, corrected for all choices compared. Under any limit, the longest wait of an order without a "
     "threshold (spf, saf) is at most fcfs's. Of those that it does not gain over, unless one is better in "
     "slowdown and longest wait, the advice is the one that asks least of a site (an order, then a threshold, then "
-    "kills); ties go to the shorter longest wait, which decides first without a limit.{}"
+    "kills); ties go to the shorter longest wait, which decides first without a limit. A choice is out if another asks "
+    "less of a site and has the shorter mean wait and no longer a longest one."
 )
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
 OF_PERIODS = (
-    "The same rule for the jobs of each period, but a gain may be chance; the advice of the whole log stays where it "
-    "is as good. All figures are of the newest period if the advice of the whole log is beyond the limit in it, does "
-    "not gain over fcfs, or is worse than another beyond chance."
-)
-BY_WAITS = (
-    " A choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a longest "
-    "one."
+    "The same rule for the jobs of so many weeks, counted back from the log's end; a gain may be chance; the advice "
+    "of the whole log stays where it is as good. All figures are of the last weeks if the whole log's advice is beyond "
+    "the limit in them, does not gain over fcfs, or is worse than another beyond chance."
 )
 SURE = (
     f"Confidence is that slowdown is lower than under fcfs, both simulated on this log. It is high with p below "
@@ -62,8 +86,9 @@ SURE = (
     f"medium if the choice kills jobs, or if correlated weeks leave fewer than {FEWEST_BLOCKS} groups of them; low if "
     f"requests are invented, or if nothing known holds jobs for over {in_percent(LOW_IDLE)} of their waiting time. It "
     f"cannot tell with fewer weeks, over {in_percent(MOST_IDLE)} of that, or if simulated waits are over {FAR:g} times "
-    "the logged ones or less than that part of them. Intervals and p swap whole weeks at random. The choice is tested "
-    "on the log that selected it, and users do not react: expect slightly less next year."
+    "the logged ones or less than that part of them. Intervals and p swap whole weeks at random; the user "
+    "or group that changes most is tested among all of its kind. The choice is tested on the log that selected it, and "
+    "users do not react: expect slightly less next year."
 )
 BESIDE = (
     "No real run checks these figures: try the lines on a test partition first. What holds whatever the order, such as "
@@ -73,7 +98,6 @@ SLURM_MODEL = "; with `sacct -P` as LOG and `--slurm-conf slurm.conf` they are"
 
 
 def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
-    near = found.fidelity
     stops = [
         Stop(
             stop_name(limit),
@@ -95,15 +119,15 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
     workload, of, jobs = found.workload, len(found.comparison.at), things(found.site.jobs, "job")
     jobs = jobs if of == found.site.jobs else f"{count(of)} of {jobs}"
     dates = found.periods[-1].submitted if found.whole else dates_text(workload.jobs.submit_s, workload.clock)
+    fit = "; of those that fit the cap, in each row" * (found.cost is not None and found.cost.left_out > 0)
     return Answer(
         title=f"{log_name(workload.name)}: what another queue order would change",
-        about=f"{jobs} on {things(workload.size or 0, 'processor')}, {dates}",
+        about=f"{jobs} on {things(workload.size or 0, 'processor')}, {dates}{fit}",
         screen=screen(found, found.limit),
         picture=picture,
         details=details(found, log),
         data=found.figures(),
         cautions=[*workload.size_warnings, *found.invented],
-        causes={str(near.factors): near.near.ratio} if near.near and near.near.ratio and near.factors != PLAIN else {},
         terms=TERMS.format(found.settings["tau_s"]),
         guide="how-to/what-if",
     )
@@ -116,19 +140,16 @@ def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
     """The headline, the table and the lines: of the advice under a limit, or of another choice."""
     rows, shown = found.rows(limit, k), found.shown(limit) if k is None else k
     taken = shown and (k is not None or not found.undecided)  # nothing is said of a choice that is not advised
-    table = Table(HEAD, [cells(found, limit, row) for row in rows], [row.choice for row in rows], left=4)
+    table = Table(HEAD, [cells(found, limit, row) for row in rows], [row.choice for row in rows])
     lines = {
-        found.cost.label if found.cost else "Cap": cap(found.cost, ran=found.logged is not None) if found.cost else "",
+        found.cost.label if found.cost else "Cap": cap(found.cost) if found.cost else "",
         "Why": why(found, limit) if k is None else tested(found, k),
-        "Who pays": who_pays(found.outcomes[shown]) if taken else "",
-        "Who gains": f"on average {gain}." if taken and (gain := most_of(found.outcomes[shown].payers.gainers)) else "",
+        "Who pays": who_pays(found, shown) if taken else "",
         "Confidence": confidence(found, limit) if k is None else "",
         f"By {found.periods[0].unit if found.periods else ''}": by_period(found) if k is None else "",
         "Needs": needs(found, shown) if taken else "",
         "Real waits": real_waits(found, shown),
-        "Machine": machine(found) if found.logged else "",
-        "Explained": holds_text(found.fidelity.held, found.fidelity.held_header) if found.logged else "",
-        "Not modelled": not_modelled(found),
+        "Machine": machine(found),
     }
     if k is not None:
         return Screen(headed("If you took", found.outcomes[k]), table, lines)
@@ -146,7 +167,7 @@ def headline(found: WhatIf, limit: Limit) -> str:
     if found.whole:
         taken, other = (one.outcomes[one.limits[found.limits.index(limit)].advised] for one in (found, found.whole))
         differs = f", not **{short(other)}**" * (taken.name != other.name)
-        return f"Newest {found.periods[0].unit}: {'take' if limit.advised else 'keep'} **{short(taken)}**{differs}"
+        return f"Last {found.periods[0].unit}: {'take' if limit.advised else 'keep'} **{short(taken)}**{differs}"
     if limit.advised:
         return headed("Take", found.outcomes[limit.advised])
     if not found.offered:
@@ -165,17 +186,28 @@ def headed(lead: str, o: ChoiceFigures) -> str:
 
 
 def cells(found: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
-    needs, mark, name = row.needs, "", f"fcfs without {found.cost.name}" if row.role == FREE and found.cost else ""
+    mark, differs, names = "", "", {FREE: "fcfs without {}", ALONE: "fcfs, no job stopped"}
+    name = names.get(row.role, "").format(found.cost.name if found.cost else "")
     if (k := row.choice) is not None:
-        o = found.outcomes[k]
-        name = short(o) if k else REFERENCE
+        name = short(found.outcomes[k]) if k else f"fcfs with {found.cost.name}" if found.cost else REFERENCE
         if row.role == GENTLE:
             kills = found.outcomes[found.shown(limit)].effort == KILLS
-            name = f"{'best' if kills else 'next'}, no kills: {name}"
+            name = f"{'no kills' if kills else 'next'}: {name}"
         name = f"**{name}**" if row.role in (ADVICE, UNSURE) else name
-        mark = " ▲" * starves(found, k)
-        needs = f"kills {percent(o.payers.killed.share)} of jobs" if o.payers.killed else needs
-    return name, duration(row.mean_wait_s), f"{duration(row.max_wait_s)}{mark}", slowdown(row.mean_bsld), needs
+        mark, differs = " ▲" * starves(found, k), wait_change(found, k) if k else ""
+    return name, duration(row.mean_wait_s), differs, f"{duration(row.max_wait_s)}{mark}", slowdown(row.mean_bsld)
+
+
+def wait_change(found: WhatIf, k: int) -> str:
+    one = found.waits[k - 1]
+    chance = found.undecided is not None or one.verdict == UNCLEAR or not one.bounded
+    return "may be chance" if chance else interval(one)
+
+
+def interval(one: Paired) -> str:
+    """In whole minutes if they are several."""
+    step_s = 60 if max(abs(one.low), abs(one.high)) >= 600 else 1
+    return interval_text(one, lambda longer_s: change(step_s * round(longer_s / step_s)))
 
 
 def why(found: WhatIf, limit: Limit) -> str:
@@ -190,7 +222,7 @@ def why(found: WhatIf, limit: Limit) -> str:
         o, first = found.whole.advice, found.whole.outcomes[0]
         over = f"slowdown {slowdown(o.mean_bsld)} (fcfs {slowdown(first.mean_bsld)}), longest wait "
         over += f"{duration(o.max_wait_s)} ({duration(first.max_wait_s)})"
-        said.append(f"all figures are of the newest {found.periods[0].unit}; over the whole log {short(o)}, {over}")
+        said.append(f"all figures are of the last {found.periods[0].unit}; over the whole log {short(o)}, {over}")
     within = "whatever the longest wait"
     if limit.growth is not None:
         within = f"waits up to {duration(limit.longest_s)} (fcfs's + {setting(limit.growth)})"
@@ -235,31 +267,41 @@ def tested(found: WhatIf, k: int) -> str:
     return unclear if verdict == UNCLEAR else f"its slowdown is {verdict} than fcfs's beyond chance."
 
 
-def who_pays(o: ChoiceFigures) -> str:
+def unclear(found: WhatIf, k: int) -> set[tuple[str, str]]:
+    """The groups whose change may be chance: among all choices, or as the largest among all groups of the kind."""
+    chance = {(one.by, one.name) for one in found.groups if one.differences[k - 1].wait_s.verdict == UNCLEAR}
+    ends = (*found.outcomes[k].payers.losers, *found.outcomes[k].payers.gainers)
+    every = {(one.by, one.name) for one in found.groups} if found.undecided else set()
+    return chance | every | {(one.by, one.name) for one in ends if one.chance}
+
+
+def who_pays(found: WhatIf, k: int) -> str:
+    o = found.outcomes[k]
     said, killed = [longer_text(o.payers)], o.payers.killed
     if (job := o.payers.job) is not None:
-        later = f", passed by {things(job.passed, 'later job')}" * (job.passed > job.passed_before)
-        said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)}{later})")
-    said += [f"on average {most}" for most in filter(None, [most_of(o.payers.losers)])]
+        said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
+    ends = {"longer on average": o.payers.losers, "shorter": o.payers.gainers}
+    said += [f"{words}: {most_of(groups, unclear(found, k))}" for words, groups in ends.items() if groups]
     if killed is not None:
         after = Options.of(o.options).divider_s
         when = f" after {duration(after)}" if math.isfinite(after) else ""
         lost = f"{percent(o.wasted)} of processor time; {percent(killed.longer)} of them wait longer"
-        said.append(f"{count(killed.jobs)} jobs are killed once{when}, {lost}")
+        said.append(f"{count(killed.jobs)} jobs ({percent(killed.share)}) are killed once{when}, {lost}")
     return f"{'; '.join(said)}."
 
 
-def most_of(groups: Sequence[OneGroup]) -> str:
+def most_of(groups: Sequence[OneGroup], chance: set[tuple[str, str]]) -> str:
     """Of each kind of group the one whose mean wait changes most, and by how much; a user alone in a group is one."""
-    different = {(one.jobs, one.after_s): one for one in reversed(groups)}.values()
-    return ", ".join(
-        f"{one.words.replace(' ', NB)} ({growth(one.after_s - one.before_s, 0)})" for one in reversed(different)
-    )
+    said = []
+    for one in reversed({(one.jobs, one.after_s): one for one in reversed(groups)}.values()):
+        doubt = ", may be chance" * ((one.by, one.name) in chance)
+        said.append(f"{one.words.replace(' ', NB)} ({change(one.after_s - one.before_s)}{doubt})")
+    return ", ".join(said)
 
 
 def longer_text(payers: Payers) -> str:
     users = payers.users
-    of = f", {users_text(users)} users," if users else ""
+    of = f" and {users_text(users)}" if users else ""
     unknown = "" if users else f"; the log names no users with {FEWEST_JOBS} jobs"
     return f"{percent(payers.jobs.share)} of jobs{of} wait over {LONGER} longer{unknown}"
 
@@ -273,15 +315,21 @@ def confidence(found: WhatIf, limit: Limit) -> str:
 
 
 def by_period(found: WhatIf) -> str:
-    """What the rule takes in each period, the oldest first, and the ratio of simulated waits to logged ones there."""
-    said, of = [], "simulated waits {} of the logged ones"
-    for one in found.periods[-MOST_PERIODS:]:
-        ratio = "" if one.ratio is None else of.format(ratio_text(one.ratio))
-        name = "" if found.undecided else short(found.outcomes[one.advised])
-        said.append(f"{name} ({ratio})" if name and ratio else name or ratio or "-")
-        of = of if one.ratio is None else "{}"
-    differs = found.periods and not found.undecided and found.periods[-1].advised != found.limit.advised
-    return f"{', '.join(said)}{'; that the last differs may be chance' if differs else ''}." if said else ""
+    """What the rule takes in each period, the oldest first, and the whole log's advice there if it is another."""
+    said, several = [], False
+    for one in found.periods[-MOST_PERIODS:] if not found.undecided else ():
+        mine, whole, _ = one.figures
+        said.append(in_period(found, mine))
+        if mine.choice != whole.choice:
+            several, said[-1] = True, f"{said[-1]} ({in_period(found, whole)})"
+    other = ", beside the whole log's advice there; the difference may be chance" * several
+    return f"oldest first, slowdown, mean and longest wait{other}: {'; '.join(said)}." if said else ""
+
+
+def in_period(found: WhatIf, row: Row) -> str:
+    assert row.choice is not None
+    waits = duration(row.mean_wait_s), duration(row.max_wait_s)
+    return f"{short(found.outcomes[row.choice])} {slowdown(row.mean_bsld)}, {', '.join(waits)}"
 
 
 def needs(found: WhatIf, k: int) -> str:
@@ -296,54 +344,49 @@ def needs(found: WhatIf, k: int) -> str:
             if lacks and o.effort == THRESHOLD and near:
                 lacks += f"; without one, {short(near[0])} has a longest wait of {duration(near[0].max_wait_s)}"
             said.append(f"{title}: {lacks or 'a few lines (Configuration)'}")
-    return f"{'. '.join(said)}."
+    return f"{'. '.join([NEEDS[o.effort], *said])}."
 
 
 def real_waits(found: WhatIf, k: int) -> str:
-    """The waits in the log, how near simulated ones are, and whose the longest are; or why that is not known."""
-    score, first, taken = found.logged, found.outcomes[0], found.outcomes[k]
+    """The waits in the log, how near simulated ones are, whose the longest are, and what explains the real ones."""
+    score, first, taken, near = found.logged, found.outcomes[0], found.outcomes[k], found.fidelity
     longest = f"{first.whose}" if first.whose == taken.whose else f"{first.whose}; {short(taken)}: {taken.whose}"
     if score is None or score.ratio is None:
         whose = f" (the longest: {longest})" * bool(max(first.max_wait_s, taken.max_wait_s))
-        return f"all waits are simulated{whose}; {lower(str(found.fidelity))}."
+        return f"all waits are simulated{whose}; {lower(str(near))}."
     said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}"
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
-    return f"{said}{whose} in the log; simulated **{ratio_text(score.ratio)}** of that on average (longest: {longest})."
+    explained = f". Explained: {holds_text(near)}" if near.held else ""
+    return f"{said}{whose}. Simulated ones are {score} (longest: {longest}){explained}."
 
 
 def machine(found: WhatIf) -> str:
-    """The machine that is replayed, of which part all figures are, and what the site does on it."""
-    near = found.fidelity
-    said, part, parts = [machine_text(near).removesuffix(".")], near.part, len(near.machine.parts)
+    """The machine that is replayed, of which part all figures are, what the site does on it, and what is not known."""
+    near, site = found.fidelity, found.site
+    part, parts, gone = near.part, len(near.machine.parts), sum(site.left_out.values()) + site.wide
+    said = [machine_text(near)] if found.logged else []
     said += [f"all figures are of {part.name}, with {percent(part.waiting)} of the waiting time"] * (parts > 1)
     said += [f"replayed with {near.factors}"] * (near.factors != PLAIN)
-    return f"{'; '.join(said)}."
-
-
-def not_modelled(found: WhatIf) -> str:
-    site = found.site
-    more = SLURM_MODEL * (site.system == "slurm" and found.cost is None)
-    said = [f"{'; '.join(site.unmodelled)} (one queue, one machine){more}"] * bool(site.unmodelled)
-    gone = sum(site.left_out.values()) + site.wide
     said += [f"{count(gone)} of {count(site.rows)} rows are left out"] * bool(gone)
+    more = SLURM_MODEL * (site.slurm and found.cost is None)
+    said += [f"not modelled: {', '.join(site.unmodelled)} (one queue, one machine){more}"] * bool(site.unmodelled)
     return f"{'; '.join(said)}." if said else ""
 
 
-def cap(cost: Cost, *, ran: bool) -> str:
-    """What limits cost fcfs, who pays, how many jobs never fit, and what the log used, if it is of jobs that `ran`."""
+def cap(cost: Cost) -> str:
+    """What limits cost fcfs, who pays, how many jobs never fit, and what the log used."""
     longer = cost.longer
     said = [f"{cost.text} leaves fcfs's mean wait as it is"]
     if longer.value or cost.payers.jobs.longer:
-        ends = interval_text(longer, lambda longer_s: growth(longer_s, 0) if longer_s else "0")
-        between = f"{percent(CONFIDENCE)} interval {ends}"
+        between = f"{percent(CONFIDENCE)} interval {interval(longer)}"
         few = f"{longer.blocks} groups of correlated weeks"
         between += f", which may be too narrow: it rests on {few}" * longer.narrow
         between = between if longer.bounded else "too few weeks for an interval"
-        said = [f"{cost.text}: fcfs's mean wait **{growth(longer.value, 0)}** ({between})", longer_text(cost.payers)]
+        said = [f"{cost.text}: fcfs's mean wait **{change(longer.value)}** ({between})", longer_text(cost.payers)]
     said += [f"left out: {things(cost.left_out, 'job')} that would never fit"] * bool(cost.left_out)
-    used = in_a_row([most if len(cost.used) == 1 else f"{most} of {name}" for name, most in cost.used.items()])
+    used = in_a_row(list(cost.used.values()))
     said += [cost.rushed.as_text()] if cost.rushed is not None else []
-    said += [f"the log's own starts {f'used up to {used}' if used else 'are without it'}"] * ran
+    said += [f"the log's own starts used up to {used}"] * bool(used)
     return f"{'; '.join(said)}."
 
 
@@ -351,24 +394,22 @@ def cap(cost: Cost, *, ran: bool) -> str:
 
 
 def point(found: WhatIf, k: int) -> Point:
-    o, bars = found.outcomes[k], []
+    o, bars, chance = found.outcomes[k], [], unclear(found, k) if k else set()
     for group in found.groups:
-        change = group.differences[k - 1].wait_s if k else None
-        unclear = change is not None and (found.undecided is not None or change.verdict == UNCLEAR)
-        words = duration(group.mean_wait_s)
-        if change is not None:
-            words = growth(change.value, 0) if abs(change.value) >= 60 else "±0"
-        value = 0.0 if change is None else change.value
-        bars.append(Bar(group.by, group.name, value, unclear, words, duration(group.max_wait_s[k])))
+        one = group.differences[k - 1].wait_s if k else None
+        words, value = (duration(group.mean_wait_s), 0.0) if one is None else (change(one.value), one.value)
+        bars.append(
+            Bar(group.by, group.name, value, (group.by, group.name) in chance, words, duration(group.max_wait_s[k]))
+        )
     return Point(
         *(o.name, o.mean_bsld, o.max_wait_s, screen(found, found.limit, k)),
-        shares=shares(o.payers.jobs, o.payers.users) if k else [],
+        shares=shares(CHANGED_S, o.payers.jobs, o.payers.users) if k else [],
         bars=bars,
         note="" if k else "All other choices are compared with this one.",
     )
 
 
-def shares(jobs: Changed, users: Changed | None) -> list[Share]:
+def shares(by_s: float, jobs: Changed, users: Changed | None) -> list[Share]:
     found = []
     for what, changed, mean in (("jobs", jobs, ""), (f"users with at least {FEWEST_JOBS} jobs", users, "mean ")):
         if changed is not None:
@@ -377,7 +418,7 @@ def shares(jobs: Changed, users: Changed | None) -> list[Share]:
             words = tuple(
                 f"{n} {does}" for n, does in zip(said, ("wait less", "about as long", "wait longer"), strict=True)
             )
-            of = f"{count(total)} {what}, those whose {mean}wait changes by more than {LONGER}"
+            of = f"{count(total)} {what}, those whose {mean}wait changes by more than {duration(by_s)}"
             found.append(Share(of, tuple(changed), words))  # type: ignore[arg-type]
     return found
 
@@ -390,20 +431,20 @@ def details(found: WhatIf, log: str) -> list[Detail]:
     shown, rows, tests, settings = found.shown(found.limit), [], [], found.settings
     for k in order:
         o, users = found.outcomes[k], found.outcomes[k].payers.users
-        pays = (percent(o.payers.jobs.share), users_text(users) if users else "") if k else ("", "")
+        of_users = f"{count(users.longer)} of {count(sum(users))}" if users else ""
+        pays = (percent(o.payers.jobs.share), of_users) if k else ("", "")
         rows.append((o.name, *figures(found, k), *pays, count(o.kills) if o.kills else ""))
         if k:
             one = found.gain(k)
-            change = (difference(one.value), interval_text(one, difference), f"{one.corrected_p:.2g}")
-            tests.append((o.name, slowdown(o.mean_bsld), *change))
-    head = ("choice", "mean wait", "longest", "slowdown", "jobs longer", "users longer", "kills")
+            ends = (difference(one.value), interval_text(one, difference), f"{one.corrected_p:.2g}")
+            tests.append((o.name, *ends, wait_change(found, k)))
+    head = ("choice", *FIGURES, "jobs longer", "users longer", "kills")
     limits = [
         (stop_name(one), found.outcomes[one.advised].name, *figures(found, one.advised))
         for one in found.limits
         if not found.undecided
     ]
-    by_limit = Table(("longest wait may grow by", "take", *head[1:4]), limits, range(len(limits)), "limit", left=1)
-    rule = RULE.format(setting(settings["min_gain"]), BY_WAITS)
+    by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, range(len(limits)), "limit", left=1)
     mine = found.outcomes[shown]
     longer = (
         f"Longer: jobs by over {LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much."
@@ -419,17 +460,12 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
         Detail(
             "Statistics: intervals, p, what the confidence means",
-            [rule, SURE],
-            Table(("choice", "slowdown", "difference", f"{percent(CONFIDENCE)} interval", "corrected p"), tests),
-        ),
-        Detail(
-            "Groups of jobs",
-            [f"Change of the mean wait under {mine.name}, with its interval."],
-            groups(found, shown),
+            [RULE.format(setting(settings["min_gain"])), SURE],
+            Table(("choice", "slowdown", f"{percent(CONFIDENCE)} interval", "corrected p", "mean wait, 95 %"), tests),
         ),
         Detail("The log and the choices: what is left out, and notes", [f"{first_upper(n)}." for n in notes(found)]),
         Detail(
-            "Options and the command of each choice",
+            f"Commands: {mine.name}, then the other choices",
             ["The jobs, and the figures, are of all periods."] * bool(found.whole)
             + [", ".join(f"{name} {value}" for name, value in stated(settings).items() if value is not None)],
             code=commands(found, log),
@@ -438,23 +474,14 @@ def details(found: WhatIf, log: str) -> list[Detail]:
 
 
 def by_periods(found: WhatIf) -> Table:
-    figures = {"mean_wait_s": duration, "max_wait_s": duration, "mean_bsld": slowdown}
     rows = []
     for one in found.periods:
-        cells = [write(getattr(row, name)) for name, write in figures.items() for row in one.figures]
-        taken = found.outcomes[one.advised].name
-        rows.append((one.submitted, count(one.rows.sum()), ratio_text(one.ratio), taken, *cells))
-    head = ("submitted", "jobs", "sim/log", "take", "mean wait", "fcfs", "longest", "fcfs", "slowdown", "fcfs")
-    return Table(head, rows, left=3)
-
-
-def groups(found: WhatIf, k: int) -> Table:
-    rows = []
-    for group in found.groups if k else ():
-        one = group.differences[k - 1].wait_s
-        change = (growth(one.value, 0), interval_text(one, lambda s: growth(s, 0)), f"{one.corrected_p:.2g}")
-        rows.append((f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change))
-    return Table(("jobs", "number", "under fcfs", "change", "interval", "corrected p"), rows)
+        about = one.submitted, count(one.rows.sum()), ratio_text(one.ratio)
+        for row in {each.choice: each for each in one.figures}.values():
+            waits = duration(row.mean_wait_s), duration(row.max_wait_s), slowdown(row.mean_bsld)
+            rows.append((*about, found.outcomes[row.choice or 0].name, *waits))
+            about = ("", "", "")
+    return Table(("submitted", "jobs", "sim/log", "advice, then others", *FIGURES), rows, left=3)
 
 
 def notes(found: WhatIf) -> list[str]:
@@ -466,7 +493,6 @@ def notes(found: WhatIf) -> list[str]:
     said += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
     said += [*site.imported[:MOST_NOTES]]
     said += [f"{len(site.imported) - MOST_NOTES} more kinds of records"] * (len(site.imported) > MOST_NOTES)
-    said += [f"one {place}" if number else f"{place} unknown" for place, number in site.places.items() if number <= 1]
     said += [*found.workload.notes, *found.workload.warnings, grade]
     if not found.undecided:
         compared = zip(found.comparison.names, found.bsld[0], strict=True)
@@ -494,10 +520,9 @@ def configurations(options: Mapping[str, Any]) -> str:
 
 
 def commands(found: WhatIf, log: str) -> str:
-    """What replays each choice: commands, or Python if no command selects the jobs."""
+    """What replays each choice, that which is shown first: commands, or Python if no command selects the jobs."""
     settings, machine, where = found.settings, found.fidelity.machine, shlex.quote(log)
     its = {"procs": machine.header, "machine": settings["machine"], **found.workload.choices}
-    made = stated(settings).get("calendar") == MACHINE_FILE
     if len(machine.parts) > 1 or (found.site.wide and len(found.fidelity.part.steps) > 1):
         shared = {
             k: v for o in found.outcomes for k, v in stated(o.options).items() if k not in OWN and v != MACHINE_FILE
@@ -506,12 +531,12 @@ def commands(found: WhatIf, log: str) -> str:
         given = ", ".join([repr(log), *(f"{name}={value!r}" for name, value in its.items())])
         each = f"print(one.name, bf.replay(found.workload, **one.arguments, tau_s={settings['tau_s']!r}).figures)"
         return f"import batfill as bf\nfound = bf.what_if({given})\nfor one in found.outcomes:\n    {each}"
-    reading = [f"batfill fidelity {where} {options_words(its)} --calendar {MACHINE_FILE}"] * made
-    its = {"procs": found.workload.size, **found.workload.choices}
-    words = options_words({**its, "tau": settings["tau_s"]})
-    return "\n".join(
-        [*reading, *(f"batfill replay {where} {options_words(o.options)} {words}" for o in found.outcomes)]
-    )
+    made = stated(settings).get("calendar") == MACHINE_FILE
+    lines = [f"batfill fidelity {where} {options_words(its)} --calendar {MACHINE_FILE}"] * made
+    words = options_words({"procs": found.workload.size, **found.workload.choices, "tau": settings["tau_s"]})
+    mine = found.outcomes[found.shown(found.limit)]
+    order = [mine, *(o for o in found.outcomes if o is not mine)]
+    return "\n".join([*lines, *(f"batfill replay {where} {options_words(o.options)} {words}" for o in order)])
 
 
 def options_words(options: Mapping[str, Any]) -> str:
@@ -551,7 +576,7 @@ def first_upper(text: str) -> str:
 
 
 def users_text(changed: Changed) -> str:
-    return f"{count(changed.longer)} of {count(sum(changed))}"
+    return f"{count(changed.longer)} of {count(sum(changed))} users with at least {FEWEST_JOBS} jobs"
 
 
 def difference(value: float) -> str:

@@ -7,41 +7,40 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batfill.base.tables import Keyed, data_frame, rows_html
+import numpy as np
+
+from batfill.base.tables import Keyed, data_frame
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import percent, things
+from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.kinds import plain_value
 from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import Comparison, Difference
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
-from batfill_site.advice.choices import (
-    KILLS,
-    NEEDS,
-    ORDER,
-)
+from batfill_site.advice.choices import KILLS, NEEDS, ORDER
 from batfill_site.advice.payers import Cost, Payers
-from batfill_site.advice.site_log import SiteLog
+from batfill_site.answer import Answered, duration, stored
 from batfill_site.score import Whose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Jobs
     from batfill_pages.stats import Paired
     from batfill_site.answer import Answer
-    from batfill_site.fidelity import Fidelity
+    from batfill_site.fidelity import Fidelity, SiteLog
     from batfill_site.score import Score
 
 MACHINE_FILE = "machine.csv"  # what `batfill fidelity` is to call the calendar in the commands
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
-ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, FREE = (  # rows of the first table
-    *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "fcfs without limits"),
+ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, ALONE, FREE = (  # rows of the first table
+    *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated"),
+    *("fcfs, no job stopped", "fcfs without limits"),
 )
 
 
@@ -61,12 +60,6 @@ class ChoiceFigures(NamedTuple):
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
-    small_mean_wait_s: float | None  # of jobs that ran for less than the median; None without any
-    large_mean_wait_s: float  # of the others, as are the next ones
-    large_p999_wait_s: float
-    large_max_wait_s: float
-    large_delayed: float  # the share that waits over an hour longer than under the first choice
-    large_mean_delay_s: float | None  # how much longer these wait; None without any
     waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
 
     @property
@@ -76,15 +69,14 @@ class ChoiceFigures(NamedTuple):
 
     def columns(self) -> dict[str, Any]:
         columns = {name: value for name, value in self._asdict().items() if name not in ("waits", "whose")}
-        more = {"options": stated(self.options), "payers": self.payers.as_dict()}
-        return {**columns, **self.whose.as_dict(), **more}
+        return {**columns, **self.whose.as_dict(), "options": stated(self.options), "payers": stored(self.payers)}
 
 
 class Row(NamedTuple):
     """A row of the first table. Times in seconds."""
 
-    role: str  # ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE or FREE
-    choice: int | None  # the index of its outcome; None for the last one
+    role: str  # ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, ALONE or FREE
+    choice: int | None  # the index of its outcome; None for the last two
     mean_wait_s: float
     max_wait_s: float
     mean_bsld: float
@@ -92,14 +84,14 @@ class Row(NamedTuple):
 
 
 class Period(NamedTuple):
-    """The jobs submitted in a year, or a quarter, of the log."""
+    """The jobs submitted in some weeks of the log."""
 
-    unit: str
+    unit: str  # how many weeks
     rows: NDArray[np.bool_]  # (n_jobs,)
     submitted: str  # when
     ratio: float | None  # of their mean simulated wait under fcfs to the logged one; None if that is not known
     advised: int  # the index of the outcome that the rule takes for them, whether or not its gain is beyond chance
-    figures: list[Row]  # of that, and of fcfs
+    figures: list[Row]  # of that, of the whole log's advice, and of fcfs
 
 
 class JobGroup(NamedTuple):
@@ -124,7 +116,7 @@ class Limit(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WhatIf(Keyed):
+class WhatIf(Answered, Keyed):
     """The answer. The first choice, the baseline, is fcfs; it represents the site's current scheduler."""
 
     workload: Jobs
@@ -132,6 +124,7 @@ class WhatIf(Keyed):
     comparison: Comparison
     outcomes: list[ChoiceFigures]
     bsld: dict[int, list[Paired | None]]  # [a][b]: b's mean minus a's; see `Comparison.against`
+    waits: list[Paired]  # of each choice but the first: the mean wait minus the first's
     groups: list[JobGroup]
     limits: list[Limit]  # those of LIMITS and the given one, ascending, and none
     given: int  # the index of the given limit
@@ -171,7 +164,7 @@ class WhatIf(Keyed):
     def too_short(self) -> str | None:
         """Why the log is too short to decide; None if it is not."""
         compared, over = [one for one in self.bsld[0] if one is not None], self.comparison
-        why = too_short(over.n_periods, over.n_blocks)  # which are days if weeks are few
+        why = too_short(DAY_S * (over.at - over.at[0]))
         return why or (undecided(compared, over.blocks) if compared else None)
 
     def confidence(self, limit: Limit) -> str | None:
@@ -192,7 +185,8 @@ class WhatIf(Keyed):
             found.append(
                 (LOW, f"nothing known holds jobs for {percent(self.fidelity.held.idle)} of their waiting time")
             )
-        return [*found, *[(MEDIUM, "it kills jobs")] * (self.outcomes[limit.advised].effort == KILLS)]
+        kills = self.outcomes[limit.advised].effort == KILLS
+        return [*found, *[(MEDIUM, "at most medium, since it kills jobs")] * kills]
 
     @property
     def offered(self) -> list[int]:
@@ -243,6 +237,7 @@ class WhatIf(Keyed):
             if k is not None and k not in [row.choice for row in found]:
                 found.append(row_of(role, self.outcomes, k))
         if (cost := self.cost) is not None:
+            found += [Row(ALONE, None, *cost.alone, NEEDS[0])] if cost.alone else []
             found.append(Row(FREE, None, cost.mean_wait_s, cost.max_wait_s, cost.mean_bsld, NEEDS[0]))
         return found
 
@@ -272,22 +267,6 @@ class WhatIf(Keyed):
         """In a headline, a table, lines and details; `log` is where commands find it."""
         return self.filled(self, str(log))
 
-    def __repr__(self) -> str:
-        if self.undecided:
-            return f"<WhatIf: {self.workload.name}: cannot tell: {self.undecided}>"
-        o, today = self.advice, self.outcomes[0]
-        figures = [f"mean bsld {one.mean_bsld:,.2f}, longest wait {one.max_wait_s:,.0f} s" for one in (o, today)]
-        return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
-
-    def _repr_html_(self) -> str:
-        shown = ("mean_bsld", "mean_wait_s", "p99_wait_s", "max_wait_s")
-        marks = ["* " if one is self.advice else "" for one in self.outcomes]
-        rows = [
-            {"choice": mark + one.name, **{name: getattr(one, name) for name in shown}}
-            for mark, one in zip(marks, self.outcomes, strict=True)
-        ]
-        return rows_html(rows, "; ".join((f"* advised for {self.workload.name}: {self.advice.name}", *self.cautions)))
-
     def to_pandas(self) -> pd.DataFrame:
         """A row of figures per choice; `attrs` have the advice and the options. Needs pandas."""
         rows = [outcome.columns() for outcome in self.outcomes]
@@ -299,23 +278,8 @@ class WhatIf(Keyed):
         """The name of the advised choice; None if this log cannot decide."""
         return None if self.undecided else self.advice.name
 
-    def logged_as_dict(self) -> dict[str, Any] | None:
-        """The logged waits, for JSON."""
-        if self.logged is None:
-            return None
-        whose = {} if self.logged_whose is None else self.logged_whose.as_dict()
-        return {**self.logged._asdict(), "mean_bsld": self.logged_bsld, **whose}
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: the figures, and what is said."""
-        return self.answer().as_dict()
-
     def figures(self) -> dict[str, Any]:
         """By name; times in seconds."""
-
-        def group_of(group: JobGroup) -> dict[str, Any]:
-            found = [{**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()} for d in group.differences]
-            return {**group._asdict(), "differences": found}
 
         def named(row: Row) -> dict[str, Any]:
             return {**row._asdict(), "choice": None if row.choice is None else self.outcomes[row.choice].name}
@@ -351,24 +315,26 @@ class WhatIf(Keyed):
             ],
             "of": "all jobs" if self.whole is None else "the jobs of the newest period",
             "advice_of_all": (self.whole or self).advised_name,
-            "site_log": self.site._asdict(),
+            "site_log": self.site,
             "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
-            "groups": [group_of(group) for group in self.groups],
+            "groups": self.groups,
             "limits": [] if self.undecided else [limit_of(limit) for limit in self.limits],
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
             "machine_ran": self.fidelity.machine.text(),
             "behaviour": str(self.fidelity.factors),
-            "held": self.fidelity.held and self.fidelity.held._asdict(),
-            "held_on_header": self.fidelity.held_header and self.fidelity.held_header._asdict(),
-            "logged": self.logged_as_dict(),
-            "cost": None if self.cost is None else self.cost.as_dict(),
+            "held": self.fidelity.held,
+            "held_on_header": self.fidelity.held_header,
+            "logged": self.logged
+            and {**stored(self.logged), "mean_bsld": self.logged_bsld, **(stored(self.logged_whose) or {})},
+            "cost": self.cost,
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
             "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
             "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
-            "gain": None if advised == 0 else self.gain(advised).as_dict(),
+            "gain": self.gain(advised) if advised else None,
+            "wait_gain": self.waits[advised - 1] if advised else None,
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
             "engine": ENGINE,
@@ -386,12 +352,13 @@ def stated(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain_value(value) if hasattr(value, "name") else value for name, value in options.items()}
 
 
-def too_short(weeks: int, days: int) -> str | None:
+def too_short(submit_s: NDArray[np.float64]) -> str | None:
+    """Why jobs that are submitted at these dates, the first at 0, cannot decide; None if they can."""
+    weeks = len(np.unique(submit_s // WEEK_S))
     if weeks >= FEWEST_BLOCKS:
         return None
-    number, unit = (days, "day") if weeks == 1 else (weeks, "week")
-    few = f"{things(number, unit)} {'are' if number > 1 else 'is'} too few, another {unit} may differ"
-    return f"{few}: it takes {FEWEST_BLOCKS} weeks"
+    span = things(weeks, "week") if weeks > 1 else duration(float(submit_s[-1]))
+    return f"jobs of {span} are too few, and others may differ: it takes {FEWEST_BLOCKS} weeks"
 
 
 def gains(

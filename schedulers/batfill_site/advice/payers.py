@@ -11,11 +11,11 @@ from batfill.engine.records import AT_DIVIDER
 from batfill.model.limits.pools import amount_text
 from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
+from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS
 from batfill_site.accounting.outages import most_held
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     from batfill.model.schedule import Rushed, Schedule
     from batfill_pages.stats import Paired
 
+    Pairing = Callable[[list[NDArray[np.float64]]], list[Paired]]
 
-LIMITING = (
-    *("pool", "energy-budget", "backfill-while"),
-    *("urgent", "preempt", "preempt-exempt", "requeue-delay", "checkpoint"),
-)  # shared options without which fcfs is replayed, too
+
+# Shared options without which fcfs is replayed, too, and those of them that stop jobs.
+STOPPING = ("preempt", "preempt-exempt", "requeue-delay", "checkpoint")
+LIMITING = ("pool", "energy-budget", "backfill-while", "urgent", *STOPPING)
 
 
 class Changed(NamedTuple):
-    """How many wait less, about as long, and longer, by `CHANGED_S`."""
+    """How many wait less, about as long, and longer."""
 
     less: int
     same: int
     longer: int
 
     @classmethod
-    def of(cls, longer_s: NDArray[np.float64]) -> Changed:
-        less, longer = int((longer_s < -CHANGED_S).sum()), int((longer_s > CHANGED_S).sum())
+    def of(cls, longer_s: NDArray[np.float64], by_s: float = CHANGED_S) -> Changed:
+        less, longer = int((longer_s < -by_s).sum()), int((longer_s > by_s).sum())
         return cls(less, len(longer_s) - less - longer, longer)
 
     @property
@@ -52,35 +53,8 @@ class OneJob(NamedTuple):
 
     job: str  # its number in the log
     user: int  # -1 if unknown
-    procs: int
-    request_s: float | None  # as the log has it; None if it has none
-    raised: bool  # whether the replay raises it to the run time
-    runtime_s: float
     before_s: float  # its wait under fcfs
     after_s: float  # and under the choice
-    passed_before: int  # jobs submitted later that started before it under fcfs,
-    passed: int  # and under the choice
-    tried_s: float | None  # how long after its submission the try began that was killed; None if none was
-    ran_s: float | None  # and how long it ran
-
-    @classmethod
-    def of(cls, row: int, schedule: Schedule, first: Schedule) -> OneJob:
-        jobs, kills = schedule.jobs, schedule.kills[schedule.kills["why"] == AT_DIVIDER]
-        tried, request_s = kills[kills["row"] == row], float(jobs.asked_s[row])
-        return cls(
-            number_in_log(jobs.ids[row]),
-            int(jobs.user[row]),
-            int(jobs.procs[row]),
-            None if np.isnan(request_s) else request_s,
-            bool(jobs.raised[row]),
-            float(schedule.runtime_s[row]),
-            float(first.wait_s[row]),
-            float(schedule.wait_s[row]),
-            passed(first, row),
-            passed(schedule, row),
-            float(tried["start_s"][0] - schedule.submit_s[row]) if len(tried) else None,
-            float(tried["ran_s"][0]) if len(tried) else None,
-        )
 
 
 class Kind(NamedTuple):
@@ -116,6 +90,7 @@ class OneGroup(NamedTuple):
     before_s: float  # the mean wait under fcfs
     after_s: float  # and under the choice
     longest_s: float  # under the choice
+    chance: bool  # whether the change may be chance, as the largest of its kind
 
 
 class Kills(NamedTuple):
@@ -124,7 +99,6 @@ class Kills(NamedTuple):
     jobs: int
     share: float  # of all jobs
     longer: float  # the share of them that waits longer by `CHANGED_S`
-    example: OneJob  # whose wait changes by the median
 
 
 class Payers(NamedTuple):
@@ -138,8 +112,11 @@ class Payers(NamedTuple):
     killed: Kills | None  # None if no try was killed
 
     @classmethod
-    def of(cls, schedule: Schedule, first: Schedule, kinds: Mapping[str, Kind]) -> Payers:
-        """Those of a choice's schedule, all of whose jobs fit the machine; `first` is that of fcfs."""
+    def of(cls, schedule: Schedule, first: Schedule, kinds: Mapping[str, Kind], paired: Pairing) -> Payers:
+        """Those of a choice's schedule, all of whose jobs fit the machine; `first` is that of fcfs.
+
+        The change of a group that was chosen as the largest is beyond chance if it is so among all of its kind.
+        """
         longer_s, waits = schedule.wait_s - first.wait_s, (first.wait_s, schedule.wait_s)
         most, users, ends = int(np.argmax(longer_s)), None, {1: list[OneGroup](), -1: list[OneGroup]()}
         for by, kind in kinds.items():
@@ -153,19 +130,13 @@ class Payers(NamedTuple):
                     rows = where == (k := int(np.argmax(changed_s)))
                     before_s, after_s = (float(wait_s[rows].mean()) for wait_s in waits)
                     name, longest_s = kind.name(int(groups[k])), float(schedule.wait_s[rows].max())
+                    (one,) = paired([np.where(rows, longer_s, 0)])
+                    chance = one.periods < FEWEST_BLOCKS or one.p * int(counted.sum()) > 1 - CONFIDENCE
                     about = (by, name, kind.words.format(name), int(each[k]))
-                    found.append(OneGroup(*about, before_s, after_s, longest_s))
-        job = OneJob.of(most, schedule, first) if longer_s[most] > 0 else None
-        return cls(Changed.of(longer_s), users, job, ends[1], ends[-1], killed(schedule, first))
-
-    def as_dict(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = {
-            name: [one._asdict() for one in value] if isinstance(value, list) else value and value._asdict()
-            for name, value in self._asdict().items()
-        }
-        if self.killed is not None:
-            found["killed"] = {**self.killed._asdict(), "example": self.killed.example._asdict()}
-        return found
+                    found.append(OneGroup(*about, before_s, after_s, longest_s, chance))
+        whose = number_in_log(schedule.jobs.ids[most]), int(schedule.jobs.user[most])
+        job = OneJob(*whose, *(float(one[most]) for one in waits)) if longer_s[most] > 0 else None
+        return cls(Changed.of(longer_s), users, job, ends[1], ends[-1], killed(schedule, longer_s))
 
 
 class Cost(NamedTuple):
@@ -178,8 +149,9 @@ class Cost(NamedTuple):
     longer: Paired  # the mean wait under them minus that without
     payers: Payers  # under them, against without
     left_out: int  # jobs that want more than there is
-    used: dict[str, str]  # of each pool the most that the log's own starts used at once; {} if they are not known
-    rushed: Rushed | None  # how urgent jobs fared, if there are any
+    used: dict[str, str]  # of each pool the most that the log's own starts used at once, and what there is; {}: unknown
+    rushed: Rushed | None  # how urgent jobs fared, if there are any,
+    alone: tuple[float, float, float] | None  # and the first three, and no job is stopped for them; None if none is
 
     @property
     def label(self) -> str:
@@ -188,19 +160,11 @@ class Cost(NamedTuple):
     @property
     def name(self) -> str:
         names = {"pool": "the cap", "energy-budget": "the budget", "backfill-while": "the gate"}
-        if self.rushed is not None:
-            return "urgent jobs"
-        several = "," in self.limits.get("pool", "")
-        return "the caps" if several else names.get("".join(self.limits), "the caps")
+        return "urgent jobs" if self.rushed is not None else names.get("".join(self.limits), "the limits")
 
     @property
     def text(self) -> str:
         return in_a_row([value if name == "pool" else f"{name} {value}" for name, value in self.limits.items()])
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**self._asdict(), "longer": self.longer.as_dict(), "payers": self.payers.as_dict()} | {
-            "rushed": None if self.rushed is None else self.rushed.as_dict()
-        }
 
 
 def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:
@@ -209,24 +173,19 @@ def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:
         return {}
     start_s = jobs.submit_s + jobs.waited_s
     taken = {pool: pool.amounts(jobs) for pool in schedule.pools if not pool.of_user}
-    most = {pool: most_held(start_s, start_s + jobs.runtime_s, each) for pool, each in taken.items()}
-    within = {pool: ", no more than the cap" * (amount <= pool.capacity) for pool, amount in most.items()}
-    return {pool.name: f"{amount_text(amount, pool.base)}{within[pool]}" for pool, amount in most.items()}
+    found = {}
+    for pool, each in taken.items():
+        most = most_held(start_s, start_s + jobs.runtime_s, each)
+        amounts = (amount_text(amount, pool.base) for amount in (most, pool.capacity))
+        what = "processors" if pool.share is not None and not pool.base else pool.name
+        found[pool.name] = f"{' of '.join(amounts)} {what}"
+    return found
 
 
-def killed(schedule: Schedule, first: Schedule) -> Kills | None:
+def killed(schedule: Schedule, longer_s: NDArray[np.float64]) -> Kills | None:
     rows = np.unique(schedule.kills["row"][schedule.kills["why"] == AT_DIVIDER]).astype(np.int64)
-    if not len(rows):
-        return None
-    longer_s = schedule.wait_s[rows] - first.wait_s[rows]
-    typical = int(rows[np.argsort(longer_s, kind="stable")[len(rows) // 2]])
-    share = float((longer_s > CHANGED_S).mean())
-    return Kills(len(rows), len(rows) / len(schedule.jobs), share, OneJob.of(typical, schedule, first))
-
-
-def passed(schedule: Schedule, row: int) -> int:
-    later = (schedule.submit_s > schedule.submit_s[row]) & (schedule.start_s < schedule.start_s[row])
-    return int(later.sum())
+    share = len(rows) / len(longer_s)
+    return Kills(len(rows), share, float((longer_s[rows] > CHANGED_S).mean())) if len(rows) else None
 
 
 def number_in_log(job_id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +24,12 @@ from batfill.workloads.formats import read_once, source_of
 from batfill.workloads.swf import job_rows
 from batfill_pages.comparison import Comparison, of_jobs
 from batfill_pages.words import submission_dates
-from batfill_site.advice.choices import (
-    SHARED,
-    THRESHOLDS_S,
-    USUAL,
-    Choice,
-    beyond,
-    choices,
-    shared_of,
-)
+from batfill_site.advice.choices import SHARED, THRESHOLDS_S, USUAL, Choice, beyond, choices, shared_of
 from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.fill import answer_of
 from batfill_site.advice.found import (
     ADVICE,
+    CHOSEN,
     MACHINE_FILE,
     REFERENCE,
     ChoiceFigures,
@@ -48,9 +42,8 @@ from batfill_site.advice.found import (
     row_of,
     stated,
 )
-from batfill_site.advice.payers import LIMITING, Cost, Kind, Payers, kinds_of, number_in_log, used_in_log
-from batfill_site.advice.site_log import SiteLog
-from batfill_site.fidelity import fidelity_of
+from batfill_site.advice.payers import LIMITING, STOPPING, Cost, Kind, Payers, kinds_of, number_in_log, used_in_log
+from batfill_site.fidelity import SiteLog, fidelity_of
 from batfill_site.machine import machine_or_stated
 from batfill_site.score import Whose, score
 
@@ -62,12 +55,13 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Jobs
     from batfill.model.schedule import Schedule
     from batfill_pages.stats import Paired
+    from batfill_site.advice.payers import Pairing
     from batfill_site.score import Score
 
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
-# Weeks of a period, and from which on a log has years; the oldest one has at least this part of it.
-YEAR, QUARTER, FEWEST_FOR_YEARS, LEAST_PART = 52, 13, 78, 0.25
+# Weeks of a period, and from which on periods are long; the oldest one has at least this part of it.
+LONG, SHORT, FEWEST_FOR_LONG, LEAST_PART = 52, 13, 78, 0.25
 FEWEST_OF_PERIOD = 300  # jobs
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
 
@@ -121,7 +115,8 @@ def what_if(
     read = read_once(log, **how.reading)
     workload, _, _ = how.jobs(read)
     source = source_of(read, **how.reading)
-    with patient_progress("choices", len(tried) + bool(limits) + 1) as advance:
+    stops = "urgent" in limits and "preempt" in limits
+    with patient_progress("choices", len(tried) + bool(limits) + stops + 1) as advance:
         near = fidelity_of(source, machine).without(given)
         advance(1.0)
         shared = {**near.options, **given}
@@ -130,7 +125,7 @@ def what_if(
         tried = choices(thresholds_s, small_first, shared)
         withheld = beyond(system, tried)
         at, size, fields = rows_of(workload, source), near.part.size, Options.of(tried[0].options).fields
-        rows = near.rows[at]
+        rows = near.machine.rows(near.part)[at]
         if not rows.any():
             raise BatfillError(f"{workload.where}: no job fits {things(size, 'processor')}; give a larger --machine")
         site = SiteLog.of(source, len(workload), int((near.machine.wide & near.part.rows)[at].sum()), fields)
@@ -149,6 +144,7 @@ def what_if(
         group = source.log["group"][job_rows(Path(source.where), source.log).row][at[ran]].astype(np.int64)
         schedules = [choice.replay(jobs, workload, advance).of(ran) for choice in tried]
         unlimited = tried[0].without(limits).replay(jobs, workload, advance).of(ran) if limits else schedules[0]
+        alone = tried[0].without(STOPPING).replay(jobs, workload, advance).of(ran) if stops else None
         jobs, fitting = jobs.select(ran), fitting.select(~fitting.is_cancelled)
     offered = [k for k in range(1, len(tried)) if k not in withheld]
     growths = (*sorted({*LIMITS, max_wait_growth}), None)
@@ -178,8 +174,9 @@ def what_if(
             np.array([bounded_slowdown(one.wait_s, one.runtime_s, tau_s) for one in of[:-1]]),
             np.array([one.wait_s for one in of[:-1]]),
         )
+        pairing = partial(comparison.paired, seed=seed)
         outcomes = [
-            outcome_of(choice, bsld, schedule, first, kinds)
+            outcome_of(choice, bsld, schedule, first, kinds, pairing)
             for choice, bsld, schedule in zip(tried, comparison.bsld, of, strict=False)
         ]
         pairs = comparison.against(range(len(tried)), seed)
@@ -198,6 +195,7 @@ def what_if(
             comparison,
             outcomes,
             pairs,
+            pairing([wait_s - comparison.wait_s[0] for wait_s in comparison.wait_s[1:]]),
             groups,
             [limit_of(growth, outcomes, pairs, offered, min_gain) for growth in growths],
             growths.index(max_wait_growth),
@@ -208,7 +206,9 @@ def what_if(
             logged,
             logged_bsld,
             whose,
-            cost_of(stated(limits), begun, first, of[-1], tau_s, seed, kinds) if limits else None,
+            cost_of(stated(limits), begun, first, of[-1], alone and alone.of(rows), tau_s, seed, kinds)
+            if limits
+            else None,
         )
 
     whole = over(np.ones(len(jobs), bool))
@@ -234,13 +234,14 @@ def led(whole: WhatIf, periods: Sequence[Period], over: Callable[[NDArray[np.boo
 
 
 def periods_of(whole: WhatIf, unlimited: Schedule) -> list[Period]:
-    """The advice in each year of the log, or in each quarter of a short one, counted back from its end.
+    """The advice in periods of so many weeks, counted back from the log's end.
 
     A gain counts even if it may be chance. The advice of the whole log stays where it is as good as a period's.
     """
     submit_s, waited_s, found = unlimited.submit_s, unlimited.jobs.waited_s, list[Period]()
     weeks, mine = (submit_s[-1] - submit_s[0]) / WEEK_S, whole.limit.advised
-    unit, length_s = ("year", YEAR * WEEK_S) if weeks >= FEWEST_FOR_YEARS else ("quarter", QUARTER * WEEK_S)
+    unit = LONG if weeks >= FEWEST_FOR_LONG else SHORT
+    length_s = unit * WEEK_S
     number = max(int(weeks * WEEK_S / length_s + 1 - LEAST_PART), 1)
     ago = np.minimum((submit_s[-1] - submit_s) // length_s, number - 1)
     known = np.zeros(len(ago), bool) if whole.logged is None or waited_s is None else ~np.isnan(waited_s)
@@ -257,11 +258,11 @@ def periods_of(whole: WhatIf, unlimited: Schedule) -> list[Period]:
         there = rows & known
         logged_s = waited_s[there].sum() if waited_s is not None else 0.0
         ratio = float(unlimited.wait_s[there].sum() / logged_s) if logged_s else None
-        figures = [row_of(ADVICE, outcomes, taken), row_of(REFERENCE, outcomes, 0)]
+        figures = [row_of(role, outcomes, k) for role, k in ((CHOSEN, taken), (ADVICE, mine), (REFERENCE, 0))]
         ends, clock = submit_s[rows][[0, -1]], whole.workload.clock
         weeks_from_1 = "weeks {:.0f} to {:.0f}".format(*((ends - submit_s[0]) // WEEK_S + 1))
         dates = submission_dates(ends, clock).removeprefix("submitted ") if clock else weeks_from_1
-        found.append(Period(unit, rows, dates, ratio, taken, figures))
+        found.append(Period(f"{unit} weeks", rows, dates, ratio, taken, figures))
     return found if len(found) > 1 else []
 
 
@@ -291,7 +292,8 @@ def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float, Whose] 
         return None, None, None
     known, most = ~np.isnan(waited_s), int(np.nanargmax(waited_s))
     bsld = mean_of(bounded_slowdown(waited_s[known], first.runtime_s[known], tau_s))
-    return score(jobs.submit_s[known], waited_s[known], first.wait_s[known]), bsld, whose_of(jobs, most)
+    near = score(jobs.submit_s[known], waited_s[known], first.wait_s[known], jobs.procs[known])
+    return near, bsld, whose_of(jobs, most)
 
 
 def whose_of(jobs: Jobs, row: int) -> Whose:
@@ -304,6 +306,7 @@ def cost_of(
     jobs: Jobs,
     under: Schedule,
     without: Schedule,
+    alone: Schedule | None,
     tau_s: float,
     seed: int,
     kinds: Mapping[str, Kind],
@@ -312,19 +315,28 @@ def cost_of(
     waits, runs = (np.array([getattr(one, name) for one in (without, under)]) for name in ("wait_s", "runtime_s"))
     both = of_jobs(("without", "under"), under.jobs.submit_s, bounded_slowdown(waits, runs, tau_s), waits)
     (longer,) = both.paired([waits[1] - waits[0]], seed)
-    figures = mean_of(waits[0]), float(waits[0].max()), mean_of(both.bsld[0])
+    payers = Payers.of(under, without, kinds, partial(both.paired, seed=seed))
     left_out, used = len(jobs) - len(under.jobs), used_in_log(under, jobs)
-    return Cost(limits, *figures, longer, Payers.of(under, without, kinds), left_out, used, under.rushed())
+    figures, by_priority = three_of(without, tau_s), three_of(alone, tau_s) if alone else None
+    return Cost(limits, *figures, longer, payers, left_out, used, under.rushed(), by_priority)
+
+
+def three_of(one: Schedule, tau_s: float) -> tuple[float, float, float]:
+    """The mean wait, the longest one, and the mean bounded slowdown."""
+    return mean_of(one.wait_s), float(one.wait_s.max()), mean_of(bounded_slowdown(one.wait_s, one.runtime_s, tau_s))
 
 
 def outcome_of(
-    choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule, kinds: Mapping[str, Kind]
+    choice: Choice,
+    bsld: NDArray[np.float64],
+    schedule: Schedule,
+    first: Schedule,
+    kinds: Mapping[str, Kind],
+    pairing: Pairing,
 ) -> ChoiceFigures:
     jobs, wait_s = schedule.jobs, schedule.wait_s
     waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=first.wait_s)
     options, figures = Options.of(choice.options), schedule.summary()
-    by_class = {row["class"]: row for row in waits["waits_by_class"]}
-    large = by_class["large"]  # there is one: the median is no larger than the longest run
     return ChoiceFigures(
         **choice._asdict(),
         mean_bsld=mean_of(bsld),
@@ -332,16 +344,10 @@ def outcome_of(
         p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
         whose=whose_of(jobs, int(np.argmax(wait_s))),
-        payers=Payers.of(schedule, first, kinds),
+        payers=Payers.of(schedule, first, kinds, pairing),
         overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
-        small_mean_wait_s=by_class["small"]["mean_wait_s"] if "small" in by_class else None,
-        large_mean_wait_s=large["mean_wait_s"],
-        large_p999_wait_s=large["p999_wait_s"],
-        large_max_wait_s=large["max_wait_s"],
-        large_delayed=large["delayed"],
-        large_mean_delay_s=large["mean_delay_s"],
         waits=waits,
     )
 

@@ -19,7 +19,7 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.base.files import digest
 from batfill.base.progress import patient_progress
-from batfill.base.words import duration, percent, things
+from batfill.base.words import percent, things
 from batfill.model.jobs import Clock, job_table
 from batfill.model.options import Options
 from batfill.model.values import number_from, seed_of
@@ -27,7 +27,19 @@ from batfill.replays.found import document
 from batfill.replays.replay import simulate
 from batfill_pages.words import count
 from batfill_site.accounting.outages import GRID_S, held, idle_spans
-from batfill_site.answer import NB, Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, table_of
+from batfill_site.answer import (
+    NB,
+    Answer,
+    Bars,
+    Detail,
+    FoundAnswer,
+    Screen,
+    Table,
+    around,
+    dates_text,
+    duration,
+    table_of,
+)
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
 from batfill_site.slurm.arrays import possible, with_usage
 from batfill_site.slurm.conf import read_site
@@ -49,7 +61,7 @@ OFF = (
     "Mean logged wait, and the mean distance of a job's wait from it, ± half of its 95 % interval over the runs: in a "
     "pool of as many equal processors with EASY backfilling, in the model, and from one of its runs to another."
 )
-MORE = ("correlation", "mean error")  # measures in the details alone
+MORE = ("within 10 min", "correlation", "mean error")  # measures in the details alone
 REPLAYS = {"pool": "one pool, FCFS with EASY", "model": "Slurm as configured", "noise": "one run to another"}
 
 
@@ -74,8 +86,8 @@ def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Bool
     """Each measure of simulated waits against others, (runs, jobs) each: its mean over runs, with its margin."""
 
     def measures(truth_s: Floats, wait_s: Floats) -> list[float | None]:
-        found = score(jobs.submit_s[rows], truth_s[rows], wait_s[rows])._asdict()
-        return [(found | {"off_s": float(np.abs(wait_s - truth_s)[rows].mean())})[name] for name in SHOWN]
+        found = score(jobs.submit_s[rows], truth_s[rows], wait_s[rows], jobs.cpus[rows])
+        return [getattr(found, name) for name in SHOWN]
 
     found = {}
     for name, pairs in sims.items():
@@ -172,7 +184,8 @@ def said(figure: dict[str, float], name: str) -> str:
     if not np.isfinite(figure["mean"]):
         return "-"
     varies = figure["margin"] > 1e-9 * abs(figure["mean"])
-    return f"{words(figure['mean'])} ± {words(figure['margin'])}" if varies else words(figure["mean"])
+    write = around if name == "off_s" else lambda mean, margin: f"{words(mean)} ± {words(margin)}"
+    return write(figure["mean"], figure["margin"]) if varies else words(figure["mean"])
 
 
 def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> Answer:

@@ -1,38 +1,61 @@
-"""What `slurm` found of changes of a site's Slurm."""
+"""What `slurm` found of changes of a site's Slurm, and the answer: a table, lines and details."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from batfill.base.tables import Keyed, data_frame, text_html
+from batfill.base.tables import Keyed, data_frame
 from batfill.base.version import __version__
-from batfill.model.jobs import DAY_S
+from batfill.base.words import things
+from batfill.model.jobs import Clock
+from batfill_pages.words import count, slowdown
+from batfill_site.advice.fill import first_upper, percent, shares, users_text
 from batfill_site.advice.found import too_short
 from batfill_site.advice.payers import Changed
-from batfill_site.score import Score, Whose
-from batfill_site.slurm.ensemble import (
-    OTHERS,
-    Difference,
-    Figure,
+from batfill_site.answer import (
+    NB,
+    Answer,
+    Answered,
+    Bar,
+    Detail,
+    Picture,
+    Point,
+    Screen,
+    Table,
+    around,
+    dates_text,
+    duration,
 )
+from batfill_site.answer import change as signed
+from batfill_site.score import Score, Whose
+from batfill_site.slurm.ensemble import OTHERS, USER, Difference, Figure
 from batfill_site.slurm.named import touched
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from batfill_site.answer import Answer
-
 ENGINE = "batfill slurm"
 NO_CHANGE = dict.fromkeys(("more", "more_low", "more_high", "noise", "beyond_noise"))
 # For `Score.unlike`: two runs of one Slurm have a rank correlation of about 0.9. The factor is for a log's mean that is
 # outside the runs.
 LEAST_RANK, FAR = 0.5, 1.5
+NOISE = "Slurm's own noise"
+NOT = "not modelled"  # as notes on the configuration begin
+HEAD = ("", "mean wait", "change", "longest", "slowdown")
+MOST_ROWS = 12  # of a kind of groups beside bars
+MOST_PARTS = 6  # that are not modelled, on the first screen
+CAPTION = "Means over the runs. Shaded: over twice the longest wait as configured."
+RULE = (
+    "Two runs of one configuration of Slurm differ, so each is run {} times here, with cycles at other dates. A figure "
+    "is the mean over the runs, ± half of its 95 % interval. A difference is within Slurm's own noise, and stands in "
+    "brackets, if its interval holds 0, or if two runs of one configuration differ by more on average. An interval "
+    "says nothing of the jobs of another day, and is for its comparison alone. Waits count from a job's eligibility. "
+    "Users do not react to a change."
+)
 
 
 class Outcome(NamedTuple):
@@ -68,8 +91,9 @@ class Group(NamedTuple):
 
 
 class Payers(NamedTuple):
-    """Who waits over 10 minutes longer or less, on average over the runs and beyond Slurm's own noise."""
+    """Who waits longer or less, on average over the runs and beyond Slurm's own noise."""
 
+    by_s: float  # by more than this
     jobs: Changed
     users: Changed | None  # of those with `FEWEST_JOBS`; None without any
 
@@ -92,12 +116,11 @@ class Logged(NamedTuple):
         return self.score.unlike(math.inf if self.within else FAR, LEAST_RANK)
 
     def as_dict(self) -> dict[str, Any]:
-        own = {"bsld": self.bsld, "lowest_s": self.lowest_s, "highest_s": self.highest_s}
-        return {"score": self.score._asdict(), **own, **self.whose.as_dict()}
+        return {**{name: value for name, value in self._asdict().items() if name != "whose"}, **self.whose.as_dict()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SlurmWhatIf(Keyed):
+class SlurmWhatIf(Answered, Keyed):
     """The answer. Configurations are numbered: 0 is the site as configured, then come the changes."""
 
     name: str  # the log's
@@ -113,7 +136,6 @@ class SlurmWhatIf(Keyed):
     settings: dict[str, Any]  # the options of `slurm`
     inputs: dict[str, str]  # files and their sha256
     warnings: tuple[str, ...]
-    filled: Callable[[SlurmWhatIf], Answer]  # how it is said
 
     @property
     def all(self) -> list[Outcome]:
@@ -123,8 +145,7 @@ class SlurmWhatIf(Keyed):
     @property
     def cautions(self) -> tuple[str, ...]:
         """Reasons not to trust the answer, a sentence each: waits not shown, parts not modelled, too short a log."""
-        days = (self.jobs.submit_s - self.jobs.submit_s[0]) // DAY_S
-        short = too_short(len(np.unique(days // 7)), len(np.unique(days)))
+        short = too_short(self.jobs.submit_s - self.jobs.submit_s[0])
         unlike = self.logged.unlike if self.logged is not None else None
         return tuple(filter(None, (unlike, touched(self.site, self.jobs)[1], short)))
 
@@ -149,10 +170,6 @@ class SlurmWhatIf(Keyed):
         """A row per group of jobs and configuration; `attrs` have the options. Needs pandas."""
         return data_frame(self.rows(), warnings=list(self.warnings), options=self.settings, inputs=self.inputs)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: the figures, and what is said."""
-        return self.answer().as_dict()
-
     def figures(self) -> dict[str, Any]:
         """By name; times in seconds."""
         names, pairs = self.names, [(a, b) for b in range(len(self.names)) for a in range(1, b)]
@@ -170,7 +187,7 @@ class SlurmWhatIf(Keyed):
             "configurations": list(names),
             "groups": self.rows(),
             "payers": {
-                name: {who: None if one is None else one._asdict() for who, one in self.payers[k - 1]._asdict().items()}
+                name: self.payers[k - 1]._asdict()
                 | {end: {one.by: one.name for one, _ in most} for end, most in ends_of(self, k).items()}
                 for k, name in enumerate(names[1:], 1)
             },
@@ -178,27 +195,14 @@ class SlurmWhatIf(Keyed):
             "assumed": self.assumed,
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
-            "logged": None if self.logged is None else self.logged.as_dict(),
+            "logged": self.logged,
             "engine": ENGINE,
             "version": __version__,
         }
 
     def answer(self) -> Answer:
         """In a headline, a table, lines and details."""
-        return self.filled(self)
-
-    def as_json(self) -> str:
-        """One object."""
-        return self.answer().as_json()
-
-    def as_text(self, *, details: bool = False) -> str:
-        """One screen of a terminal of 80 columns, behind the figures of all groups and all notes with `details`."""
-        return self.answer().as_text(details=details)
-
-    __repr__ = as_text
-
-    def _repr_html_(self) -> str:
-        return text_html(self.as_text())
+        return answer_of(self)
 
 
 def ends_of(answer: SlurmWhatIf, k: int) -> dict[str, list[tuple[Group, Difference]]]:
@@ -211,3 +215,185 @@ def ends_of(answer: SlurmWhatIf, k: int) -> dict[str, list[tuple[Group, Differen
             most = max(those, key=lambda each: sign * each[1].value, default=None)
             found[name] += [most] if most and sign * most[1].value > 0 else []
     return found
+
+
+# How it is said
+
+
+def answer_of(found: SlurmWhatIf) -> Answer:
+    dates = dates_text(found.jobs.submit_s, Clock(0, UTC))
+    size = f"{count(len(found.jobs))} jobs on {things(len(found.site.nodes), 'node')} ({count(found.site.cpus)} CPUs)"
+    return Answer(
+        title=f"{found.name}: what changes of slurm.conf would do",
+        about=f"{size}, {dates}; means of {found.settings['runs']} runs (±{NB}95{NB}%: Slurm's cycles alone)",
+        screen=screen(found, found.best, headline(found)),
+        picture=Picture(
+            [point(found, k) for k in range(len(found.names))],
+            found.best,
+            *("as configured", "reference", CAPTION, f"within {NOISE}"),
+            least_s=1.0,
+        ),
+        details=[
+            *(Detail(f"All groups of jobs, {name}", [], groups_table(found, k)) for k, name in enumerate(found.names)),
+            Detail("Noise: runs, intervals, brackets", [RULE.format(found.settings["runs"])]),
+            Detail("Notes on the log and the configuration", [first_upper(text) + "." for text in found.warnings]),
+        ],
+        data=found.figures(),
+        assumed=found.assumed,
+        guide="how-to/slurm",
+    )
+
+
+def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
+    rows = [
+        (f"**{name}**" if j == k else name, *cells(one))
+        for j, (name, one) in enumerate(zip(found.names, found.all, strict=True))
+    ]
+    more, stuck = found.all[k].wait_s.more, [*zip(found.never, found.names, strict=True)]
+    never = [f"{things(n, 'job')} under {name}" for n, name in stuck if n]
+    lines = {"Never start": f"{', '.join(never)}; no figure counts them." if never else ""}
+    if found.logged is not None and found.logged.unlike:
+        lines["Real waits"] = f"{real_waits(found)} `batfill fidelity` looks for causes."
+    lines["Not modelled"] = not_modelled(found)
+    if more is not None:
+        others = sorted({*range(1, len(found.names))} - {k}, key=lambda j: found.all[j].wait_s.mean)
+        pairs = [f"mean wait {change(found.pair(j, k))} against {found.names[j]}" for j in others]
+        lines["Longest wait"] = f"changes by {'; '.join([change(found.all[k].longest_s.more), *pairs])}."
+        lines["By group"] = by_group(found, k)
+        lines["Preempted"] = preempted(found, k)
+        lines["Who pays"] = who_pays(found, k)
+        apart = duration(float(more.noise))
+        lines["Noise"] = f"two runs of one configuration differ by {apart} in the mean wait; in brackets: within noise."
+    lines.setdefault("Preempted", preempted(found, k))
+    lines.setdefault("Real waits", real_waits(found))
+    return Screen(said, Table(HEAD, rows, range(len(rows))), lines)
+
+
+def headline(found: SlurmWhatIf) -> str:
+    """What the best change does to the mean wait, behind a warning if the model or the log does not decide that."""
+    best, several = found.best, len(found.names) > 2
+    more, stuck = found.all[best].wait_s.more, found.never[best] > found.never[0]
+    good = more is not None and more.beyond and more.value < 0 and not stuck
+    said = verdict(found, best) if good or not several else f"no change shortens the mean wait beyond {NOISE}"
+    if found.cautions and not stuck:
+        return f"Cannot tell: {found.cautions[0].partition(':')[0]}. Simulated, {said}"
+    return first_upper(said)
+
+
+def verdict(found: SlurmWhatIf, k: int) -> str:
+    more, today, name = found.all[k].wait_s.more, found.all[0].wait_s.mean, f"**{found.names[k]}**"
+    if more is None:
+        return f"the mean wait is {duration(today)} {name}"
+    if found.never[k] > found.never[0]:
+        return f"under {name} {things(found.never[k] - found.never[0], 'job')} would never start"
+    size, margin = abs(float(more.value)), float(more.margin)
+    if size <= margin:
+        return f"{name} does not move the mean wait beyond {NOISE}"
+    share = f" ({percent(size / today)})" if today else ""
+    does = f"{'shortens' if more.value < 0 else 'lengthens'} the mean wait"
+    return f"{name} {does} by {around(size, margin)}{share}{'' if more.beyond else f': within {NOISE}'}"
+
+
+def by_group(found: SlurmWhatIf, k: int) -> str:
+    """Of each kind of groups the one that gains most, and the one that loses most."""
+    said = []
+    for name, most in ends_of(found, k).items():
+        each = [f"{one.by} {one.name} ({change(more).partition(' ±')[0]})" for one, more in most]
+        said += [f"{name.replace('_', ' ')}: {', '.join(each)}"] * bool(each)
+    return f"{'; '.join(said) or 'none changes beyond noise'}." if found.groups[1:] else ""
+
+
+def preempted(found: SlurmWhatIf, k: int) -> str:
+    """How often jobs are preempted, whose, and what is lost."""
+    one = found.all[k]
+    if one.stops is None or one.killed is None or one.lost_h is None:
+        return ""
+    most: dict[str, tuple[float, str]] = {}
+    work_h, base = float((found.jobs.run_s * found.jobs.cpus).sum()) / 3600, found.all[0]
+    said = f"jobs {slowdown(one.stops.mean)} times a run"
+    said += f" ({slowdown(one.killed.mean)} for good)" if one.killed.mean else ""
+    said += f", {slowdown(one.lost_h.mean)} processor-hours of work lost, {percent(one.lost_h.mean / work_h)} of all"
+    if k and base.stops and base.lost_h:
+        said += f"; as configured {slowdown(base.stops.mean)} times, {slowdown(base.lost_h.mean)} hours"
+    for group in found.groups[1:]:
+        stops = group.outcomes[k].stops
+        if group.by in ("partition", "QOS", USER) and group.name != OTHERS and stops and stops.mean > 0:
+            most[group.by] = max(most.get(group.by, (0.0, "")), (stops.mean, group.name))
+    whose = ", ".join(f"{by} {name} ({percent(stops / one.stops.mean)})" for by, (stops, name) in most.items())
+    return f"{said}{f'; most often of {whose}' if whose else ''}."
+
+
+def who_pays(found: SlurmWhatIf, k: int) -> str:
+    by_s, jobs, users = found.payers[k - 1]
+    if not any(one and (one.longer or one.less) for one in (jobs, users)):
+        return f"no job waits over {duration(by_s)} longer, or less, on average over the runs."
+    longer, less = f"{percent(jobs.share)} of jobs", f"{percent(jobs.less / len(found.jobs))} of jobs"
+    if users is not None:
+        longer += f" and {users_text(users)}"
+        less += f" and {things(users.less, 'user')}"
+    return f"{longer} wait over {duration(by_s)} longer, on average over the runs; {less} wait so much less."
+
+
+def not_modelled(found: SlurmWhatIf) -> str:
+    parts = [text.removeprefix(NOT).lstrip(":; ") for text in found.warnings if text.startswith(NOT)]
+    more = f"; {len(parts) - MOST_PARTS} more with --details" * (len(parts) > MOST_PARTS)
+    return f"{'; '.join(parts[:MOST_PARTS])}{more}." if parts else ""
+
+
+def real_waits(found: SlurmWhatIf) -> str:
+    log = found.logged
+    if log is None:
+        return "the log has none to compare."
+    longest = f"longest {duration(log.score.logged_longest_s)}, {log.whose}"
+    runs = f"{duration(log.lowest_s)} to {duration(log.highest_s)}"
+    unlike = f"; {why.partition(': ')[2]}" if (why := log.unlike) else ""
+    return f"mean {duration(log.score.logged_mean_s)} ({longest}). Simulated ones, {runs}, are {log.score}{unlike}."
+
+
+def point(found: SlurmWhatIf, k: int) -> Point:
+    one, bars = found.all[k], []
+    for by in dict.fromkeys(group.by for group in found.groups[1:]):
+        those = [group for group in found.groups if group.by == by]
+        kind = f"{by}: {MOST_ROWS} of {len(those)}, all with --details" if len(those) > MOST_ROWS else by
+        bars += [bar(kind, group, k) for group in those[:MOST_ROWS]]
+    payers = found.payers[k - 1] if k else None
+    return Point(
+        *(found.names[k], one.bsld.mean, one.longest_s.mean, screen(found, k, first_upper(verdict(found, k)))),
+        shares=shares(*payers) if payers else [],
+        bars=bars,
+        note="" if payers else "All changes are compared with this one.",
+    )
+
+
+def bar(kind: str, group: Group, k: int) -> Bar:
+    """A group's change of the mean wait; beside a bar is no room for the interval."""
+    wait_s, longest_s, *_ = group.outcomes[k]
+    more, words = wait_s.more, change(wait_s.more).strip("()") or around(*wait_s[:2])
+    value, unclear = (0.0, False) if more is None else (float(more.value), not more.beyond)
+    return Bar(kind, group.name, value, unclear, words.partition(" ±")[0], duration(longest_s.mean))
+
+
+def groups_table(found: SlurmWhatIf, k: int) -> Table:
+    head = (*HEAD, "preempted", "hours lost") if found.all[k].stops else HEAD
+    rows = []
+    for one in found.groups:
+        _, _, _, stops, _, lost_h = outcome = one.outcomes[k]
+        more = (slowdown(stops.mean), slowdown(lost_h.mean)) if stops and lost_h else ()
+        rows.append((f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), *cells(outcome), *more))
+    return Table(head, rows)
+
+
+# Words
+
+
+def cells(one: Outcome) -> tuple[str, ...]:
+    wait = one.wait_s
+    return around(*wait[:2]), change(wait.more), duration(one.longest_s.mean), slowdown(one.bsld.mean)
+
+
+def change(more: Difference | None) -> str:
+    """A difference of durations, and half of its interval; in brackets if it is noise, "" without one."""
+    if more is None:
+        return ""
+    said = around(float(more.value), float(more.margin), signed)
+    return said if more.beyond else f"({said})"

@@ -251,7 +251,7 @@ def settings_of(
         fields["memory"] = not fields["whole_nodes"]
     if absent := [name for name in ("PriorityType", "SelectType", "SelectTypeParameters") if name.lower() not in seen]:
         others["not given, taken as Slurm's default"] = dict.fromkeys(absent)
-    warnings = tuple(f"{source}: {said}: {listed(names)}" for said, names in sorted(others.items()))
+    warnings = tuple(f"{source}: {said}: {', '.join(names)}" for said, names in sorted(others.items()))
     return Settings(**fields), tuple(named.values()), warnings
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -38,16 +38,12 @@ from batfill_site.slurm.ensemble import (
     ran,
     users,
 )
-from batfill_site.slurm.fill import answer_of
 from batfill_site.slurm.found import Group, Logged, Outcome, Payers, SlurmWhatIf
 from batfill_site.slurm.hosts import by_name, expand
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.named import touched
 from batfill_site.slurm.options import PARTITION_ROWS, ROWS, listed, off, refusal, settings_of, unpacked, value
 from batfill_site.slurm.site import Floats, Ints, Site, SlurmJobs
-
-if TYPE_CHECKING:
-    pass
 
 AS_CONFIGURED = "as configured"
 ADD_NODES = "AddNodes"  # in a change: AddNodes=g2=g1
@@ -58,6 +54,7 @@ PARTS = {
     "qos": ("qos", QOS_ROWS),
     "account": ("associations", ASSOCIATION_ROWS),
 }
+CHANGES_S = (600.0, 60.0, 10.0, 1.0)  # longer by the first that is a tenth of the longest wait
 HALF_LIVES = 10  # after as many, what was used before a log decides next to nothing in it
 
 
@@ -158,7 +155,6 @@ def compared(
         settings=settings,
         inputs=inputs,
         warnings=(*left_out, *[NO_USAGE] * (fair and not used), *jobs.warnings, *lines, *first.warnings),
-        filled=answer_of,
     )
 
 
@@ -182,7 +178,10 @@ def payers_of(groups: list[Group], k: int, base: Floats, other: Floats) -> Payer
     """Who gains and who pays, of the waits (runs, jobs) as configured and under the k-th configuration."""
     users = [one.outcomes[k].wait_s.more for one in groups if one.by == USER and one.name != OTHERS]
     sure = np.array([float(more.sure) for more in users if more is not None])
-    return Payers(Changed.of(Difference.of(base, other).sure), Changed.of(sure) if len(sure) else None)
+    by_s = next((s for s in CHANGES_S if 10 * s <= groups[0].outcomes[0].longest_s.mean), CHANGES_S[-1])
+    return Payers(
+        by_s, Changed.of(Difference.of(base, other).sure, by_s), Changed.of(sure, by_s) if len(sure) else None
+    )
 
 
 def logged_of(jobs: SlurmJobs, wait_s: Floats, tau_s: float) -> Logged | None:
@@ -192,7 +191,7 @@ def logged_of(jobs: SlurmJobs, wait_s: Floats, tau_s: float) -> Logged | None:
         return None
     waited_s = np.maximum(jobs.started_s - jobs.eligible_s, 0.0)[known]
     means = [mean_of(row) for row in wait_s[:, known]]
-    found = score(jobs.submit_s[known], waited_s, wait_s[:, known].mean(axis=0))
+    found = score(jobs.submit_s[known], waited_s, wait_s[:, known].mean(axis=0), jobs.cpus[known])
     most = np.flatnonzero(known)[int(np.argmax(waited_s))]
     whose = Whose(jobs.ids[most], jobs.user[most] or None)
     return Logged(found, mean_of(bounded_slowdown(waited_s, jobs.run_s[known], tau_s)), whose, min(means), max(means))

@@ -175,7 +175,7 @@ def on_machine(
     whose, wide = "that the log shows" if given == LOG else "given", int((part.rows & found.wide).sum())
     said = f"the machine {whose}, {found.text()}; --machine header takes the other"
     said += f"; without {things(wide, 'wider job')}" * (wide > 0) + f"; {part.name} alone" * (len(found.parts) > 1)
-    on_part = jobs.select(part.rows & ~found.wide).stating(size=part.size)
+    on_part = jobs.select(found.rows(part)).stating(size=part.size)
     return on_part, None, others if steps is None else {**others, "calendar": steps}, said
 
 
