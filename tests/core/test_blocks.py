@@ -15,8 +15,8 @@ from batfill.model.rules import Rules
 from batfill.queue import Queue
 from from_python import from_python
 
-insert, pack, precedes, remove, summarize = map(
-    from_python, (blocks.insert, blocks.pack, blocks.precedes, blocks.remove, blocks.summarize)
+group_at, insert, pack, precedes, remove, summarize = map(
+    from_python, (blocks.group_at, blocks.insert, blocks.pack, blocks.precedes, blocks.remove, blocks.summarize)
 )
 
 SIZE = 20
@@ -43,6 +43,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
         self.rng = np.random.default_rng(seed)
         queue = Queue(SIZE, Rules(policy_named("fcfs"), pools=POOLS), capacity=ROOM)
         self.queue, self.jobs, self.waiting = queue.arrays, queue.arrays.jobs, queue.arrays.blocks
+        self.a_section = (len(self.waiting.nodes) - len(self.waiting.order[0])) // len(self.waiting.sections)  # groups
         self.jobs["seq"] = self.rng.permutation(ROOM)
         self.queue.users[:] = np.arange(ROOM) // 300 % 3  # a row's is that of its neighbours, which wait side by side
         self.lists = {section: [] for section in range(SECTIONS)}  # of (key, seq, row, expected_s, procs), sorted
@@ -80,6 +81,18 @@ class BlocksBesideAList(RuleBasedStateMachine):
         for block in self.waiting.order[section, : self.waiting.sections[section]["blocks"]]:
             summarize(self.queue, block)
 
+    @rule(section=st.integers(0, SECTIONS - 1), back=st.booleans())
+    def summarize_groups(self, section, back):
+        """As a walk does: each group has one edge at which it is met."""
+        if not self.lists[section]:
+            return
+        size = int(self.waiting.sections[section]["blocks"])
+        met = [group_at(self.queue, np.int64(section), np.int64(place), back) for place in range(size)]
+        met = [group for group in met if group >= 0]
+        assert len(met) == (0 if size <= blocks.GROUP else -(-size // blocks.GROUP))
+        assert met == sorted(set(met))
+        assert (self.waiting.nodes["state"][met] == blocks.EXACT).all()
+
     @rule()
     def pack(self):
         """As an insertion does that finds no unused node; the fewest that a tree may have are left."""
@@ -104,9 +117,11 @@ class BlocksBesideAList(RuleBasedStateMachine):
     def bounds_are_never_above_what_they_bound(self):
         for section, jobs in self.lists.items():
             _, homes = listed(self.waiting, section)
-            members = {}
+            members, places = {}, {block: place for place, block in enumerate(dict.fromkeys(homes))}
             for (_, _, row, expected_s, procs), block in zip(jobs, homes, strict=True):
-                members.setdefault(block, []).append((expected_s, procs, row))
+                group = len(self.waiting.order[0]) + section * self.a_section + places[block] // blocks.GROUP
+                for index in (block, group):
+                    members.setdefault(index, []).append((expected_s, procs, row))
             for block, found in members.items():
                 sizes, rows = [size[:2] for size in found], [row for _, _, row in found]
                 state = self.waiting.nodes[block]["state"]
@@ -121,7 +136,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
                 least, users = self.queue.wants[rows].min(axis=0), set(self.queue.users[rows].tolist())
                 assert (self.waiting.least[block] <= least).all()
                 assert self.waiting.nodes[block]["user"] == 0 or users == {self.waiting.nodes[block]["user"]}
-                if state == blocks.EXACT:
+                if state == blocks.EXACT and block < len(self.waiting.order[0]):
                     assert (self.waiting.least[block] == least).all()
                     assert len(users) > 1 or users == {self.waiting.nodes[block]["user"]}
                     assert bound == fewest
@@ -130,7 +145,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
     @invariant()
     def no_block_is_lost(self):
         used = int(self.waiting.sections["blocks"].sum())
-        assert used + int(self.waiting.spare[0]["left"]) == len(self.waiting.nodes)
+        assert used + int(self.waiting.spare[0]["left"]) == len(self.waiting.order[0])
 
 
 TestBlocksBesideAList = BlocksBesideAList.TestCase

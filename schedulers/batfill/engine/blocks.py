@@ -5,6 +5,10 @@ and a block a sorted array of at most BLOCK jobs; an empty section keeps one. A 
 every width (`width_of`) the smallest `expected_s` among its jobs up to that width, and the least that they want of each
 other pool; a pass skips blocks by these. A section of one block is one sorted array without these minima.
 
+In a section of more than GROUP blocks, those at GROUP consecutive places have minima of their own, in the same arrays
+behind those of blocks (`group_at`): a pass skips all of them at once. A job that joins lowers them; they are dropped
+where blocks change places, and where a pass finds that they rule nothing out, and are made when next needed.
+
 Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
 (key, r, seq) needs no r.
 
@@ -20,6 +24,7 @@ from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.records import LIST, NODE, SECTIONS, SLOT, SPARE, Blocks, new_records
 
 BLOCK = 64
+GROUP = 16  # blocks
 ONE = np.uint32(1)  # slots are counted without signs; see `ends.ONE`
 
 # State of a block's minima: exact; a lower bound, as jobs have left since; not computed.
@@ -29,11 +34,12 @@ EXACT, STALE, NONE = range(3)
 def new_blocks(size: int, capacity: int, pools: int) -> Blocks:
     """Empty blocks for `capacity` jobs on a machine of `size` processors and more pools: inserting one never fails."""
     n = 2 * (capacity // BLOCK) + 4 * SECTIONS  # twice those of packed jobs, so that `pack` is rarely needed
+    both = n + SECTIONS * (n // GROUP + 1)
     blocks = Blocks(
         slots=new_records(n * BLOCK, SLOT),
-        nodes=new_records(n, NODE),
-        shortest_s=np.zeros((n, int(width_of(size)) + 1)),
-        least=np.zeros((n, pools), np.int64),
+        nodes=new_records(both, NODE),
+        shortest_s=np.zeros((both, int(width_of(size)) + 1)),
+        least=np.zeros((both, pools), np.int64),
         order=np.zeros((SECTIONS, n), np.uint32),
         sections=new_records(SECTIONS, LIST),
         spare=new_records(1, SPARE),
@@ -44,10 +50,10 @@ def new_blocks(size: int, capacity: int, pools: int) -> Blocks:
 
 def clear(blocks: Blocks) -> None:
     """Empty the queue."""
-    n = len(blocks.nodes)
-    blocks.nodes["count"] = np.arange(1, n + 1)
-    for name, value in (("count", 0), ("state", NONE), ("lowest", -np.inf)):
-        blocks.nodes[name][:SECTIONS] = value
+    n = blocks.order.shape[1]
+    blocks.nodes["count"] = np.arange(1, len(blocks.nodes) + 1)
+    blocks.nodes["count"][:SECTIONS] = 0
+    blocks.nodes["state"], blocks.nodes["lowest"] = NONE, -np.inf
     blocks.order[:, 0] = np.arange(SECTIONS)
     blocks.sections["blocks"], blocks.sections["jobs"] = 1, 0
     blocks.spare[0] = (SECTIONS, n - SECTIONS)
@@ -93,6 +99,7 @@ def drop_block(blocks, section, place):
     for i in range(place, size - 1):
         order[i] = order[i + 1]
     blocks.sections[section].blocks -= 1
+    drop_groups(blocks, section, place)
 
 
 @outlined
@@ -109,6 +116,7 @@ def split(blocks, section, place):
         order[i] = order[i - 1]
     order[place + 1] = new
     blocks.sections[section].blocks += 1
+    drop_groups(blocks, section, place)
     keep = BLOCK - 1 if place == size - 1 else BLOCK // 2
     move_jobs(blocks, full * BLOCK + keep, new * BLOCK, BLOCK - keep)
     nodes[new].count, nodes[new].state, nodes[new].lowest = BLOCK - keep, NONE, -np.inf
@@ -138,6 +146,7 @@ def pack(blocks):
         for place in range(keep, size):
             give_back(blocks, order[place])
         blocks.sections[section].blocks = keep
+        drop_groups(blocks, section, np.int64(0))
 
 
 # Insertion
@@ -205,13 +214,21 @@ def insert(queue, section, key, row):
     blocks.sections[section].jobs += 1
     node.count += 1
     node.lowest = -np.inf
+    note_job(queue, np.int64(block), row)
+    note_job(queue, group_of(blocks, section, place), row)
+
+
+@kernel
+def note_job(queue, index, row):
+    """Lower the minima of a block or group, if it has any, to those of a job that joins it."""
+    node, expected_s, procs = queue.blocks.nodes[index], queue.jobs[row].expected_s, queue.jobs[row].procs
     if node.state != NONE:
         node.procs = min(node.procs, procs)
-        shortest_s = blocks.shortest_s[block]
+        shortest_s = queue.blocks.shortest_s[index]
         for width in range(width_of(procs), len(shortest_s)):
             shortest_s[width] = min(shortest_s[width], expected_s)
         if len(queue.wants) > 0:
-            note_wants(queue, block, row)
+            note_wants(queue, index, row)
 
 
 @kernel
@@ -254,6 +271,61 @@ def summarize(queue, block):
     blocks.nodes[block].state = EXACT
 
 
+# Groups
+
+
+@kernel
+def group_of(blocks, section, place):
+    """The index of the minima of the group that has this place of a section."""
+    n = blocks.order.shape[1]
+    return n + section * (n // GROUP + 1) + place // GROUP
+
+
+@kernel
+def drop_groups(blocks, section, place):
+    """Drop the minima of the group that has this place, and of those behind it."""
+    last = group_of(blocks, section, np.int64(blocks.sections[section].blocks))
+    for group in range(group_of(blocks, section, place), last + 1):
+        blocks.nodes[group].state = NONE
+
+
+@kernel
+def group_at(queue, section, place, back):
+    """The group of which this place is the first, or the last in a walk `back`; -1 if none is or there is one alone.
+
+    It has minima then.
+    """
+    size, within = np.int64(queue.blocks.sections[section].blocks), place % GROUP
+    edge = within == GROUP - 1 or place == size - 1 if back else within == 0
+    if size <= GROUP or not edge:
+        return np.int64(-1)
+    group = group_of(queue.blocks, section, place)
+    if queue.blocks.nodes[group].state == NONE:
+        summarize_group(queue, section, place - within, group)
+    return group
+
+
+@outlined
+def summarize_group(queue, section, first, group):
+    """Make the minima of a group, whose blocks are at `first` and behind it."""
+    blocks, whole = queue.blocks, queue.blocks.nodes[group]
+    shortest_s, least = blocks.shortest_s[group], blocks.least[group]
+    shortest_s[:] = np.inf
+    for place in range(first, min(first + GROUP, np.int64(blocks.sections[section].blocks))):
+        block = np.int64(blocks.order[section, place])
+        node = blocks.nodes[block]
+        if node.state == NONE:
+            summarize(queue, block)
+        joins = place > first
+        whole.procs = min(whole.procs, node.procs) if joins else node.procs
+        whole.user = node.user if not joins or whole.user == node.user else 0
+        for width in range(len(shortest_s)):
+            shortest_s[width] = min(shortest_s[width], blocks.shortest_s[block, width])
+        for pool in range(len(least)):
+            least[pool] = min(least[pool], blocks.least[block, pool]) if joins else blocks.least[block, pool]
+    whole.state = EXACT
+
+
 # Removal
 
 
@@ -280,6 +352,7 @@ def settle_block(blocks, section, place, taken):
             before.count += size
             before.state, before.lowest = NONE, -np.inf
             drop_block(blocks, section, place)
+            drop_groups(blocks, section, place - 1)
             return True
     node.state = max(node.state, STALE)
     return False

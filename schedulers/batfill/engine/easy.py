@@ -17,7 +17,18 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.blocks import BLOCK, EXACT, NONE, move_jobs, precedes, settle_block, summarize, width_of
+from batfill.engine.blocks import (
+    BLOCK,
+    EXACT,
+    GROUP,
+    NONE,
+    group_at,
+    move_jobs,
+    precedes,
+    settle_block,
+    summarize,
+    width_of,
+)
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
 from batfill.engine.keys import all_held, backfill_key, find_head, lower_bound, moved_key
@@ -160,6 +171,25 @@ def is_closed(now_s, queue, block, width, exact):
 
 
 @kernel
+def skipped(now_s, queue, section, place, width, exact):
+    """How many blocks from this place on `is_closed` rules out, and the index of the bounds by which it does.
+
+    As many as a group has, which begins there; or one; or none.
+    """
+    blocks = queue.blocks
+    index, n = group_at(queue, section, place, False), np.int64(GROUP)
+    while True:
+        if index < 0:
+            index, n = np.int64(blocks.order[section, place]), np.int64(1)
+        if is_closed(now_s, queue, index, width, exact):
+            return n, index
+        if n == 1:
+            return np.int64(0), index
+        blocks.nodes[index].state = NONE
+        index = np.int64(-1)
+
+
+@kernel
 def pass_in_order(now_s, queue, started):
     """Run the pass as one walk from the head, if queue and backfill share one fixed order."""
     blocks, state = queue.blocks, queue.state[0]
@@ -174,12 +204,15 @@ def pass_in_order(now_s, queue, started):
             width = width_of(state.free)
         place = np.int64(0)
         while place < blocks.sections[section].blocks:
-            block = blocks.order[section, place]
-            bounded = several and state.ahead != NO_HEAD
-            closed = bounded and is_closed(now_s, queue, block, width, False)
-            if closed or (skips and several and state.ahead == NO_HEAD and all_held(queue, block)):
+            bounded, n_skipped, block = several and state.ahead != NO_HEAD, np.int64(0), np.int64(0)
+            if bounded:
+                n_skipped, block = skipped(now_s, queue, section, place, width, False)
+            else:
+                block = np.int64(blocks.order[section, place])
+                n_skipped = np.int64(skips and several and all_held(queue, block))
+            if n_skipped > 0:
                 fewest = min(fewest, blocks.nodes[block].procs)
-                place += 1
+                place += n_skipped
                 continue
             before = n
             n, fewest = pass_through_block(now_s, queue, block, started, n, fewest)
@@ -380,14 +413,19 @@ def gather_candidates(now_s, queue, which):
         by_age, several = section == OVERDUE, blocks.sections[section].blocks > 1
         if several:
             width = width_of(free)
-        for place in range(blocks.sections[section].blocks):
-            block = blocks.order[section, place]
+        place = np.int64(-1)
+        while place + 1 < blocks.sections[section].blocks:
+            place += 1
+            block = np.int64(blocks.order[section, place])
             if which == FIRST and n > 0 and (by_age or lower_bound(now_s, blocks, block) > lowest):
                 continue
-            if several and is_closed(now_s, queue, block, width, True):
-                fewest = min(fewest, blocks.nodes[block].procs)
-                shortest_s = min(shortest_s, blocks.shortest_s[block, -1])
-                continue
+            if several:
+                n_skipped, block = skipped(now_s, queue, section, place, width, True)
+                if n_skipped > 0:
+                    fewest = min(fewest, blocks.nodes[block].procs)
+                    shortest_s = min(shortest_s, blocks.shortest_s[block, -1])
+                    place += n_skipped - 1
+                    continue
             for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
                 row, procs, expected_s = blocks.slots[slot].row, blocks.slots[slot].procs, blocks.slots[slot].expected_s
                 if not may_start_behind(now_s, queue, row, procs, expected_s, free, shadow_s, extra):
