@@ -15,8 +15,17 @@ from batfill.model.rules import Rules
 from batfill.queue import Queue
 from from_python import from_python
 
-group_at, insert, pack, precedes, remove, summarize = map(
-    from_python, (blocks.group_at, blocks.insert, blocks.pack, blocks.precedes, blocks.remove, blocks.summarize)
+class_of, group_at, insert, pack, precedes, remove, summarize = map(
+    from_python,
+    (
+        blocks.class_of,
+        blocks.group_at,
+        blocks.insert,
+        blocks.pack,
+        blocks.precedes,
+        blocks.remove,
+        blocks.summarize,
+    ),
 )
 
 SIZE = 20
@@ -132,7 +141,12 @@ class BlocksBesideAList(RuleBasedStateMachine):
                 assert bound <= fewest
                 for procs in range(1, SIZE + 1):
                     fitting = [expected_s for expected_s, needed in sizes if needed <= procs]
-                    assert shortest_s[blocks.width_of(procs)] <= min(fitting, default=np.inf)
+                    assert shortest_s[0, blocks.width_of(procs)] <= min(fitting, default=np.inf)
+                for pool in range(len(POOLS)):
+                    for amount in range(-1, 10):
+                        fitting = [expected_s for expected_s, _, row in found if self.queue.wants[row, pool] <= amount]
+                        known_s = shortest_s[1 + pool, class_of(self.queue, np.uint64(pool), np.int64(amount))]
+                        assert known_s <= min(fitting, default=np.inf)
                 least, users = self.queue.wants[rows].min(axis=0), set(self.queue.users[rows].tolist())
                 assert (self.waiting.least[block] <= least).all()
                 assert self.waiting.nodes[block]["user"] == 0 or users == {self.waiting.nodes[block]["user"]}
@@ -140,7 +154,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
                     assert (self.waiting.least[block] == least).all()
                     assert len(users) > 1 or users == {self.waiting.nodes[block]["user"]}
                     assert bound == fewest
-                    assert shortest_s[-1] == min(expected_s for expected_s, _ in sizes)
+                    assert shortest_s[0, -1] == min(expected_s for expected_s, _ in sizes)
 
     @invariant()
     def no_block_is_lost(self):

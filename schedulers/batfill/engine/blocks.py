@@ -2,8 +2,9 @@
 
 Sections follow each other in the queue's order: overdue, small and large jobs. A section is a sorted list of blocks,
 and a block a sorted array of at most BLOCK jobs; an empty section keeps one. A block stores the smallest q in it, for
-every width (`width_of`) the smallest `expected_s` among its jobs up to that width, and the least that they want of each
-other pool; a pass skips blocks by these. A section of one block is one sorted array without these minima.
+every width (`width_of`) the smallest `expected_s` among its jobs up to that width, and of each other pool the least
+that they want, and for every class (`class_of`) the smallest `expected_s` up to it; a pass skips blocks by these. A
+section of one block is one sorted array without these minima.
 
 In a section of more than GROUP blocks, those at GROUP consecutive places have minima of their own, in the same arrays
 behind those of blocks (`group_at`): a pass skips all of them at once. A job that joins lowers them; they are dropped
@@ -38,7 +39,7 @@ def new_blocks(size: int, capacity: int, pools: int) -> Blocks:
     blocks = Blocks(
         slots=new_records(n * BLOCK, SLOT),
         nodes=new_records(both, NODE),
-        shortest_s=np.zeros((both, int(width_of(size)) + 1)),
+        shortest_s=np.zeros((both, 1 + pools, int(width_of(size)) + 1)),
         least=np.zeros((both, pools), np.int64),
         order=np.zeros((SECTIONS, n), np.uint32),
         sections=new_records(SECTIONS, LIST),
@@ -224,11 +225,28 @@ def note_job(queue, index, row):
     node, expected_s, procs = queue.blocks.nodes[index], queue.jobs[row].expected_s, queue.jobs[row].procs
     if node.state != NONE:
         node.procs = min(node.procs, procs)
-        shortest_s = queue.blocks.shortest_s[index]
-        for width in range(width_of(procs), len(shortest_s)):
-            shortest_s[width] = min(shortest_s[width], expected_s)
+        lower(queue.blocks.shortest_s[index, 0], width_of(procs), expected_s)
         if len(queue.wants) > 0:
             note_wants(queue, index, row)
+
+
+@kernel
+def lower(shortest_s, width, expected_s):
+    """Lower the smallest `expected_s` of all widths, or classes, from this one on to that of a job."""
+    for wide in range(width, len(shortest_s)):
+        shortest_s[wide] = min(shortest_s[wide], expected_s)
+
+
+@kernel
+def class_of(queue, pool, amount):
+    """The class of an amount of a pool, of as many processors as are the same part of all.
+
+    It is 2 k from 2^k processors on, and 2 k + 1 from half as many more.
+    """
+    most = max(queue.most[pool], np.int64(1))
+    procs = min(amount, most) * queue.rules[0].procs // most
+    k = width_of(procs) // 2
+    return 2 * k + (2 * procs >= 3 << k)
 
 
 @kernel
@@ -239,10 +257,12 @@ def user_of(queue, row):
 
 @outlined
 def note_wants(queue, block, row):
-    """Lower the least that the block's jobs want of each pool to what this one of them wants."""
-    least, node = queue.blocks.least, queue.blocks.nodes[block]
+    """Lower the minima of each pool of the block to those with this one of its jobs."""
+    least, node, wants = queue.blocks.least, queue.blocks.nodes[block], queue.wants[row]
     for pool in range(np.uint64(len(queue.most))):
-        least[block, pool] = min(least[block, pool], queue.wants[row, pool])
+        least[block, pool] = min(least[block, pool], wants[pool])
+        shortest_s = queue.blocks.shortest_s[block, pool + ONE]
+        lower(shortest_s, class_of(queue, pool, wants[pool]), queue.jobs[row].expected_s)
     if node.user != user_of(queue, row):
         node.user = 0
 
@@ -251,8 +271,8 @@ def note_wants(queue, block, row):
 def summarize(queue, block):
     """Make the block's minima exact."""
     blocks, further = queue.blocks, len(queue.wants) > 0
-    shortest_s = blocks.shortest_s[block]
-    shortest_s[:] = np.inf
+    blocks.shortest_s[block] = np.inf
+    shortest_s = blocks.shortest_s[block, 0]
     fewest = blocks.slots[block * BLOCK].procs
     for pool in range(np.uint64(len(queue.most))):
         blocks.least[block, pool] = queue.most[pool]
@@ -310,7 +330,7 @@ def summarize_group(queue, section, first, group):
     """Make the minima of a group, whose blocks are at `first` and behind it."""
     blocks, whole = queue.blocks, queue.blocks.nodes[group]
     shortest_s, least = blocks.shortest_s[group], blocks.least[group]
-    shortest_s[:] = np.inf
+    shortest_s[:, :] = np.inf
     for place in range(first, min(first + GROUP, np.int64(blocks.sections[section].blocks))):
         block = np.int64(blocks.order[section, place])
         node = blocks.nodes[block]
@@ -319,8 +339,9 @@ def summarize_group(queue, section, first, group):
         joins = place > first
         whole.procs = min(whole.procs, node.procs) if joins else node.procs
         whole.user = node.user if not joins or whole.user == node.user else 0
-        for width in range(len(shortest_s)):
-            shortest_s[width] = min(shortest_s[width], blocks.shortest_s[block, width])
+        for pool in range(len(shortest_s)):
+            for width in range(shortest_s.shape[1]):
+                shortest_s[pool, width] = min(shortest_s[pool, width], blocks.shortest_s[block, pool, width])
         for pool in range(len(least)):
             least[pool] = min(least[pool], blocks.least[block, pool]) if joins else blocks.least[block, pool]
     whole.state = EXACT

@@ -59,6 +59,7 @@ from batfill.engine.running import (
     occupy,
     outlast,
     reserve,
+    shortest_to_start,
     skips_some,
     start,
 )
@@ -161,13 +162,13 @@ def is_closed(now_s, queue, block, width, exact):
         summarize(queue, block)
     # What a job may hold past the shadow time; without a reservation q <= free is the only test.
     extra = state.free if state.extra == UNRESERVED else state.extra
-    shortest_s = blocks.shortest_s[block, width]
+    shortest_s = blocks.shortest_s[block, 0, width]
     if not may_backfill(now_s, blocks.nodes[block].procs, shortest_s, state.free, state.shadow_s, extra):
         return True
-    if len(queue.wants) == 0:
-        return False
-    late = now_s + shortest_s > state.shadow_s and state.extra != UNRESERVED
-    return all_lack(queue, block, np.uint64(0)) or (late and lacks(queue, np.uint64(0), blocks.least, block))
+    if len(queue.wants) == 0 or all_lack(queue, block, np.uint64(0)):
+        return len(queue.wants) > 0
+    late = now_s + shortest_to_start(queue, block, width) > state.shadow_s and state.extra != UNRESERVED
+    return late and (blocks.nodes[block].procs > extra or lacks(queue, np.uint64(0), blocks.least, block))
 
 
 @kernel
@@ -423,7 +424,7 @@ def gather_candidates(now_s, queue, which):
                 n_skipped, block = skipped(now_s, queue, section, place, width, True)
                 if n_skipped > 0:
                     fewest = min(fewest, blocks.nodes[block].procs)
-                    shortest_s = min(shortest_s, blocks.shortest_s[block, -1])
+                    shortest_s = min(shortest_s, blocks.shortest_s[block, 0, -1])
                     place += n_skipped - 1
                     continue
             for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):

@@ -41,6 +41,7 @@ from batfill.engine.running import (
     lacks_now,
     outlast,
     reservation,
+    shortest_to_start,
     skips_some,
     start,
     unsettle,
@@ -349,7 +350,7 @@ def none_may_start(now_s, queue, block):
     for fall in range(np.uint64(queue.state[0].falls)):
         if node.procs > free:
             return True
-        if now_s + planned_span(queue.blocks.shortest_s[block, width_of(free)]) <= falls[fall].at_s:
+        if now_s + planned_span(shortest_to_start(queue, block, width_of(free))) <= falls[fall].at_s:
             return False
         free = min(free, falls[fall].free)
     return node.procs > free
