@@ -15,10 +15,11 @@ from batfill.model.rules import Rules
 from batfill.queue import Queue
 from from_python import from_python
 
-class_of, group_at, insert, pack, precedes, remove, summarize = map(
+class_of, enters_group, group_at, insert, pack, precedes, remove, summarize = map(
     from_python,
     (
         blocks.class_of,
+        blocks.enters_group,
         blocks.group_at,
         blocks.insert,
         blocks.pack,
@@ -96,8 +97,9 @@ class BlocksBesideAList(RuleBasedStateMachine):
         if not self.lists[section]:
             return
         size = int(self.waiting.sections[section]["blocks"])
-        met = [group_at(self.queue, np.int64(section), np.int64(place), back) for place in range(size)]
-        met = [group for group in met if group >= 0]
+        places = [np.int64(place) for place in range(size)]
+        edges = [place for place in places if enters_group(self.waiting, np.int64(section), place, back)]
+        met = [group_at(self.queue, np.int64(section), place) for place in edges]
         assert len(met) == (0 if size <= blocks.GROUP else -(-size // blocks.GROUP))
         assert met == sorted(set(met))
         assert (self.waiting.nodes["state"][met] == blocks.EXACT).all()

@@ -117,7 +117,7 @@ def split(blocks, section, place):
         order[i] = order[i - 1]
     order[place + 1] = new
     blocks.sections[section].blocks += 1
-    drop_groups(blocks, section, place)
+    drop_groups(blocks, section, place if size > GROUP else np.int64(0))  # where it was alone it was not kept
     keep = BLOCK - 1 if place == size - 1 else BLOCK // 2
     move_jobs(blocks, full * BLOCK + keep, new * BLOCK, BLOCK - keep)
     nodes[new].count, nodes[new].state, nodes[new].lowest = BLOCK - keep, NONE, -np.inf
@@ -216,18 +216,25 @@ def insert(queue, section, key, row):
     node.count += 1
     node.lowest = -np.inf
     note_job(queue, np.int64(block), row)
-    note_job(queue, group_of(blocks, section, place), row)
+    if blocks.sections[section].blocks > GROUP:
+        note_in_group(queue, group_of(blocks, section, place), row)
 
 
 @kernel
 def note_job(queue, index, row):
-    """Lower the minima of a block or group, if it has any, to those of a job that joins it."""
+    """Lower the minima of a block, if it has any, to those of a job that joins it."""
     node, expected_s, procs = queue.blocks.nodes[index], queue.jobs[row].expected_s, queue.jobs[row].procs
     if node.state != NONE:
         node.procs = min(node.procs, procs)
         lower(queue.blocks.shortest_s[index, 0], width_of(procs), expected_s)
         if len(queue.wants) > 0:
             note_wants(queue, index, row)
+
+
+@outlined
+def note_in_group(queue, group, row):
+    """As `note_job`, of a group."""
+    note_job(queue, group, row)
 
 
 @kernel
@@ -310,25 +317,19 @@ def drop_groups(blocks, section, place):
 
 
 @kernel
-def group_at(queue, section, place, back):
-    """The group of which this place is the first, or the last in a walk `back`; -1 if none is or there is one alone.
-
-    It has minima then.
-    """
-    size, within = np.int64(queue.blocks.sections[section].blocks), place % GROUP
-    edge = within == GROUP - 1 or place == size - 1 if back else within == 0
-    if size <= GROUP or not edge:
-        return np.int64(-1)
-    group = group_of(queue.blocks, section, place)
-    if queue.blocks.nodes[group].state == NONE:
-        summarize_group(queue, section, place - within, group)
-    return group
+def enters_group(blocks, section, place, back):
+    """Whether this place is the first of a group, or the last in a walk `back`, and there is more than one."""
+    size = np.int64(blocks.sections[section].blocks)
+    return size > GROUP and (place % GROUP == GROUP - 1 or place == size - 1 if back else place % GROUP == 0)
 
 
 @outlined
-def summarize_group(queue, section, first, group):
-    """Make the minima of a group, whose blocks are at `first` and behind it."""
+def group_at(queue, section, place):
+    """The index of the minima of the group that has this place, which are made if they were dropped."""
+    first, group = place - place % GROUP, group_of(queue.blocks, section, place)
     blocks, whole = queue.blocks, queue.blocks.nodes[group]
+    if whole.state != NONE:
+        return group
     shortest_s, least = blocks.shortest_s[group], blocks.least[group]
     shortest_s[:, :] = np.inf
     for place in range(first, min(first + GROUP, np.int64(blocks.sections[section].blocks))):
@@ -345,6 +346,7 @@ def summarize_group(queue, section, first, group):
         for pool in range(len(least)):
             least[pool] = min(least[pool], blocks.least[block, pool]) if joins else blocks.least[block, pool]
     whole.state = EXACT
+    return group
 
 
 # Removal

@@ -22,6 +22,7 @@ from batfill.engine.blocks import (
     EXACT,
     GROUP,
     NONE,
+    enters_group,
     group_at,
     move_jobs,
     precedes,
@@ -177,17 +178,22 @@ def skipped(now_s, queue, section, place, width, exact):
 
     As many as a group has, which begins there; or one; or none.
     """
-    blocks = queue.blocks
-    index, n = group_at(queue, section, place, False), np.int64(GROUP)
-    while True:
-        if index < 0:
-            index, n = np.int64(blocks.order[section, place]), np.int64(1)
-        if is_closed(now_s, queue, index, width, exact):
-            return n, index
-        if n == 1:
-            return np.int64(0), index
-        blocks.nodes[index].state = NONE
-        index = np.int64(-1)
+    if enters_group(queue.blocks, section, place, False):
+        group = closed_group(now_s, queue, section, place, width)
+        if group >= 0:
+            return np.int64(GROUP), group
+    block = np.int64(queue.blocks.order[section, place])
+    return np.int64(is_closed(now_s, queue, block, width, exact)), block
+
+
+@outlined
+def closed_group(now_s, queue, section, place, width):
+    """The group at this place if `is_closed` rules it out; else -1, and its minima are dropped."""
+    group = group_at(queue, section, place)
+    if is_closed(now_s, queue, group, width, False):
+        return group
+    queue.blocks.nodes[group].state = NONE
+    return np.int64(-1)
 
 
 @kernel

@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import kernel, outlined
-from batfill.engine.blocks import BLOCK, EXACT, GROUP, NONE, find, group_at, summarize, width_of
+from batfill.engine.blocks import BLOCK, EXACT, GROUP, NONE, enters_group, find, group_at, summarize, width_of
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
@@ -768,17 +768,13 @@ def last_to_fit(now_s, queue):
 @kernel
 def skipped(now_s, queue, section, place, back):
     """As `easy.skipped`, where none may start now; in a walk `back`, from this place down."""
-    blocks = queue.blocks
-    index, n = group_at(queue, section, place, back), np.int64(GROUP)
-    while True:
-        if index < 0:
-            index, n = np.int64(blocks.order[section, place]), np.int64(1)
-        if none_may_start(now_s, queue, index):
-            return place % GROUP + 1 if back and n > 1 else n, index
-        if n == 1:
-            return np.int64(0), index
-        blocks.nodes[index].state = NONE
-        index = np.int64(-1)
+    if enters_group(queue.blocks, section, place, back):
+        group = group_at(queue, section, place)
+        if none_may_start(now_s, queue, group):
+            return place % GROUP + 1 if back else np.int64(GROUP), group
+        queue.blocks.nodes[group].state = NONE
+    block = np.int64(queue.blocks.order[section, place])
+    return np.int64(none_may_start(now_s, queue, block)), block
 
 
 @outlined
