@@ -137,20 +137,11 @@ def all_lack(queue, block, first):
     return node.state != NONE and lacks_from(queue, queue.blocks.least, block, node.user, first)
 
 
-@kernel
+@outlined
 def shortest_to_start(queue, block, width):
     """A lower bound on `expected_s` of those jobs of a block, up to this width, that lack nothing now of a pool."""
-    shortest_s = queue.blocks.shortest_s[block, 0, width]
-    if len(queue.wants) == 0 or queue.rules[0].energy > 0:
-        return shortest_s
-    return max(shortest_s, shortest_of_pools(queue, block))
-
-
-@outlined
-def shortest_of_pools(queue, block):
-    """As `shortest_to_start`, by all pools but processors."""
-    shortest_s, user = -np.inf, queue.blocks.nodes[block].user
-    for pool in range(np.uint64(len(queue.most))):
+    shortest_s, user = queue.blocks.shortest_s[block, 0, width], queue.blocks.nodes[block].user
+    for pool in range(np.uint64(len(queue.most)) if queue.rules[0].energy == 0 else np.uint64(0)):
         wanted = class_of(queue, pool, queue.left[owner(queue, pool, user), pool])
         shortest_s = max(shortest_s, queue.blocks.shortest_s[block, pool + ONE, wanted])
     return shortest_s
