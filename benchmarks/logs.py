@@ -72,6 +72,7 @@ def crowded(jobs: Jobs, copies: int, squeeze: float) -> Jobs:
         runtime_s=np.tile(jobs.runtime_s, copies),
         walltime_s=np.tile(jobs.walltime_s, copies),
         procs=np.tile(jobs.procs, copies),
+        user=None if jobs.user is None else np.tile(jobs.user, copies),
         own_end=jobs.own_end,
     )
 

@@ -145,7 +145,7 @@ def archive_log():
 
 @pytest.fixture(scope="module")
 def small_blocks():
-    """Uncompiled, a block of waiting jobs holds four, and one of running jobs, too."""
+    """Uncompiled, a block of waiting jobs holds four, and one of running jobs, too; two blocks are a group."""
     from batfill.base.kernels import PLAIN
     from batfill.engine import blocks, easy, ends, keys, plan
 
@@ -154,4 +154,6 @@ def small_blocks():
             for module in (blocks, easy, ends, keys, plan):
                 patch.setattr(module, "BLOCK", 4)
             patch.setattr(ends, "HALF", 2)
+            for module in (blocks, easy, plan):
+                patch.setattr(module, "GROUP", 2)
         yield

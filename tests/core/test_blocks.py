@@ -15,8 +15,18 @@ from batfill.model.rules import Rules
 from batfill.queue import Queue
 from from_python import from_python
 
-insert, pack, precedes, remove, summarize = map(
-    from_python, (blocks.insert, blocks.pack, blocks.precedes, blocks.remove, blocks.summarize)
+class_of, enters_group, group_at, insert, pack, precedes, remove, summarize = map(
+    from_python,
+    (
+        blocks.class_of,
+        blocks.enters_group,
+        blocks.group_at,
+        blocks.insert,
+        blocks.pack,
+        blocks.precedes,
+        blocks.remove,
+        blocks.summarize,
+    ),
 )
 
 SIZE = 20
@@ -43,6 +53,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
         self.rng = np.random.default_rng(seed)
         queue = Queue(SIZE, Rules(policy_named("fcfs"), pools=POOLS), capacity=ROOM)
         self.queue, self.jobs, self.waiting = queue.arrays, queue.arrays.jobs, queue.arrays.blocks
+        self.a_section = (len(self.waiting.nodes) - len(self.waiting.order[0])) // len(self.waiting.sections)  # groups
         self.jobs["seq"] = self.rng.permutation(ROOM)
         self.queue.users[:] = np.arange(ROOM) // 300 % 3  # a row's is that of its neighbours, which wait side by side
         self.lists = {section: [] for section in range(SECTIONS)}  # of (key, seq, row, expected_s, procs), sorted
@@ -80,6 +91,19 @@ class BlocksBesideAList(RuleBasedStateMachine):
         for block in self.waiting.order[section, : self.waiting.sections[section]["blocks"]]:
             summarize(self.queue, block)
 
+    @rule(section=st.integers(0, SECTIONS - 1), back=st.booleans())
+    def summarize_groups(self, section, back):
+        """As a walk does: each group has one edge at which it is met."""
+        if not self.lists[section]:
+            return
+        size = int(self.waiting.sections[section]["blocks"])
+        places = [np.int64(place) for place in range(size)]
+        edges = [place for place in places if enters_group(self.waiting, np.int64(section), place, back)]
+        met = [group_at(self.queue, np.int64(section), place) for place in edges]
+        assert len(met) == (0 if size <= blocks.GROUP else -(-size // blocks.GROUP))
+        assert met == sorted(set(met))
+        assert (self.waiting.nodes["state"][met] == blocks.EXACT).all()
+
     @rule()
     def pack(self):
         """As an insertion does that finds no unused node; the fewest that a tree may have are left."""
@@ -104,9 +128,11 @@ class BlocksBesideAList(RuleBasedStateMachine):
     def bounds_are_never_above_what_they_bound(self):
         for section, jobs in self.lists.items():
             _, homes = listed(self.waiting, section)
-            members = {}
+            members, places = {}, {block: place for place, block in enumerate(dict.fromkeys(homes))}
             for (_, _, row, expected_s, procs), block in zip(jobs, homes, strict=True):
-                members.setdefault(block, []).append((expected_s, procs, row))
+                group = len(self.waiting.order[0]) + section * self.a_section + places[block] // blocks.GROUP
+                for index in (block, group):
+                    members.setdefault(index, []).append((expected_s, procs, row))
             for block, found in members.items():
                 sizes, rows = [size[:2] for size in found], [row for _, _, row in found]
                 state = self.waiting.nodes[block]["state"]
@@ -117,20 +143,25 @@ class BlocksBesideAList(RuleBasedStateMachine):
                 assert bound <= fewest
                 for procs in range(1, SIZE + 1):
                     fitting = [expected_s for expected_s, needed in sizes if needed <= procs]
-                    assert shortest_s[blocks.width_of(procs)] <= min(fitting, default=np.inf)
+                    assert shortest_s[0, blocks.width_of(procs)] <= min(fitting, default=np.inf)
+                for pool in range(len(POOLS)):
+                    for amount in range(-1, 10):
+                        fitting = [expected_s for expected_s, _, row in found if self.queue.wants[row, pool] <= amount]
+                        known_s = shortest_s[1 + pool, class_of(self.queue, np.uint64(pool), np.int64(amount))]
+                        assert known_s <= min(fitting, default=np.inf)
                 least, users = self.queue.wants[rows].min(axis=0), set(self.queue.users[rows].tolist())
                 assert (self.waiting.least[block] <= least).all()
                 assert self.waiting.nodes[block]["user"] == 0 or users == {self.waiting.nodes[block]["user"]}
-                if state == blocks.EXACT:
+                if state == blocks.EXACT and block < len(self.waiting.order[0]):
                     assert (self.waiting.least[block] == least).all()
                     assert len(users) > 1 or users == {self.waiting.nodes[block]["user"]}
                     assert bound == fewest
-                    assert shortest_s[-1] == min(expected_s for expected_s, _ in sizes)
+                    assert shortest_s[0, -1] == min(expected_s for expected_s, _ in sizes)
 
     @invariant()
     def no_block_is_lost(self):
         used = int(self.waiting.sections["blocks"].sum())
-        assert used + int(self.waiting.spare[0]["left"]) == len(self.waiting.nodes)
+        assert used + int(self.waiting.spare[0]["left"]) == len(self.waiting.order[0])
 
 
 TestBlocksBesideAList = BlocksBesideAList.TestCase

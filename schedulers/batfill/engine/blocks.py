@@ -2,8 +2,13 @@
 
 Sections follow each other in the queue's order: overdue, small and large jobs. A section is a sorted list of blocks,
 and a block a sorted array of at most BLOCK jobs; an empty section keeps one. A block stores the smallest q in it, for
-every width (`width_of`) the smallest `expected_s` among its jobs up to that width, and the least that they want of each
-other pool; a pass skips blocks by these. A section of one block is one sorted array without these minima.
+every width (`width_of`) the smallest `expected_s` among its jobs up to that width, and of each other pool the least
+that they want, and for every class (`class_of`) the smallest `expected_s` up to it; a pass skips blocks by these. A
+section of one block is one sorted array without these minima.
+
+In a section of more than GROUP blocks, those at GROUP consecutive places have minima of their own, in the same arrays
+behind those of blocks (`group_at`): a pass skips all of them at once. A job that joins lowers them; they are dropped
+where blocks change places, and where a pass finds that they rule nothing out, and are made when next needed.
 
 Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
 (key, r, seq) needs no r.
@@ -20,6 +25,7 @@ from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.records import LIST, NODE, SECTIONS, SLOT, SPARE, Blocks, new_records
 
 BLOCK = 64
+GROUP = 16  # blocks
 ONE = np.uint32(1)  # slots are counted without signs; see `ends.ONE`
 
 # State of a block's minima: exact; a lower bound, as jobs have left since; not computed.
@@ -29,11 +35,12 @@ EXACT, STALE, NONE = range(3)
 def new_blocks(size: int, capacity: int, pools: int) -> Blocks:
     """Empty blocks for `capacity` jobs on a machine of `size` processors and more pools: inserting one never fails."""
     n = 2 * (capacity // BLOCK) + 4 * SECTIONS  # twice those of packed jobs, so that `pack` is rarely needed
+    both = n + SECTIONS * (n // GROUP + 1)
     blocks = Blocks(
         slots=new_records(n * BLOCK, SLOT),
-        nodes=new_records(n, NODE),
-        shortest_s=np.zeros((n, int(width_of(size)) + 1)),
-        least=np.zeros((n, pools), np.int64),
+        nodes=new_records(both, NODE),
+        shortest_s=np.zeros((both, 1 + pools, int(width_of(size)) + 1)),
+        least=np.zeros((both, pools), np.int64),
         order=np.zeros((SECTIONS, n), np.uint32),
         sections=new_records(SECTIONS, LIST),
         spare=new_records(1, SPARE),
@@ -44,10 +51,10 @@ def new_blocks(size: int, capacity: int, pools: int) -> Blocks:
 
 def clear(blocks: Blocks) -> None:
     """Empty the queue."""
-    n = len(blocks.nodes)
-    blocks.nodes["count"] = np.arange(1, n + 1)
-    for name, value in (("count", 0), ("state", NONE), ("lowest", -np.inf)):
-        blocks.nodes[name][:SECTIONS] = value
+    n = blocks.order.shape[1]
+    blocks.nodes["count"] = np.arange(1, len(blocks.nodes) + 1)
+    blocks.nodes["count"][:SECTIONS] = 0
+    blocks.nodes["state"], blocks.nodes["lowest"] = NONE, -np.inf
     blocks.order[:, 0] = np.arange(SECTIONS)
     blocks.sections["blocks"], blocks.sections["jobs"] = 1, 0
     blocks.spare[0] = (SECTIONS, n - SECTIONS)
@@ -93,6 +100,7 @@ def drop_block(blocks, section, place):
     for i in range(place, size - 1):
         order[i] = order[i + 1]
     blocks.sections[section].blocks -= 1
+    drop_groups(blocks, section, place)
 
 
 @outlined
@@ -109,6 +117,7 @@ def split(blocks, section, place):
         order[i] = order[i - 1]
     order[place + 1] = new
     blocks.sections[section].blocks += 1
+    drop_groups(blocks, section, place if size > GROUP else np.int64(0))  # where it was alone it was not kept
     keep = BLOCK - 1 if place == size - 1 else BLOCK // 2
     move_jobs(blocks, full * BLOCK + keep, new * BLOCK, BLOCK - keep)
     nodes[new].count, nodes[new].state, nodes[new].lowest = BLOCK - keep, NONE, -np.inf
@@ -138,6 +147,7 @@ def pack(blocks):
         for place in range(keep, size):
             give_back(blocks, order[place])
         blocks.sections[section].blocks = keep
+        drop_groups(blocks, section, np.int64(0))
 
 
 # Insertion
@@ -205,13 +215,45 @@ def insert(queue, section, key, row):
     blocks.sections[section].jobs += 1
     node.count += 1
     node.lowest = -np.inf
+    note_job(queue, np.int64(block), row)
+    if blocks.sections[section].blocks > GROUP:
+        note_in_group(queue, group_of(blocks, section, place), row)
+
+
+@kernel
+def note_job(queue, index, row):
+    """Lower the minima of a block, if it has any, to those of a job that joins it."""
+    node, expected_s, procs = queue.blocks.nodes[index], queue.jobs[row].expected_s, queue.jobs[row].procs
     if node.state != NONE:
         node.procs = min(node.procs, procs)
-        shortest_s = blocks.shortest_s[block]
-        for width in range(width_of(procs), len(shortest_s)):
-            shortest_s[width] = min(shortest_s[width], expected_s)
+        lower(queue.blocks.shortest_s[index, 0], width_of(procs), expected_s)
         if len(queue.wants) > 0:
-            note_wants(queue, block, row)
+            note_wants(queue, index, row)
+
+
+@outlined
+def note_in_group(queue, group, row):
+    """As `note_job`, of a group."""
+    note_job(queue, group, row)
+
+
+@kernel
+def lower(shortest_s, width, expected_s):
+    """Lower the smallest `expected_s` of all widths, or classes, from this one on to that of a job."""
+    for wide in range(width, len(shortest_s)):
+        shortest_s[wide] = min(shortest_s[wide], expected_s)
+
+
+@kernel
+def class_of(queue, pool, amount):
+    """The class of an amount of a pool, of as many processors as are the same part of all.
+
+    It is 2 k from 2^k processors on, and 2 k + 1 from half as many more.
+    """
+    most = max(queue.most[pool], np.int64(1))
+    procs = min(amount, most) * queue.rules[0].procs // most
+    k = width_of(procs) // 2
+    return 2 * k + (2 * procs >= 3 << k)
 
 
 @kernel
@@ -222,10 +264,12 @@ def user_of(queue, row):
 
 @outlined
 def note_wants(queue, block, row):
-    """Lower the least that the block's jobs want of each pool to what this one of them wants."""
-    least, node = queue.blocks.least, queue.blocks.nodes[block]
+    """Lower the minima of each pool of the block to those with this one of its jobs."""
+    least, node, wants = queue.blocks.least, queue.blocks.nodes[block], queue.wants[row]
     for pool in range(np.uint64(len(queue.most))):
-        least[block, pool] = min(least[block, pool], queue.wants[row, pool])
+        least[block, pool] = min(least[block, pool], wants[pool])
+        shortest_s = queue.blocks.shortest_s[block, pool + ONE]
+        lower(shortest_s, class_of(queue, pool, wants[pool]), queue.jobs[row].expected_s)
     if node.user != user_of(queue, row):
         node.user = 0
 
@@ -234,8 +278,8 @@ def note_wants(queue, block, row):
 def summarize(queue, block):
     """Make the block's minima exact."""
     blocks, further = queue.blocks, len(queue.wants) > 0
-    shortest_s = blocks.shortest_s[block]
-    shortest_s[:] = np.inf
+    blocks.shortest_s[block] = np.inf
+    shortest_s = blocks.shortest_s[block, 0]
     fewest = blocks.slots[block * BLOCK].procs
     for pool in range(np.uint64(len(queue.most))):
         blocks.least[block, pool] = queue.most[pool]
@@ -252,6 +296,57 @@ def summarize(queue, block):
         shortest_s[width] = min(shortest_s[width], shortest_s[width - 1])
     blocks.nodes[block].procs = fewest
     blocks.nodes[block].state = EXACT
+
+
+# Groups
+
+
+@kernel
+def group_of(blocks, section, place):
+    """The index of the minima of the group that has this place of a section."""
+    n = blocks.order.shape[1]
+    return n + section * (n // GROUP + 1) + place // GROUP
+
+
+@kernel
+def drop_groups(blocks, section, place):
+    """Drop the minima of the group that has this place, and of those behind it."""
+    last = group_of(blocks, section, np.int64(blocks.sections[section].blocks))
+    for group in range(group_of(blocks, section, place), last + 1):
+        blocks.nodes[group].state = NONE
+
+
+@kernel
+def enters_group(blocks, section, place, back):
+    """Whether this place is the first of a group, or the last in a walk `back`, and there is more than one."""
+    size = np.int64(blocks.sections[section].blocks)
+    return size > GROUP and (place % GROUP == GROUP - 1 or place == size - 1 if back else place % GROUP == 0)
+
+
+@outlined
+def group_at(queue, section, place):
+    """The index of the minima of the group that has this place, which are made if they were dropped."""
+    first, group = place - place % GROUP, group_of(queue.blocks, section, place)
+    blocks, whole = queue.blocks, queue.blocks.nodes[group]
+    if whole.state != NONE:
+        return group
+    shortest_s, least = blocks.shortest_s[group], blocks.least[group]
+    shortest_s[:, :] = np.inf
+    for place in range(first, min(first + GROUP, np.int64(blocks.sections[section].blocks))):
+        block = np.int64(blocks.order[section, place])
+        node = blocks.nodes[block]
+        if node.state == NONE:
+            summarize(queue, block)
+        joins = place > first
+        whole.procs = min(whole.procs, node.procs) if joins else node.procs
+        whole.user = node.user if not joins or whole.user == node.user else 0
+        for pool in range(len(shortest_s)):
+            for width in range(shortest_s.shape[1]):
+                shortest_s[pool, width] = min(shortest_s[pool, width], blocks.shortest_s[block, pool, width])
+        for pool in range(len(least)):
+            least[pool] = min(least[pool], blocks.least[block, pool]) if joins else blocks.least[block, pool]
+    whole.state = EXACT
+    return group
 
 
 # Removal
@@ -280,6 +375,7 @@ def settle_block(blocks, section, place, taken):
             before.count += size
             before.state, before.lowest = NONE, -np.inf
             drop_block(blocks, section, place)
+            drop_groups(blocks, section, place - 1)
             return True
     node.state = max(node.state, STALE)
     return False

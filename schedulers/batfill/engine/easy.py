@@ -17,7 +17,19 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.blocks import BLOCK, EXACT, NONE, move_jobs, precedes, settle_block, summarize, width_of
+from batfill.engine.blocks import (
+    BLOCK,
+    EXACT,
+    GROUP,
+    NONE,
+    enters_group,
+    group_at,
+    move_jobs,
+    precedes,
+    settle_block,
+    summarize,
+    width_of,
+)
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
 from batfill.engine.keys import all_held, backfill_key, find_head, lower_bound, moved_key
@@ -48,6 +60,7 @@ from batfill.engine.running import (
     occupy,
     outlast,
     reserve,
+    shortest_to_start,
     skips_some,
     start,
 )
@@ -150,13 +163,37 @@ def is_closed(now_s, queue, block, width, exact):
         summarize(queue, block)
     # What a job may hold past the shadow time; without a reservation q <= free is the only test.
     extra = state.free if state.extra == UNRESERVED else state.extra
-    shortest_s = blocks.shortest_s[block, width]
+    shortest_s = blocks.shortest_s[block, 0, width]
     if not may_backfill(now_s, blocks.nodes[block].procs, shortest_s, state.free, state.shadow_s, extra):
         return True
-    if len(queue.wants) == 0:
-        return False
-    late = now_s + shortest_s > state.shadow_s and state.extra != UNRESERVED
-    return all_lack(queue, block, np.uint64(0)) or (late and lacks(queue, np.uint64(0), blocks.least, block))
+    if len(queue.wants) == 0 or all_lack(queue, block, np.uint64(0)):
+        return len(queue.wants) > 0
+    late = now_s + shortest_to_start(queue, block, width) > state.shadow_s and state.extra != UNRESERVED
+    return late and (blocks.nodes[block].procs > extra or lacks(queue, np.uint64(0), blocks.least, block))
+
+
+@kernel
+def skipped(now_s, queue, section, place, width, exact):
+    """How many blocks from this place on `is_closed` rules out, and the index of the bounds by which it does.
+
+    As many as a group has, which begins there; or one; or none.
+    """
+    if enters_group(queue.blocks, section, place, False):
+        group = closed_group(now_s, queue, section, place, width)
+        if group >= 0:
+            return np.int64(GROUP), group
+    block = np.int64(queue.blocks.order[section, place])
+    return np.int64(is_closed(now_s, queue, block, width, exact)), block
+
+
+@outlined
+def closed_group(now_s, queue, section, place, width):
+    """The group at this place if `is_closed` rules it out; else -1, and its minima are dropped."""
+    group = group_at(queue, section, place)
+    if is_closed(now_s, queue, group, width, False):
+        return group
+    queue.blocks.nodes[group].state = NONE
+    return np.int64(-1)
 
 
 @kernel
@@ -174,12 +211,15 @@ def pass_in_order(now_s, queue, started):
             width = width_of(state.free)
         place = np.int64(0)
         while place < blocks.sections[section].blocks:
-            block = blocks.order[section, place]
-            bounded = several and state.ahead != NO_HEAD
-            closed = bounded and is_closed(now_s, queue, block, width, False)
-            if closed or (skips and several and state.ahead == NO_HEAD and all_held(queue, block)):
+            bounded, n_skipped, block = several and state.ahead != NO_HEAD, np.int64(0), np.int64(0)
+            if bounded:
+                n_skipped, block = skipped(now_s, queue, section, place, width, False)
+            else:
+                block = np.int64(blocks.order[section, place])
+                n_skipped = np.int64(skips and several and all_held(queue, block))
+            if n_skipped > 0:
                 fewest = min(fewest, blocks.nodes[block].procs)
-                place += 1
+                place += n_skipped
                 continue
             before = n
             n, fewest = pass_through_block(now_s, queue, block, started, n, fewest)
@@ -380,14 +420,19 @@ def gather_candidates(now_s, queue, which):
         by_age, several = section == OVERDUE, blocks.sections[section].blocks > 1
         if several:
             width = width_of(free)
-        for place in range(blocks.sections[section].blocks):
-            block = blocks.order[section, place]
+        place = np.int64(-1)
+        while place + 1 < blocks.sections[section].blocks:
+            place += 1
+            block = np.int64(blocks.order[section, place])
             if which == FIRST and n > 0 and (by_age or lower_bound(now_s, blocks, block) > lowest):
                 continue
-            if several and is_closed(now_s, queue, block, width, True):
-                fewest = min(fewest, blocks.nodes[block].procs)
-                shortest_s = min(shortest_s, blocks.shortest_s[block, -1])
-                continue
+            if several:
+                n_skipped, block = skipped(now_s, queue, section, place, width, True)
+                if n_skipped > 0:
+                    fewest = min(fewest, blocks.nodes[block].procs)
+                    shortest_s = min(shortest_s, blocks.shortest_s[block, 0, -1])
+                    place += n_skipped - 1
+                    continue
             for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
                 row, procs, expected_s = blocks.slots[slot].row, blocks.slots[slot].procs, blocks.slots[slot].expected_s
                 if not may_start_behind(now_s, queue, row, procs, expected_s, free, shadow_s, extra):

@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import kernel, outlined
-from batfill.engine.blocks import BLOCK, EXACT, NONE, find, summarize, width_of
+from batfill.engine.blocks import BLOCK, EXACT, GROUP, NONE, enters_group, find, group_at, summarize, width_of
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
@@ -41,6 +41,7 @@ from batfill.engine.running import (
     lacks_now,
     outlast,
     reservation,
+    shortest_to_start,
     skips_some,
     start,
     unsettle,
@@ -104,6 +105,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting, more):
     if state.reserved == rules.depth and not rules.backfill_same:
         waiting = line_up_again(now_s, queue, np.int64(0), waiting)
     place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves and rules.energy == 0, True
+    section = np.int64(0)  # of the last job that was lined up
     former_procs, former_s, former_step, waits = NONE_WAITS[0], np.inf, ZERO, state.reserved
     while True:
         if changed:
@@ -117,13 +119,14 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting, more):
             changed = False
         if last < place and more and place >= waiting:
             left = max(rules.depth - state.reserved, np.int64(ahead == NO_HEAD))  # see `line_up`
-            waiting, more = line_up_to(now_s, queue, np.int64(-1), left, lined[place - 1].row, True)
+            waiting, more = line_up_to(now_s, queue, np.int64(-1), left, lined[place - 1].row, section, True)
             place, last, changed = np.int64(0), waiting - 1, True
             continue
         # A budget's head needs its date.
         if last < place and not more and (rules.energy == 0 or ahead != NO_HEAD or place >= waiting):
             break
         row, procs, span_s = lined[place].row, np.int64(lined[place].procs), planned_span(lined[place].expected_s)
+        section = np.int64(queue.jobs[row].section)
         if is_held(queue, row):
             place += 1
             continue
@@ -141,6 +144,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting, more):
             started[n].row = row
             n += 1
             changed = True
+            more = more and state.free >= state.fewest
             place += 1
             continue
         if ahead == NO_HEAD:
@@ -346,7 +350,7 @@ def none_may_start(now_s, queue, block):
     for fall in range(np.uint64(queue.state[0].falls)):
         if node.procs > free:
             return True
-        if now_s + planned_span(queue.blocks.shortest_s[block, width_of(free)]) <= falls[fall].at_s:
+        if now_s + planned_span(shortest_to_start(queue, block, width_of(free))) <= falls[fall].at_s:
             return False
         free = min(free, falls[fall].free)
     return node.procs > free
@@ -420,7 +424,7 @@ def ended_if_planned(now_s, queue, row):
     plan, lined, noted, rules = queue.plan, queue.lined, queue.noted, queue.rules[0]
     procs = finish(queue, row)  # which drops the plan, and with it the far jobs that are noted
     plan_running(now_s, queue, np.inf)
-    waiting, _ = line_up_to(now_s, queue, np.int64(-1), rules.depth, NOBODY, False)
+    waiting, _ = line_up_to(now_s, queue, np.int64(-1), rules.depth, NOBODY, np.int64(0), False)
     tested = min(waiting, most_tested(queue))
     depth = min(tested, rules.depth)
     for place in range(tested):
@@ -722,7 +726,8 @@ def line_up(now_s, queue):
     left, behind = (rules.depth - state.reserved, state.reached) if kept else (max(rules.depth, np.int64(1)), NOBODY)
     if rules.moves or is_limited(queue) or (counts(queue) and not rules.backfill_same):
         last = np.int64(-1)
-    n, more = line_up_to(now_s, queue, last, left, behind, True)
+    section = np.int64(0) if behind == NOBODY else np.int64(queue.jobs[behind].section)
+    n, more = line_up_to(now_s, queue, last, left, behind, section, True)
     while n > 0 and last >= 0 and counts(queue):  # it may be behind those that may be tested
         job = queue.lined[n - 1]
         if fits_now(now_s, queue, job.procs, job.expected_s):
@@ -738,11 +743,14 @@ def last_to_fit(now_s, queue):
     fewest, further = NONE_WAITS[0], len(queue.wants) > 0 and queue.rules[0].energy == 0
     for section in range(len(blocks.sections) - 1, -1, -1):
         size = np.int64(blocks.sections[section].blocks)
-        for place in range(size - 1, -1, -1):
-            block = np.int64(blocks.order[section, place])
+        place = size
+        while place > 0:
+            place -= 1
+            n_skipped, block = skipped(now_s, queue, section, place, True)
             node = blocks.nodes[block]
-            if none_may_start(now_s, queue, block):
+            if n_skipped > 0:
                 fewest = min(fewest, node.procs)
+                place -= n_skipped - 1
                 continue
             for slot in range(block * BLOCK + node.count - 1, block * BLOCK - 1, -1):
                 procs = np.int64(blocks.slots[slot].procs)
@@ -757,31 +765,44 @@ def last_to_fit(now_s, queue):
     return np.int64(-1)
 
 
-@outlined
-def line_up_to(now_s, queue, last, left, behind, pauses):
-    """As `line_up`, of the jobs behind this one, or all, up to slot `last`, or all; `left` reservations are left.
+@kernel
+def skipped(now_s, queue, section, place, back):
+    """As `easy.skipped`, where none may start now; in a walk `back`, from this place down."""
+    if enters_group(queue.blocks, section, place, back):
+        group = group_at(queue, section, place)
+        if none_may_start(now_s, queue, group):
+            return place % GROUP + 1 if back else np.int64(GROUP), group
+        queue.blocks.nodes[group].state = NONE
+    block = np.int64(queue.blocks.order[section, place])
+    return np.int64(none_may_start(now_s, queue, block)), block
 
-    Once they are made, jobs that cannot start now are left out. `pauses`: whether to stop there, unless `is_whole`.
+
+@outlined
+def line_up_to(now_s, queue, last, left, behind, section, pauses):
+    """As `line_up`, of the jobs behind this one of a section, or all, up to slot `last`, or all.
+
+    `left` reservations are left; once they are made, jobs that cannot start now are left out. `pauses`: whether to stop
+    then, and at each that can, unless `is_whole`.
     """
     blocks, state, free, moves, n = queue.blocks, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
     whole, counted, skips = is_whole(queue), counts(queue), skips_some(queue)
     every = moves or counted or (whole and is_limited(queue))
     most = most_tested(queue) - state.reserved + free if counted and not whole else NONE_WAITS[0]
-    section, place, before = np.int64(0), np.int64(0), np.int64(0)
+    place, before = np.int64(0), np.int64(0)
     if behind != NOBODY:
-        section = np.int64(queue.jobs[behind].section)
         place, before = find(blocks, section, place_key(queue, section, behind), behind, queue.jobs)
     while section < len(blocks.sections):
         several = blocks.sections[section].blocks > 1
         while place < blocks.sections[section].blocks:
-            block = np.int64(blocks.order[section, place])
-            slot, end = np.uint64(block * BLOCK + before), np.uint64(block * BLOCK + blocks.nodes[block].count)
-            chosen = left <= 0 and not (every or whole)
+            block, chosen = np.int64(blocks.order[section, place]), left <= 0 and not (every or whole)
             if chosen and several:
                 if blocks.nodes[block].state != EXACT:
                     summarize(queue, block)
-                if none_may_start(now_s, queue, block):
-                    slot = end
+                n_skipped, block = skipped(now_s, queue, section, place, False)
+                if n_skipped > 0:
+                    place, before = place + n_skipped, np.int64(0)
+                    continue
+            slot, end = np.uint64(block * BLOCK + before), np.uint64(block * BLOCK + blocks.nodes[block].count)
             while slot < end:
                 if chosen and not fits_now(now_s, queue, blocks.slots[slot].procs, blocks.slots[slot].expected_s):
                     slot += ONE  # as most do not
@@ -798,7 +819,7 @@ def line_up_to(now_s, queue, last, left, behind, pauses):
                     queue.lined[n] = blocks.slots[slot]
                     n += ONE
                     left -= waits
-                    if pauses and waits and left == 0 and not (every or whole):
+                    if pauses and left <= 0 and not (every or whole):
                         return np.int64(n), slot != last
                 if slot == last or n == most:
                     return np.int64(n), False

@@ -197,14 +197,15 @@ ENTRY = np.dtype(
 USED = np.dtype([("blocks", "u4")])  # in use, at least one
 
 
-@record(SLOT, NODE, Array(F8, 2), Array(I8, 2), Array(U4, 2), LIST, SPARE)
+@record(SLOT, NODE, Array(F8, 3), Array(I8, 2), Array(U4, 2), LIST, SPARE)
 class Blocks(NamedTuple):
     """The waiting jobs in the queue's order; `blocks.py` explains it. Block n holds the slots from n * BLOCK on."""
 
     slots: NDArray[np.void]  # SLOT (blocks * BLOCK,)
-    nodes: NDArray[np.void]  # NODE (blocks,)
-    shortest_s: NDArray[np.float64]  # (blocks, widths)  smallest `expected_s` of the jobs up to this width
-    least: NDArray[np.int64]  # (blocks, n_pools)  the least that a job wants of each pool but processors
+    nodes: NDArray[np.void]  # NODE (blocks + groups,), as the next two
+    shortest_s: NDArray[np.float64]  # (.., 1 + n_pools, widths)  smallest `expected_s` of the jobs up to this width,
+    # and of those up to this class of each pool (`blocks.class_of`)
+    least: NDArray[np.int64]  # (.., n_pools)  the least that a job wants of each pool but processors
     order: NDArray[np.uint32]  # (sections, blocks)  of a section: its blocks in order
     sections: NDArray[np.void]  # LIST (sections,)
     spare: NDArray[np.void]  # SPARE (1,)  unused blocks

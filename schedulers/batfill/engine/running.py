@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.blocks import NONE, user_of
+from batfill.engine.blocks import NONE, class_of, user_of
 from batfill.engine.ends import ONE, block_of, enter, last_block, leave, released, slot_of
 from batfill.engine.records import (
     AWAY,
@@ -135,6 +135,16 @@ def all_lack(queue, block, first):
     """Whether all jobs of a block lack now something of a pool, from this column on, by the block's minima."""
     node = queue.blocks.nodes[block]
     return node.state != NONE and lacks_from(queue, queue.blocks.least, block, node.user, first)
+
+
+@outlined
+def shortest_to_start(queue, block, width):
+    """A lower bound on `expected_s` of those jobs of a block, up to this width, that lack nothing now of a pool."""
+    shortest_s, user = queue.blocks.shortest_s[block, 0, width], queue.blocks.nodes[block].user
+    for pool in range(np.uint64(len(queue.most)) if queue.rules[0].energy == 0 else np.uint64(0)):
+        wanted = class_of(queue, pool, queue.left[owner(queue, pool, user), pool])
+        shortest_s = max(shortest_s, queue.blocks.shortest_s[block, pool + ONE, wanted])
+    return shortest_s
 
 
 @outlined
