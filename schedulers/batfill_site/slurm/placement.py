@@ -246,17 +246,12 @@ def key_when(slurm, job, slot, asked):
 
 
 ZERO, ONE, LOW = np.uint64(0), np.uint64(1), np.uint64(63)
-# To add bits in parallel, of which LLVM makes one instruction.
-TWO, FOUR, TOP = np.uint64(2), np.uint64(4), np.uint64(56)
-PAIRS, FOURS, BYTES, SUM = (np.uint64(int(byte * 8, 16)) for byte in ("55", "33", "0f", "01"))
 
 
 @kernel
 def count(word):
     """The number of bits of a word that are 1."""
-    word -= (word >> ONE) & PAIRS
-    word = (word & FOURS) + ((word >> TWO) & FOURS)
-    return np.int64((((word + (word >> FOUR)) & BYTES) * SUM) >> TOP)
+    return np.int64(np.bitwise_count(word))
 
 
 @kernel
