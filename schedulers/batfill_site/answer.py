@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import json_text
-from batfill.base.tables import heading, shown
+from batfill.base.tables import heading, shown, text_html
 from batfill.base.version import __version__
 from batfill.replays.found import Found
 from batfill_pages.palette import colour_script
@@ -242,6 +242,32 @@ class Answer:
             )
         )
         return page
+
+
+class Answered:
+    """What gives an `answer()` gives it as a dict, as JSON and as text, too."""
+
+    def answer(self) -> Answer:
+        """In a headline, a table, lines and details."""
+        raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: the figures, and what is said; None is unknown."""
+        return self.answer().as_dict()
+
+    def as_json(self) -> str:
+        """One object."""
+        return self.answer().as_json()
+
+    def as_text(self, *, details: bool = False) -> str:
+        """One screen of a terminal of 80 columns, behind the details if they are wanted."""
+        return self.answer().as_text(details=details)
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        return text_html(self.as_text())
 
 
 class FoundAnswer(Found):

@@ -30,7 +30,7 @@ from batfill_site.slurm.running import keep_startable, lacks, on_any, passed_ove
 from batfill_site.slurm.site import BACKFILL
 
 FIRST_GROUP_S, OVERDUE_S = 30, 30
-LEAP = 8
+LEAP = 4
 
 
 @kernel

@@ -9,24 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.tables import Keyed, data_frame, text_html
+from batfill.base.tables import Keyed, data_frame
 from batfill.base.version import __version__
 from batfill.model.jobs import DAY_S
 from batfill_site.advice.found import too_short
 from batfill_site.advice.payers import Changed
+from batfill_site.answer import Answer, Answered
 from batfill_site.score import Score, Whose
-from batfill_site.slurm.ensemble import (
-    OTHERS,
-    Difference,
-    Figure,
-)
+from batfill_site.slurm.ensemble import OTHERS, Difference, Figure
 from batfill_site.slurm.named import touched
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from batfill_site.answer import Answer
 
 ENGINE = "batfill slurm"
 NO_CHANGE = dict.fromkeys(("more", "more_low", "more_high", "noise", "beyond_noise"))
@@ -97,7 +92,7 @@ class Logged(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SlurmWhatIf(Keyed):
+class SlurmWhatIf(Answered, Keyed):
     """The answer. Configurations are numbered: 0 is the site as configured, then come the changes."""
 
     name: str  # the log's
@@ -149,10 +144,6 @@ class SlurmWhatIf(Keyed):
         """A row per group of jobs and configuration; `attrs` have the options. Needs pandas."""
         return data_frame(self.rows(), warnings=list(self.warnings), options=self.settings, inputs=self.inputs)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: the figures, and what is said."""
-        return self.answer().as_dict()
-
     def figures(self) -> dict[str, Any]:
         """By name; times in seconds."""
         names, pairs = self.names, [(a, b) for b in range(len(self.names)) for a in range(1, b)]
@@ -186,19 +177,6 @@ class SlurmWhatIf(Keyed):
     def answer(self) -> Answer:
         """In a headline, a table, lines and details."""
         return self.filled(self)
-
-    def as_json(self) -> str:
-        """One object."""
-        return self.answer().as_json()
-
-    def as_text(self, *, details: bool = False) -> str:
-        """One screen of a terminal of 80 columns, behind the figures of all groups and all notes with `details`."""
-        return self.answer().as_text(details=details)
-
-    __repr__ = as_text
-
-    def _repr_html_(self) -> str:
-        return text_html(self.as_text())
 
 
 def ends_of(answer: SlurmWhatIf, k: int) -> dict[str, list[tuple[Group, Difference]]]:

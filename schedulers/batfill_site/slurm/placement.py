@@ -24,12 +24,6 @@ ROWS = np.int64(2**ROW_BITS - 1)
 
 
 @kernel
-def key_of(job, row):
-    """A running job's key."""
-    return (job.ends << ROW_BITS) | row
-
-
-@kernel
 def row_of(key):
     """The row of a key's job."""
     return key & ROWS

@@ -262,29 +262,7 @@ class Preemption(NamedTuple):
 
 
 @record(
-    *(
-        JOB,
-        I8,
-        I8,
-        I8,
-        I8,
-        I8,
-        I8,
-        I8,
-        F8,
-        U1,
-        I8,
-        I8,
-        Ends,
-        Nodes,
-        Shapes,
-        Limited,
-        Shares,
-        Licences,
-        Plan,
-        Windows,
-        Preemption,
-    ),
+    *(JOB, *[I8] * 7, F8, U1, I8, I8, Ends, Nodes, Shapes, Limited, Shares, Licences, Plan, Windows, Preemption),
     *(Array(I8, 2), I8, I8, Array(I8, 2), F8, F8, U1, F8, F8, F8, OPTIONS, STATE),
 )
 class Slurm(NamedTuple):

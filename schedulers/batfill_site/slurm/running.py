@@ -11,13 +11,13 @@ from batfill.base.kernels import F8, I8, Array, entry, kernel, outlined
 from batfill.engine.ends import enter
 from batfill_site.slurm.placement import (
     ONE,
+    ROW_BITS,
     ZERO,
     counts_on,
     gpus_on,
     has,
     insert,
     insert_at,
-    key_of,
     memory_on,
     needs_of,
     place_of,
@@ -50,7 +50,7 @@ def on_any(slurm, row, asked):
 def seat(slurm, row, sign):
     """A job is one of those that run on its nodes, or no longer if `sign` is -1."""
     job, state = slurm.jobs[row], slurm.state[0]
-    key, shapes = key_of(job, row), slurm.shapes
+    key, shapes = (job.ends << ROW_BITS) | row, slurm.shapes
     for place in range(job.first, job.first + job.placed):
         i = slurm.at[place]
         node = slurm.nodes.nodes[i]

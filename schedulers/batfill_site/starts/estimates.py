@@ -14,7 +14,7 @@ from batfill.base.tables import KeptRows, read_only
 from batfill.base.version import __version__
 from batfill.base.words import percent, things
 from batfill_pages.words import duration_html
-from batfill_site.answer import Answer, Detail, Screen, Span, Spans, Table
+from batfill_site.answer import Answer, Answered, Detail, Screen, Span, Spans, Table
 from batfill_site.starts.forecast import FEWEST_STARTS, SHARE
 from batfill_site.starts.why_not import Instants
 
@@ -39,7 +39,7 @@ HOW = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimates(KeptRows):
+class Estimates(Answered, KeptRows):
     """When the waiting jobs are expected to start, with intervals, and why each does not start now.
 
     Examples:
@@ -105,24 +105,10 @@ class Estimates(KeptRows):
             **self.more,
         }
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: the figures, and what is said; None is unknown."""
-        return self.answer().as_dict()
-
-    def as_json(self) -> str:
-        """One object."""
-        return self.answer().as_json()
-
     @property
     def is_calibrated(self) -> bool:
         """Whether past starts suffice to say how many starts an interval holds."""
         return self.calibrated_on >= FEWEST_STARTS
-
-    def as_text(self, *, details: bool = False) -> str:
-        """One screen of a terminal of 80 columns, behind all jobs and how they were estimated with `details`."""
-        return self.answer().as_text(details=details)
-
-    __repr__ = as_text
 
     def answer(self) -> Answer:
         """In a headline, a table, lines and details."""
