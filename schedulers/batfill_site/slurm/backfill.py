@@ -24,7 +24,7 @@ from batfill_site.slurm.placement import (
     row_of,
     slot_of,
 )
-from batfill_site.slurm.preempt import arrange, candidates, choose_over, lift_all, needed, preempt, rearrange, settle
+from batfill_site.slurm.preempt import arrange, candidates, choose_over, lift, needed, preempt, rearrange, settle
 from batfill_site.slurm.records import COUNTED, TRIED
 from batfill_site.slurm.running import keep_startable, lacks, on_any, passed_over, start, would_exceed
 from batfill_site.slurm.site import BACKFILL
@@ -230,12 +230,12 @@ def fit_without(slurm, row, asked, capped):
     """
     job, n, last = slurm.jobs[row], candidates(slurm, row, asked, True, True), NEVER
     if n > 0:
-        lift_all(slurm, n, -1)
+        lift(slurm, 0, n, -1)
         slot = slot_of(slurm, job)
         last = first_fit(slurm, job, slot, asked)
         if last != NEVER:
             choose(slurm, job, slot, asked, last, capped and (last != NOW or job.features != 0))
-        lift_all(slurm, n, 1)
+        lift(slurm, 0, n, 1)
         slot_of(slurm, job)
     return last, n > 0
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -45,9 +45,6 @@ from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.named import touched
 from batfill_site.slurm.options import PARTITION_ROWS, ROWS, listed, off, refusal, settings_of, unpacked, value
 from batfill_site.slurm.site import Floats, Ints, Site, SlurmJobs
-
-if TYPE_CHECKING:
-    pass
 
 AS_CONFIGURED = "as configured"
 ADD_NODES = "AddNodes"  # in a change: AddNodes=g2=g1
