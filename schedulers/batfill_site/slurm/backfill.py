@@ -30,7 +30,6 @@ from batfill_site.slurm.running import keep_startable, lacks, on_any, passed_ove
 from batfill_site.slurm.site import BACKFILL
 
 FIRST_GROUP_S, OVERDUE_S = 30, 30
-LEAP = 4
 
 
 @kernel
@@ -165,8 +164,6 @@ def date_of(slurm, last):
 @kernel
 def first_from(keys, place, n, key):
     """The first place from this one on with at least a key, or n: it is mostly near, where a bisection takes longer."""
-    while place + LEAP <= n and keys[place + LEAP - 1] < key:
-        place += LEAP
     while place < n and keys[place] < key:
         place += 1
     return place
