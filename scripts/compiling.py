@@ -30,6 +30,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import llvmlite.binding as llvm
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import njit
 from numba.core import typed_passes, types, untyped_passes
@@ -38,6 +39,7 @@ from numba.core.compiler import CompilerBase, CompileResult
 from numba.core.compiler_machinery import PassManager
 from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher, cpu_target
+from numba.extending import lower_builtin, type_callable
 from records import WORD, type_of, value_at
 
 from batfill.base import kernels
@@ -57,6 +59,18 @@ PASSES = (
     typed_passes.NativeLowering,
     typed_passes.NoPythonBackend,
 )
+
+
+@type_callable(np.bitwise_count)  # type: ignore[untyped-decorator]
+def bitwise_count(_context: Any) -> Any:
+    """One instruction, which numba does not know."""
+    return lambda word: word
+
+
+@lower_builtin(np.bitwise_count, types.uint64)  # type: ignore[untyped-decorator]
+def add_count(_context: Any, builder: Any, _signature: Any, words: Any) -> Any:
+    """Its code."""
+    return builder.ctpop(words[0])
 
 
 class Part(JITCodeLibrary):

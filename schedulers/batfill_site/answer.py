@@ -249,7 +249,7 @@ class Answer:
 
 
 class Answered:
-    """What is displayed as an answer."""
+    """What gives an `answer()` gives it as a dict, as JSON and as text, too."""
 
     def answer(self) -> Answer:
         """In a headline, a table, lines and details."""

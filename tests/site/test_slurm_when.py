@@ -168,8 +168,9 @@ def test_bad_states_are_refused_in_one_line(tmp_path):
     for bad in (["JOBID PARTITION NAME", "1 main a"], [block(1, state="COMPLETED")], [block(1, partition="gone")]):
         with pytest.raises(WorkloadError):
             read(tmp_path, *bad)
-    with pytest.raises(WorkloadError, match="is no date from its last one on"):
-        read(tmp_path, block(1), at=1_795_720_000)
+    for at, why in ((1_795_720_000, "is too early; the last date in the file is 2026-11-26T"), ("noon", "is no date")):
+        with pytest.raises(WorkloadError, match=why):
+            read(tmp_path, block(1), at=at)
     assert read(tmp_path, block(1), at="2026-11-26T21:00:00", timezone="Europe/Paris").now_s == 1_795_723_200
 
 

@@ -485,8 +485,13 @@ def test_a_log_is_replayed_until_the_instant(tmp_path):
     assert run.now_s < later.now_s == 50_000
     assert later["job_id"].tolist() == found["job_id"].tolist()
     assert (later["from_s"] >= 50_000).all()
-    for at in (None, 1e9, "2024-05-02"):
-        with pytest.raises(BatfillError):
+    span = "sample.json goes from 0 s to 489257 s: give seconds from its begin"
+    for at, why in (
+        (None, "is a log"),
+        (1e9, f"is outside the log; {span}"),
+        ("2024-05-02", f"no number of seconds; {span}"),
+    ):
+        with pytest.raises(BatfillError, match=why):
             when("workloads/sample.json", at=at)
     with pytest.raises(BatfillError, match="a stopped replay has its own"):
         when(run, policy="saf")

@@ -62,6 +62,7 @@ LATER_FREES = (20, 2)  # from this version on, B4.1 looks for nodes that come fr
 SHAPE = ("cpus", "task", "memory", "memory_per_cpu", "gpus", "gpu_type", "exclusive")
 TRES = {"cpu": CPUS, "node": NODES, "mem": MEMORY, "gres/gpu": GPUS}
 SLOT_KEYS = 2**21  # of all slots together
+HEADS = 32  # of each
 ROOM = 64  # intervals of a plan, at first
 TOO_LONG = "their limit is longer than their partition, QOS or association allows (MaxTime, MaxWall)"
 RESET_YEARS = 30  # after the last job: as long as usage is reset
@@ -287,10 +288,9 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Itera
         [asked.named(text) - {-1} for text in required],
         [asked.partitions[each.name] for each in site.partitions],
         [[i for i, node in enumerate(site.nodes) if node.weight == weight] for weight in weights],
+        [[site.place[name] for name in leaf] for leaf in site.switches],
     ]
-    places = np.zeros(67, np.uint8)
-    places[[pow(2, i, 67) for i in range(64)]] = range(64)
-    scratch = [new_records(n + len(site.switches), records.GROUP), places, *sets_of([[]] * 9, n)]
+    scratch = [new_records(n + len(site.switches), records.GROUP), *sets_of([[]] * 10, n)]
     return Nodes._make([nodes, *(sets_of(some, n) for some in sets), *scratch])
 
 
@@ -627,8 +627,8 @@ def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
     slots = min(len(shapes), SLOT_KEYS // n + 1)
     on_nodes = [np.zeros(int(nodes.nodes["cpus"].sum()) * most, np.int64) for _ in range(3)]
     of_slots = [np.full(len(shapes), -1), np.full(slots, -1), np.zeros(slots, np.int64)]
-    keys = [np.zeros((slots, n), np.int64), np.zeros((slots, n), np.int64), np.zeros(n, np.int64)]
-    return Shapes._make([*on_nodes, *of_slots, *keys])
+    keys, heads = np.zeros((2, slots, n), np.int64), np.zeros((slots, HEADS, nodes.mask.size), np.uint64)
+    return Shapes._make([*on_nodes, *of_slots, *keys, heads, np.zeros(n, np.int64)])
 
 
 def licence_arrays(site: Site, jobs: SlurmJobs) -> Licences:
@@ -640,7 +640,8 @@ def licence_arrays(site: Site, jobs: SlurmJobs) -> Licences:
 
 def new_plan(room: int, words: int, licences: int) -> Plan:
     begin, end = np.zeros((2, room), np.int64)
-    return Plan(begin, end, np.zeros((room, words), np.uint64), np.zeros((room, licences), np.int64))
+    free, ahead = np.zeros((2, room, words), np.uint64)
+    return Plan(begin, end, free, np.zeros((room, licences), np.int64), ahead)
 
 
 def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
@@ -656,7 +657,7 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     counts_of, most, places = counted_of(site, jobs, association)
     nodes = node_arrays(site, classes.gpu_type, classes.asks, classes.required)
     shapes = shape_arrays(table, nodes, layers(site))
-    rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(5)), np.zeros(n)]
+    rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(6)), np.zeros(n)]
     rows += [np.zeros(n, np.uint8)]
     most_cpus, options = site.cpus * layers(site), option_record(site)
     places_of = [np.zeros(int(jobs.nodes.sum()) + most_cpus, np.int64) for _ in range(2)]

@@ -12,18 +12,19 @@ from batfill.base.kernels import kernel, outlined
 from batfill_site.slurm.placement import (
     NEVER,
     NOW,
-    ONE,
     ROW_BITS,
     ZERO,
     choose,
     end_of,
     has,
-    has_many,
+    has_enough,
+    key_when,
     put,
+    reach,
     row_of,
     slot_of,
 )
-from batfill_site.slurm.preempt import arrange, candidates, choose_over, lift_all, needed, preempt, rearrange, settle
+from batfill_site.slurm.preempt import arrange, candidates, choose_over, lift, needed, preempt, rearrange, settle
 from batfill_site.slurm.records import COUNTED, TRIED
 from batfill_site.slurm.running import keep_startable, lacks, on_any, passed_over, start, would_exceed
 from batfill_site.slurm.site import BACKFILL
@@ -152,16 +153,6 @@ def keep(slurm, row):
 
 
 @kernel
-def key_when(slurm, job, slot, asked):
-    """The first key after which enough of the nodes asked count; there must be one."""
-    order, n, place = slurm.shapes.order[slot], 0, -1
-    while n < job.nodes:
-        place += 1
-        n += has(asked, order[place])
-    return slurm.shapes.keys[slot, order[place]]
-
-
-@kernel
 def date_of(slurm, last):
     """The date after the end of a group (B5)."""
     now = slurm.state[0].now
@@ -171,19 +162,28 @@ def date_of(slurm, last):
 
 
 @kernel
+def first_from(keys, place, n, key):
+    """The first place from this one on with at least a key, or n: it is mostly near, where a bisection takes longer."""
+    while place < n and keys[place] < key:
+        place += 1
+    return place
+
+
+@kernel
 def group_of(slurm, asked, key):
     """The last key of the group that has a key, of the running jobs on the nodes asked (B5)."""
     state, new_rules, running = slurm.state[0], slurm.options[0].new_rules, slurm.running
     linear = slurm.options[0].bf_window_linear_s
-    window, date = FIRST_GROUP_S, end_of(running[next_on(slurm, asked, 0)])
+    after, window = next_on(slurm, asked, 0), FIRST_GROUP_S
+    date = end_of(running[after])
     if new_rules:
         date += 30 - date % 30
     while True:
-        after = np.searchsorted(running[: state.running], (date + window + 1) << ROW_BITS)  # of those that end later
-        if not on_any(slurm, row_of(running[after - 1]), asked):  # no look was taken after it:
+        after = first_from(running, after, state.running, (date + window + 1) << ROW_BITS)  # of those that end later
+        if not runs_on(slurm, after - 1, asked):  # no look was taken after it:
             after = min(next_on(slurm, asked, after) + 1, state.running)  # the next one is in the group, too
         if running[after - 1] >= key:
-            while not on_any(slurm, row_of(running[after - 1]), asked):
+            while not runs_on(slurm, after - 1, asked):
                 after -= 1
             return running[after - 1]
         window = window + linear if linear > 0 else 2 * window
@@ -206,9 +206,9 @@ def first_fit(slurm, job, slot, asked):
     state, key, sure = slurm.state[0], key_when(slurm, job, slot, asked), job.even != 0 and job.required < 0
     if key == NOW and (sure or choose(slurm, job, slot, asked, NOW, False)):
         return NOW
-    if sure:
-        return group_of(slurm, asked, key) if key < NEVER else NEVER  # without those that sleep, and keep their memory
-    while True:
+    if sure and key < NEVER:
+        return group_of(slurm, asked, key)
+    while key < NEVER:
         place = next_on(slurm, asked, np.searchsorted(slurm.running[: state.running], key))
         if place == state.running:
             return NEVER
@@ -216,6 +216,7 @@ def first_fit(slurm, job, slot, asked):
         if choose(slurm, job, slot, asked, last, False):
             return last
         key = last + 1
+    return NEVER
 
 
 @outlined
@@ -226,20 +227,27 @@ def fit_without(slurm, row, asked, capped):
     """
     job, n, last = slurm.jobs[row], candidates(slurm, row, asked, True, True), NEVER
     if n > 0:
-        lift_all(slurm, n, -1)
+        lift(slurm, 0, n, -1)
         slot = slot_of(slurm, job)
         last = first_fit(slurm, job, slot, asked)
         if last != NEVER:
             choose(slurm, job, slot, asked, last, capped and (last != NOW or job.features != 0))
-        lift_all(slurm, n, 1)
+        lift(slurm, 0, n, 1)
         slot_of(slurm, job)
     return last, n > 0
 
 
 @kernel
+def runs_on(slurm, place, asked):
+    """Whether the running job at a place in the order of B5 has one of the nodes asked."""
+    i = slurm.alone[place]
+    return has(asked, i) if i >= 0 else on_any(slurm, row_of(slurm.running[place]), asked)
+
+
+@kernel
 def next_on(slurm, asked, place):
     """The first place from this one on of a running job on one of the nodes asked; the number of them if none is."""
-    while place < slurm.state[0].running and not on_any(slurm, row_of(slurm.running[place]), asked):
+    while place < slurm.state[0].running and not runs_on(slurm, place, asked):
         place += 1
     return place
 
@@ -254,38 +262,6 @@ def free_between(slurm, b, e, taken):
                 if taken[x] & ~plan.free[k, x] != ZERO:
                     return False
     return True
-
-
-@kernel
-def enough(slurm, row, k, at):
-    """Whether enough of `nodes.reached` are asked and not reserved, as in `ask`."""
-    job, plan, nodes, until, n = slurm.jobs[row], slurm.plan, slurm.nodes, k, 0
-    while until < slurm.state[0].intervals and plan.begin[until] <= at + job.planned:
-        if lacks(slurm.licences.takes[row], plan.licences[until]):
-            return False
-        until += 1
-    for x in range(len(nodes.reached)):
-        word = nodes.reached[x] & nodes.asked[job.asks, x] & ~nodes.shut[x]
-        for i in range(k, until):
-            if word == ZERO:
-                break
-            word &= plan.free[i, x]
-        if job.required >= 0 and nodes.required[job.required, x] & ~word != ZERO:
-            return False
-        while word != ZERO:
-            word &= word - ONE
-            n += 1
-    return n >= job.nodes
-
-
-@kernel
-def testable(slurm, job):
-    """Whether `nodes.mask` has as many nodes as the job takes at least, and those that it requires (B4, 2)."""
-    nodes = slurm.nodes
-    for x in range(len(nodes.mask)):
-        if job.required >= 0 and nodes.required[job.required, x] & ~nodes.mask[x] != ZERO:
-            return False
-    return has_many(nodes.mask, job.nodes)
 
 
 @kernel
@@ -306,17 +282,39 @@ def later_than(slurm, k):
 
 
 @kernel
-def ask(slurm, row, k, at):
-    """Set `nodes.mask` to the nodes that no interval from number k on reserves for a job from a date on (B4, 1)."""
-    job, plan, state, mask, blocking = slurm.jobs[row], slurm.plan, slurm.state[0], slurm.nodes.mask, ZERO
-    for x in range(len(mask)):
-        mask[x] = slurm.nodes.asked[job.asks, x] & ~slurm.nodes.shut[x]
-    while k < state.intervals and plan.begin[k] <= at + job.planned:
-        short = lacks(slurm.licences.takes[row], plan.licences[k])
-        for x in range(len(mask)):
-            mask[x] = ZERO if short else mask[x] & plan.free[k, x]
-        k += 1
-    while at == state.now and blocking == ZERO and k < state.intervals:
+def ask(slurm, row, k, at, window):
+    """Set `nodes.mask` to the nodes that no interval from number k on reserves for a job from a date on (B4, 1).
+
+    `window` is what was returned for the date before, at first three times 0: `plan.ahead[i]` are the nodes that are
+    not reserved from interval i to the first of these numbers, `nodes.beyond` those from there to the second; before
+    the third an interval lacks licences. So a look at later dates looks at each interval twice at most.
+    """
+    job, plan, nodes, (middle, until, wanting) = slurm.jobs[row], slurm.plan, slurm.nodes, window
+    begin, words, mask, asked, ahead = until, len(nodes.mask), nodes.mask, nodes.asked[job.asks], plan.ahead[k]
+    while until < slurm.state[0].intervals and plan.begin[until] <= at + job.planned:
+        until += 1
+        if lacks(slurm.licences.takes[row], plan.licences[until - 1]):
+            wanting = until
+    if k >= middle:
+        for x in range(words):
+            nodes.beyond[x] = plan.ahead[until, x] = ~ZERO
+        for i in range(until - 1, k - 1, -1):
+            for x in range(words):
+                plan.ahead[i, x] = plan.ahead[i + 1, x] & plan.free[i, x]
+        middle = begin = until
+    for i in range(begin, until):
+        for x in range(words):
+            nodes.beyond[x] &= plan.free[i, x]
+    for x in range(words):
+        mask[x] = ZERO if k < wanting else asked[x] & ~nodes.shut[x] & ahead[x] & nodes.beyond[x]
+    return middle, until, wanting
+
+
+@kernel
+def keep_until(slurm, job, k):
+    """`nodes.mask` is otherwise when a job that is tried now reaches an interval from number k on."""
+    mask, plan, blocking = slurm.nodes.mask, slurm.plan, ZERO
+    while blocking == ZERO and k < slurm.state[0].intervals:
         for x in range(len(mask)):
             blocking |= mask[x] & ~plan.free[k, x]
         if blocking != ZERO:
@@ -334,7 +332,7 @@ def try_job(slurm, place, may_reserve):
     row = slurm.queue[place]
     job, mask, now = slurm.jobs[row], nodes.mask, state.now
     words, slot, at, k = len(mask), slot_of(slurm, job), now, 0
-    keys, order, seen, tested = slurm.shapes.keys[slot], slurm.shapes.order[slot], 0, False
+    seen, tested, window = 0, False, (0, 0, 0)
     old_even = job.even != 0 and not options.new_rules
     for x in range(words):
         nodes.reached[x] = ZERO
@@ -343,13 +341,16 @@ def try_job(slurm, place, may_reserve):
             k += 1
         later = later_than(slurm, k)
         bound = NEVER if later == NEVER or job.looked_at or options.preempts else (later + 1) << ROW_BITS
-        while seen < len(order) and keys[order[seen]] < bound:
-            put(nodes.reached, order[seen])
-            seen += 1
-        reached = seen >= job.nodes and enough(slurm, row, k, at)
-        if reached or not tested:
-            ask(slurm, row, k, at)
-            tested = reached or testable(slurm, job)
+        if bound == NEVER:
+            for x in range(words):
+                nodes.reached[x] = ~ZERO
+        else:
+            seen = reach(slurm, slot, nodes.reached, seen, bound)
+        window = ask(slurm, row, k, at, window)
+        if at == now:
+            keep_until(slurm, job, window[1])
+        reached = has_enough(slurm, job, mask, nodes.reached)
+        tested = tested or reached or has_enough(slurm, job, mask, mask)
         last, without = first_fit(slurm, job, slot, mask) if reached else NEVER, False
         if options.preempts and reached and last != NOW:
             found, without = fit_without(slurm, row, mask, old_even)

@@ -139,17 +139,12 @@ def options_in(text: str) -> dict[str, str]:
 
 def gpus_in(options: Mapping[str, str], tasks: int) -> tuple[int, int, str]:
     """The GPUs of these options, whether they are on each node, and their type."""
-    for name, each_node, times in (
-        ("gres", 1, 1),
-        ("gpus-per-node", 1, 1),
-        ("gpus", 0, 1),
-        ("gpus-per-task", 0, tasks),
-    ):
+    for name, per_node, times in (("gres", 1, 1), ("gpus-per-node", 1, 1), ("gpus", 0, 1), ("gpus-per-task", 0, tasks)):
         for item in filter(None, options.get(f"--{name}", "").split(",")):
             words = item.split(":") if name == "gres" else ["gpu", *item.split(":")]
             if words.pop(0) == "gpu":
                 count = int(words.pop()) if words and re.fullmatch("[0-9]{1,6}", words[-1]) else 1
-                return count * times, each_node, words[0] if words else ""
+                return count * times, per_node, words[0] if words else ""
     return 0, 0, ""
 
 
@@ -225,24 +220,14 @@ class SlurmRecords(Records):
         nodes, asked = np.maximum(ran_on, 1), _first(req[:, 2], table.counts("ReqNodes")[0], line["nodes"])
         min_nodes = _first(asked, nodes)
         # Without -N, a job takes what is free; a log whose SubmitLine is only a script's name may show that it did.
-        free = (
-            (line["nodes"] == 0)
-            & (line["per_node"] == 0)
-            & np.where(line["tasks"] > 0, asked <= 1, (asked > 0) & (asked < nodes))
-        )
+        unsaid = (line["nodes"] == 0) & (line["per_node"] == 0)
+        free = unsaid & np.where(line["tasks"] > 0, asked <= 1, (asked > 0) & (asked < nodes))
         task = np.maximum(line["cpus_per_task"], 1)
         fixed_on_each = np.where(asked_cpus % nodes == 0, asked_cpus // nodes, task)
         fixed_on_each = np.where((line["tasks"] > 0) & (nodes > 1), task, fixed_on_each)
         on_each = np.where(free, task, _first(line["per_node"] * task, fixed_on_each))
-        silent = (
-            ~free
-            & (line["nodes"] == 0)
-            & (line["per_node"] == 0)
-            & (line["whole"] == 0)
-            & (asked_cpus > 1)
-            & ("SubmitLine" in table)
-            & (line["tasks"] == 0)
-        )
+        silent = unsaid & ~free & (line["whole"] == 0) & (line["tasks"] == 0) & (asked_cpus > 1)
+        silent &= "SubmitLine" in table
         # Memory: ReqMem if it says of what; else the total over what it was requested, or given, for.
         reqmem, per = each(table["ReqMem"], memory_of).T
         total = _first(req[:, 1], np.where(per == 0, reqmem, 0))

@@ -10,7 +10,7 @@ import numpy as np
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle, may_wait
-from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_many, slot_of
+from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_enough, slot_of
 from batfill_site.slurm.preempt import (
     arrange,
     choose_over,
@@ -106,7 +106,8 @@ def closes(slurm, job, row, slot):
     for x in range(len(nodes.mask)):
         less |= nodes.mask[x] & ~nodes.open[x]
         nodes.mask[x] &= nodes.open[x]
-    return less == ZERO or not has_many(nodes.mask, job.nodes) or fits(slurm, job, slot, nodes.mask, NEVER - 1)
+    enough = less != ZERO and has_enough(slurm, job, nodes.mask, nodes.mask)
+    return not enough or fits(slurm, job, slot, nodes.mask, NEVER - 1)
 
 
 @kernel

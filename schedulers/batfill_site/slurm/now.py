@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,9 +155,9 @@ def read_now(
     if at is not None:
         now_s = float(read_times([str(at)], records.clock).seconds[0])
     if not now_s >= latest_s:
-        raise WorkloadError(
-            f"{state}: {at!r} is no date from its last one on, {latest_s:.0f} as a Unix time; leave it out"
-        )
+        wrong, last = "too early" if now_s >= 0 else "no date", datetime.fromtimestamp(latest_s, UTC)
+        until = f"the last date in the file is {last:%Y-%m-%dT%H:%M:%SZ}"
+        raise WorkloadError(f"{state}: {at!r} is {wrong}; {until}: give a later one, or leave it out")
     end_s = np.where(waits | runs, np.nan, ends_s)
     run_s = np.where(runs, now_s - jobs.started_s, jobs.run_s)
     left_out = records.left_out | {

@@ -24,12 +24,6 @@ ROWS = np.int64(2**ROW_BITS - 1)
 
 
 @kernel
-def key_of(job, row):
-    """A running job's key."""
-    return (job.ends << ROW_BITS) | row
-
-
-@kernel
 def row_of(key):
     """The row of a key's job."""
     return key & ROWS
@@ -142,10 +136,14 @@ def slot_of(slurm, job):
         for i in range(n):
             keys[i], order[i] = node_key(slurm, job, i), i
         sort(keys, order, n)
+        shapes.heads[slot] = ZERO
+        for place in range(n):
+            for head in range(place // step_of(shapes), n // step_of(shapes)):
+                put(shapes.heads[slot, head], order[place])
     else:
         for place in range(shapes.synced[slot], state.logged):
             i = shapes.log[place % n]
-            change(keys, order, n, i, node_key(slurm, job, i))
+            change(shapes, slot, i, node_key(slurm, job, i))
     shapes.synced[slot] = state.logged
     return slot
 
@@ -167,8 +165,18 @@ def sort(keys, order, n):
 
 
 @kernel
-def change(keys, order, n, i, key):
-    """Give node i another key, and its place in the order."""
+def step_of(shapes):
+    """By how many nodes the next head has more."""
+    return (shapes.keys.shape[1] + shapes.heads.shape[1] - 1) // shapes.heads.shape[1]
+
+
+@kernel
+def change(shapes, slot, i, key):
+    """Give node i another key in a slot, and its place in the order.
+
+    A slot's k-th head is the set of the first k * step_of(shapes) nodes in the order.
+    """
+    keys, order, n = shapes.keys[slot], shapes.order[slot], shapes.keys.shape[1]
     if keys[i] == key:
         return
     low, high = 0, n
@@ -178,7 +186,7 @@ def change(keys, order, n, i, key):
             low = middle + 1
         else:
             high = middle
-    keys[i] = key
+    keys[i], before = key, low
     while low > 0 and precedes(keys, i, keys[order[low - 1]], order[low - 1]):
         order[low] = order[low - 1]
         low -= 1
@@ -186,16 +194,64 @@ def change(keys, order, n, i, key):
         order[low] = order[low + 1]
         low += 1
     order[low] = i
-
-
-ZERO, ONE, LOW = np.uint64(0), np.uint64(1), np.uint64(63)
-BITS, PRIME = np.uint64(64), np.uint64(67)
+    step = step_of(shapes)
+    for head in range(min(low, before) // step, max(low, before) // step):
+        words, last = shapes.heads[slot, head], step * (head + 1)
+        other = order[last] if low < before else order[last - 1]
+        words[i >> 6] ^= ONE << (np.uint64(i) & LOW)
+        words[other >> 6] ^= ONE << (np.uint64(other) & LOW)
 
 
 @kernel
-def place_of(places, word):
+def reach(slurm, slot, words, n, bound):
+    """Add the nodes with keys below a bound to a set, which has the first n of the order; returns how many it has."""
+    keys, order, total = slurm.shapes.keys[slot], slurm.shapes.order[slot], slurm.shapes.keys.shape[1]
+    step = step_of(slurm.shapes)
+    heads = n // step
+    while (heads + 1) * step <= total and keys[order[(heads + 1) * step - 1]] < bound:
+        heads += 1
+    if heads * step > n:
+        n = heads * step
+        for x in range(len(words)):
+            words[x] = slurm.shapes.heads[slot, heads - 1, x]
+    while n < total and keys[order[n]] < bound:
+        put(words, order[n])
+        n += 1
+    return n
+
+
+@kernel
+def key_when(slurm, job, slot, asked):
+    """The first key after which enough of the nodes asked count; NEVER if there is none."""
+    order, step, low, n = slurm.shapes.order[slot], step_of(slurm.shapes), 0, 0
+    high = len(order) // step + 1
+    while high - low > 1:
+        middle = (low + high) >> 1
+        some = common(asked, slurm.shapes.heads[slot, middle - 1])
+        if some < job.nodes:
+            low, n = middle, some
+        else:
+            high = middle
+    for place in range(low * step, len(order)):
+        n += has(asked, order[place])
+        if n == job.nodes:
+            return slurm.shapes.keys[slot, order[place]]
+    return NEVER
+
+
+ZERO, ONE, LOW = np.uint64(0), np.uint64(1), np.uint64(63)
+
+
+@kernel
+def count(word):
+    """The number of bits of a word that are 1."""
+    return np.int64(np.bitwise_count(word))
+
+
+@kernel
+def place_of(word):
     """The number of the lowest bit of a word that is not 0."""
-    return np.int64(places[(word & (~word + ONE)) % PRIME])
+    return count(~word & (word - ONE))
 
 
 @kernel
@@ -211,14 +267,21 @@ def put(words, i):
 
 
 @kernel
-def has_many(words, most):
-    """Whether so many nodes are in a set."""
+def common(words, within):
+    """How many nodes two sets share."""
+    n = 0
     for x in range(len(words)):
-        word = words[x]
-        while word != ZERO and most > 0:
-            word &= word - ONE
-            most -= 1
-    return most <= 0
+        n += count(words[x] & within[x])
+    return n
+
+
+@kernel
+def has_enough(slurm, job, words, within):
+    """Whether two sets share as many nodes as the job takes at least, and those that it requires."""
+    for x in range(len(words) * (job.required >= 0)):
+        if slurm.nodes.required[job.required, x] & ~(words[x] & within[x]) != ZERO:
+            return False
+    return common(words, within) >= job.nodes
 
 
 @kernel
@@ -226,11 +289,7 @@ def fits(slurm, job, slot, asked, until):
     """Whether the job fits on nodes asked with keys up to `until`."""
     if job.even == 0 or job.required >= 0:
         return choose(slurm, job, slot, asked, until, False)
-    keys, order, n, place = slurm.shapes.keys[slot], slurm.shapes.order[slot], 0, 0
-    while n < job.nodes and place < len(order) and keys[order[place]] <= until:
-        n += has(asked, order[place])
-        place += 1
-    return n >= job.nodes
+    return key_when(slurm, job, slot, asked) <= until
 
 
 @outlined
@@ -239,21 +298,25 @@ def choose(slurm, job, slot, asked, until, capped):
 
     With `capped` each counts on as many CPUs as it gives in an even layout (P1).
     """
-    nodes, counted = slurm.nodes, slurm.nodes.counted
-    keys, order, n = slurm.shapes.keys[slot], slurm.shapes.order[slot], 0
+    nodes, counted, options = slurm.nodes, slurm.nodes.counted, slurm.options[0]
     for x in range(len(asked)):
         counted[x] = ZERO
-    for place in range(len(order)):
-        i = order[place]
-        if keys[i] > until:
-            break
-        if has(asked, i):
-            put(counted, i)
-            n += 1
+    reach(slurm, slot, counted, 0, until + 1)
+    for x in range(len(asked)):
+        counted[x] &= asked[x]
+    last_node = options.serial_at_end and job.needs == 1
+    if options.leaves > 0 and job.even and job.required < 0 and not (options.least_loaded or last_node):
+        narrow(nodes, job, options.leaves)
+    n = common(counted, counted)
+    for x in range(len(counted)):
+        word = counted[x]
+        while word != ZERO:
+            i = 64 * x + place_of(word)
             node = nodes.nodes[i]
             node.count = job.cpus
             if not capped:
                 node.count = counts_on(job, node, *free_after(slurm, i, until))
+            word &= word - ONE
     while n >= job.nodes and n > 0:
         if by_weight(slurm, job, until):
             return True
@@ -261,6 +324,33 @@ def choose(slurm, job, slot, asked, until, capped):
             break
         n = drop_least(nodes)
     return False
+
+
+@outlined
+def narrow(nodes, job, n_leaves):
+    """Leave only one leaf of `nodes.counted` if it suffices for an even layout (P4), that with the fewest nodes."""
+    counted, tested, groups = nodes.counted, nodes.tested, nodes.groups
+    for x in range(len(tested)):
+        tested[x] = ZERO
+    for weight in range(len(nodes.weights)):
+        for leaf in range(n_leaves):
+            groups[leaf].members = 0
+        for x in range(len(tested)):
+            tested[x] |= counted[x] & nodes.weights[weight, x]
+            word = tested[x]
+            while word != ZERO:
+                leaf = nodes.nodes[64 * x + place_of(word)].group
+                groups[leaf].members += count(word & nodes.leaves[leaf, x])
+                word &= ~nodes.leaves[leaf, x]
+        best, n = -1, 0
+        for leaf in range(n_leaves):
+            n += groups[leaf].members
+            if groups[leaf].members >= job.nodes and (best < 0 or groups[leaf].members < groups[best].members):
+                best = leaf
+        for x in range(len(tested) * (best >= 0)):
+            counted[x] = tested[x] & nodes.leaves[best, x]
+        if n >= job.nodes:
+            return
 
 
 @kernel
@@ -271,7 +361,7 @@ def drop_least(nodes):
         for x in range(len(nodes.counted)):
             word = nodes.counted[x]
             while word != ZERO:
-                i = 64 * x + place_of(nodes.places, word)
+                i = 64 * x + place_of(word)
                 count = nodes.nodes[i].count
                 if drop and count == fewest:
                     nodes.counted[x] &= ~(word & (~word + ONE))
@@ -293,7 +383,7 @@ def by_weight(slurm, job, until):
             if word & ~counted[x] != ZERO:
                 return False
             while word != ZERO:
-                i = 64 * x + place_of(nodes.places, word)
+                i = 64 * x + place_of(word)
                 word &= word - ONE
                 needs = take(nodes, job, i, needs)
     if satisfied(needs):
@@ -380,7 +470,7 @@ def pick_free(slurm, job, until, needs):
         for x in range(len(nodes.tested)):
             word = nodes.tested[x] & ~nodes.picked[x]
             while word != ZERO:
-                i = 64 * x + place_of(nodes.places, word)
+                i = 64 * x + place_of(word)
                 word &= word - ONE
                 cpus, _ = free_after(slurm, i, until)
                 if (best < 0 or cpus > most) and (needs[2] > 1 or nodes.nodes[i].count >= needs[1]):
@@ -404,7 +494,7 @@ def group(nodes, n_leaves, needs):
     for x in range(len(nodes.tested)):
         word = nodes.tested[x]
         while word != ZERO:
-            i = 64 * x + place_of(nodes.places, word)
+            i = 64 * x + place_of(word)
             word &= word - ONE
             node = nodes.nodes[i]
             if n_leaves == 0:

@@ -63,32 +63,24 @@ def goes_earlier(one, other, youngest):
 
 
 @outlined
-def lift(slurm, i, sign):
-    """A listed job leaves its nodes for a moment, or returns if `sign` is 1; one that would sleep keeps its memory."""
-    x = slurm.preemption.listed[i]
-    job = slurm.jobs[x]
-    seat(slurm, x, sign)
-    if job.mode == SUSPEND:
-        for place in range(job.first, job.first + job.placed):
+def lift(slurm, first, last, sign):
+    """Listed jobs leave their nodes for a moment, or return if `sign` is 1; one that would sleep keeps its memory."""
+    for i in range(first, last):
+        job = slurm.jobs[slurm.preemption.listed[i]]
+        seat(slurm, slurm.preemption.listed[i], sign)
+        for place in range(job.first, job.first + job.placed * (job.mode == SUSPEND)):
             node = slurm.nodes.nodes[slurm.at[place]]
             node.memory += sign * memory_on(job, node, slurm.cpus_at[place])
             node.gpus += sign * gpus_on(job, node)
-
-
-@kernel
-def lift_all(slurm, n, sign):
-    """The first n of those listed leave their nodes, or return."""
-    for i in range(n):
-        lift(slurm, i, sign)
 
 
 @outlined
 def choose_over(slurm, row, asked):
     """Whether a job fits on nodes asked beside what it cannot suspend, on `nodes.picked` (E11)."""
     job, n, options = slurm.jobs[row], candidates(slurm, row, asked, True, False), slurm.options[0]
-    lift_all(slurm, n, -1)
+    lift(slurm, 0, n, -1)
     fits = n > 0 and choose(slurm, job, slot_of(slurm, job), asked, NOW, job.even != 0 and not options.new_rules)
-    lift_all(slurm, n, 1)
+    lift(slurm, 0, n, 1)
     slot_of(slurm, job)
     return fits
 
@@ -113,10 +105,10 @@ def needed(slurm, row, asked):
             listed[0] = last
         gone, fits = 0, False
         while gone < n and not fits:
-            lift(slurm, gone, -1)
+            lift(slurm, gone, gone + 1, -1)
             gone += 1
             fits = choose(slurm, job, slot_of(slurm, job), asked, NOW, job.even != 0 and not options.new_rules)
-        lift_all(slurm, gone, 1)
+        lift(slurm, 0, gone, 1)
         if not fits:
             gone = 0
             break

@@ -149,7 +149,7 @@ STATE = np.dtype(
 )
 
 
-@record(NODE, SETS, SETS, SETS, SETS, GROUP, U1, *[WORDS] * 9)
+@record(NODE, *[SETS] * 5, GROUP, *[WORDS] * 10)
 class Nodes(NamedTuple):
     """The nodes, and sets of them."""
 
@@ -158,8 +158,8 @@ class Nodes(NamedTuple):
     required: NDArray[np.uint64]  # (classes, words)
     partitions: NDArray[np.uint64]  # (partitions, words)
     weights: NDArray[np.uint64]  # (weights, words)  the nodes of each weight, the lowest first
-    groups: Records  # GROUP (N + leaves,)  scratch space, as all that follow but `places`
-    places: NDArray[np.uint8]  # (67,)  of the only bit of a word, by the word modulo 67
+    leaves: NDArray[np.uint64]  # (leaves, words)
+    groups: Records  # GROUP (N + leaves,)  scratch space, as all that follow
     mask: NDArray[np.uint64]  # (words,)
     open: NDArray[np.uint64]
     tested: NDArray[np.uint64]
@@ -168,10 +168,11 @@ class Nodes(NamedTuple):
     counted: NDArray[np.uint64]
     shut: NDArray[np.uint64]  # down
     cleaned: NDArray[np.uint64]  # being cleaned
-    reached: NDArray[np.uint64]  # of a job that is tried: nodes that count at some date
+    reached: NDArray[np.uint64]  # of a job that is tried: nodes that count at some date,
+    beyond: NDArray[np.uint64]  # and those that are not reserved in the last intervals that it needs
 
 
-@record(I8, I8, I8, I8, I8, I8, Array(I8, 2), Array(I8, 2), I8)
+@record(I8, I8, I8, I8, I8, I8, Array(I8, 2), Array(I8, 2), Array(U8, 3), I8)
 class Shapes(NamedTuple):
     """When nodes count for jobs; `placement.py` explains it."""
 
@@ -183,6 +184,7 @@ class Shapes(NamedTuple):
     synced: Ints  # (slots,)  up to which place of the log
     keys: Ints  # (slots, N)
     order: Ints  # (slots, N)
+    heads: NDArray[np.uint64]  # (slots, HEADS, words)  sets of its first nodes, see `placement.change`
     log: Ints  # (N,)  the last nodes where a job has started or ended, in turn
 
 
@@ -227,7 +229,7 @@ class Licences(NamedTuple):
     takes: Ints  # (n_jobs, licences)
 
 
-@record(I8, I8, SETS, Array(I8, 2))
+@record(I8, I8, SETS, Array(I8, 2), SETS)
 class Plan(NamedTuple):
     """The intervals of a cycle, and the nodes and licences that are not reserved in them."""
 
@@ -235,6 +237,7 @@ class Plan(NamedTuple):
     end: Ints
     free: NDArray[np.uint64]  # (intervals, words)
     licences: Ints  # (intervals, licences)
+    ahead: NDArray[np.uint64]  # (intervals, words)  scratch space, see `backfill.ask`
 
 
 @record(WINDOW, SETS, I8)
@@ -259,28 +262,7 @@ class Preemption(NamedTuple):
 
 
 @record(
-    *(
-        JOB,
-        I8,
-        I8,
-        I8,
-        I8,
-        I8,
-        I8,
-        F8,
-        U1,
-        I8,
-        I8,
-        Ends,
-        Nodes,
-        Shapes,
-        Limited,
-        Shares,
-        Licences,
-        Plan,
-        Windows,
-        Preemption,
-    ),
+    *(JOB, *[I8] * 7, F8, U1, I8, I8, Ends, Nodes, Shapes, Limited, Shares, Licences, Plan, Windows, Preemption),
     *(Array(I8, 2), I8, I8, Array(I8, 2), F8, F8, U1, F8, F8, F8, OPTIONS, STATE),
 )
 class Slurm(NamedTuple):
@@ -291,6 +273,7 @@ class Slurm(NamedTuple):
     leaving: Ints  # rows of those that are cancelled, in the order of their dates
     queue: Ints  # (n_jobs,)  rows of waiting jobs, in order
     running: Ints  # (n_jobs,)  the keys of running jobs, see `placement.py`,
+    alone: Ints  # (n_jobs,)  the only node of each, -1 if it has several,
     held: Ints  # (n_jobs,)  and their rows
     ended: Ints  # (n_jobs,)  rows in the order of their ends
     cleaned_s: Floats  # (n_jobs,)  when the nodes of these are clean

@@ -11,13 +11,13 @@ from batfill.base.kernels import F8, I8, Array, entry, kernel, outlined
 from batfill.engine.ends import enter
 from batfill_site.slurm.placement import (
     ONE,
+    ROW_BITS,
     ZERO,
     counts_on,
     gpus_on,
     has,
     insert,
     insert_at,
-    key_of,
     memory_on,
     needs_of,
     place_of,
@@ -50,7 +50,7 @@ def on_any(slurm, row, asked):
 def seat(slurm, row, sign):
     """A job is one of those that run on its nodes, or no longer if `sign` is -1."""
     job, state = slurm.jobs[row], slurm.state[0]
-    key, shapes = key_of(job, row), slurm.shapes
+    key, shapes = (job.ends << ROW_BITS) | row, slurm.shapes
     for place in range(job.first, job.first + job.placed):
         i = slurm.at[place]
         node = slurm.nodes.nodes[i]
@@ -68,7 +68,11 @@ def seat(slurm, row, sign):
         node.jobs += sign
         shapes.log[state.logged % len(shapes.log)] = i
         state.logged += 1
-    insert(slurm.running, 0, state.running, key, sign)
+    place = insert(slurm.running, 0, state.running, key, sign)
+    if sign > 0:
+        insert_at(slurm.alone, place, state.running, slurm.at[job.first] if job.placed == 1 else -1)
+    else:
+        take_out(slurm.alone, place, state.running)
     insert(slurm.held, 0, state.running, row, sign)
     state.running += sign
 
@@ -130,7 +134,7 @@ def would_exceed(slurm, row):
     for x in range(len(nodes.picked)):
         word = nodes.picked[x]
         while word != ZERO:
-            count_held(held, job, nodes.nodes[64 * x + place_of(nodes.places, word)])
+            count_held(held, job, nodes.nodes[64 * x + place_of(word)])
             word &= word - ONE
     if not job.looked_at:
         return False
@@ -216,7 +220,7 @@ def start(slurm, place, by):
     for x in range(len(slurm.nodes.picked)):
         word = slurm.nodes.picked[x]
         while word != ZERO:
-            slurm.at[n] = 64 * x + place_of(slurm.nodes.places, word)
+            slurm.at[n] = 64 * x + place_of(word)
             word &= word - ONE
             n += 1
     job.placed, state.placed = n - job.first, n

@@ -110,8 +110,6 @@ class Estimates(Answered, KeptRows):
         """Whether past starts suffice to say how many starts an interval holds."""
         return self.calibrated_on >= FEWEST_STARTS
 
-    _repr_html_ = KeptRows._repr_html_
-
     def answer(self) -> Answer:
         """In a headline, a table, lines and details."""
         rows, instants, job = list(self), Instants(self.now_s, self.clock), "" if self.asked else "Job "

@@ -47,6 +47,7 @@ STARTS = (  # of a job that a site's own system let wait
     "nothing here: by these rules it starts now; its batch system has not looked since, or has a limit that they lack"
 )
 A_DATE = "2024-05-02T10:00 or 2024-05-02T10:00+02:00"
+A_MINUTE = "%Y-%m-%dT%H:%M"
 MOST_FORKS = 1001
 OF_SLURM = ("past", "accounts", "sshare", "windows", "slurm_version")  # options
 
@@ -181,9 +182,9 @@ def on_machine(
 
 def when_in_replay(run: Replay, job: str | None, submit: Any, forks: int, seed: int, now_s: float) -> Estimates:
     require_known(run.options)
-    (pool, past), workload = replayed(run, now_s), run.workload
-    ids, clock = workload.jobs.ids, workload.clock
-    return pool.estimates(workload.name, past, job, asked_of(submit), ids, clock, forks, seed)
+    pool, past = replayed(run, now_s)
+    jobs, name, clock = run.workload.jobs, run.workload.name, run.workload.clock
+    return pool.estimates(name, past, job, asked_of(submit), jobs.ids, clock, forks, seed)
 
 
 def asked_of(submit: Any, users: Mapping[str, int] | None = None) -> list[tuple[str, Any]]:
@@ -259,14 +260,8 @@ class Pool:
 
     def with_job(self, past: Past, time: float, **values: Any) -> tuple[Pool, Past]:
         """The same with a job more, submitted at the instant."""
-        own: dict[str, Any] = {
-            "submit_s": past.now_s,
-            "runtime_s": 0.0,
-            "walltime_s": time,
-            "request_s": time,
-            "user": -1,
-        }
-        own |= {"asked": time < math.inf, "job_class": UNKNOWN, **values}
+        own: dict[str, Any] = {"submit_s": past.now_s, "runtime_s": 0.0, "walltime_s": time, "request_s": time}
+        own |= {"user": -1, "asked": time < math.inf, "job_class": UNKNOWN, **values}
         n, columns = len(past.user), dict[str, Any](own_end=self.jobs.own_end, outlives=self.jobs.outlives)
         columns |= {name: np.append(getattr(self.jobs, name)[:n], value) for name, value in own.items()}
         jobs = Jobs(ids=np.array([f"{k:06}" for k in range(n + 1)], object), **columns)
@@ -393,15 +388,17 @@ def refuse_jobless(path: Path) -> None:
 
 
 def run_until(run: Replay, at: Any) -> float:
-    clock = run.workload.clock
+    clock, name = run.workload.clock, run.workload.name
     try:
         date = datetime.fromisoformat(at.strip()) if isinstance(at, str) and "-" in at.strip()[1:] else at
-        instant_s = until_of("at", date, clock)
+        instant_s, wrong = until_of("at", date, clock), "is outside the log"
     except (BatfillError, ValueError):
-        form = "seconds, as it has no dates" if clock is None else f"seconds, or a date such as {A_DATE}"
-        raise BatfillError(f"option at: {at!r} is no instant of {run.workload.name}; give {form}") from None
-    if instant_s < 0 or (run.run(until_s=instant_s).ended and instant_s > run.now_s):
-        instants = Instants(0.0, clock)
-        first, last = (f"{instants.full(s)} ({s:.0f} s)" for s in (0.0, run.run().now_s))
-        raise BatfillError(f"option at: {at} is beyond {run.workload.name}, which goes from {first} to {last}")
-    return instant_s
+        instant_s, wrong = -1.0, f"is no {'' if clock is None else 'date, and no '}number of seconds"
+    if instant_s >= 0 and not (run.run(until_s=instant_s).ended and instant_s > run.now_s):
+        return instant_s
+    last_s, form = run.run().now_s, "seconds from its begin"
+    first, middle, last = (
+        f"{s:.0f} s" if clock is None else f"{clock.date(s):{A_MINUTE}}" for s in (0, last_s / 2, last_s)
+    )
+    form = form if clock is None else f"a date such as {middle}, or {form}"
+    raise BatfillError(f"option at: {at} {wrong}; {name} goes from {first} to {last}: give {form}")
