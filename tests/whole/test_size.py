@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = {".py", ".pyi", ".js", ".css", ".html", ".j2"}
 LINES = {
-    "schedulers/batfill": 27_120,
-    "schedulers/batfill_site": 14_540,
+    "schedulers/batfill": 27_300,
+    "schedulers/batfill_site": 14_440,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 35_400,
+    "tests": 35_470,
 }
-FUNCTIONS = 2_970  # in the four houses
-WORDS = 57_700  # of README, guides, reference and results, without the background
+FUNCTIONS = 2_980  # in the four houses
+WORDS = 54_700  # of README, guides, reference and results, without the background
 
 
 def code_of(house):
