@@ -140,7 +140,7 @@ def about_rows(run: ReportedRun, f: Summary, uses: Uses, overdue_s: float | None
     rows = [
         *run.about.rows(),
         ("dates", zone_text(run.about.clock) if run.about.clock else "no clock: counted from 0"),
-        ("utilisation of what was in service", percent(in_service)),
+        (f"utilisation{' of what was in service' * bool(out_proc_s)}", percent(in_service)),
         ("from the first submission to the last end", duration(f.makespan_s)),
         ("ended at their walltime", f"{int((run.state[final] == CUT).sum()):,}"),
         *in_words(uses),

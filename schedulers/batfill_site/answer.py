@@ -131,7 +131,7 @@ class Picture(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         points = [
-            {"name": units_kept(p.name), "key": p.key, "slowdown": p.slowdown, "longest": rounded(p.longest_s)}
+            {"name": units_kept(p.name), "key": p.key, "slowdown": p.slowdown, "longest": p.longest_s}
             for p in self.points
         ]
         stops = [
@@ -139,7 +139,7 @@ class Picture(NamedTuple):
                 "grown": s.grown,
                 "key": s.grown.split(NB)[0],
                 "upTo": s.up_to,
-                "longest": s.longest_s and rounded(s.longest_s),
+                "longest": s.longest_s,
                 "take": s.take,
             }
             for s in self.stops
@@ -330,17 +330,10 @@ def plain(value: Any) -> Any:
     return re.sub(MARKS, "", value).replace(NB, " ") if isinstance(value, str) else value
 
 
-def rounded(seconds: float) -> float:
-    """A duration to its two largest units, or from 10 s down to a tenth of a second."""
-    size_s = abs(seconds)
-    step_s = 3600 if size_s >= 86_400 else 60 if size_s >= 3600 else 1 if size_s >= 10 else 0.1
-    return round(step_s * round(seconds / step_s), 1)
-
-
 def duration(seconds: float) -> str:
-    """Rounded; every duration in an answer is written here."""
-    at = rounded(seconds)
-    return no_break(f"{at} s" if at % 1 else cut_duration(at)).replace("-", MINUS)
+    """As everywhere, but below 10 s with tenths; every duration in an answer is written here."""
+    at = round(seconds, 1)
+    return no_break(f"{at} s" if abs(at) < 10 and at % 1 else cut_duration(seconds)).replace("-", MINUS)
 
 
 def change(longer_s: float) -> str:

@@ -485,7 +485,7 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
             {
                 "Machine": f"{machine_text(grade)}.",
                 "By width": f"{by_width}." if (by_width := grade.near.by_width) else "",
-                "Explained": f"{holds_text(grade)}." if grade.held else "",
+                "What held jobs": f"{holds_text(grade)}." if grade.held else "",
                 "Besides": besides(steps),
                 "Outages": f"{down['number']:,} found in the log, {duration(down['days'] * DAY_S)} in all.",
                 "Not modelled": f"{'; '.join(alike)}." if alike else "",
@@ -507,18 +507,18 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
 def machine_text(grade: Fidelity) -> str:
     wide = int(grade.machine.wide.sum())
     left_out = f"; {things(wide, 'wider job')} {'is' if wide == 1 else 'are'} left out" * (wide > 0)
-    other = "; --machine header takes the other" * (not grade.machine.as_stated)
+    other = "; `batfill replay` takes the header's unless --procs is given" * (not grade.machine.as_stated)
     return f"{grade.machine.text()}{other}{left_out}"
 
 
 def holds_text(grade: Fidelity) -> str:
-    """For how much of the waiting time something known holds the job, there and on the header's machine, and what."""
+    """For how much of the waiting time in the log what holds the job, and nothing known, there and by the header."""
     held, before = grade.held, grade.held_header
     if held is None or before is None:
         return ""
     said = [f"{words} {percent(share)}" for name, words in HOLDS.items() if (share := getattr(held, name))]
-    on_header = f" ({percent(1 - before.idle)} on the header's machine)" * (held != before)
-    return f"{percent(1 - held.idle)} of the real waiting time{on_header}: {', '.join(said) or 'nothing'}"
+    on_header = f" ({percent(before.idle)} on the header's machine)" * (held != before)
+    return f"{', '.join([*said, f'nothing known {percent(held.idle)}'])}{on_header} of the real waiting time"
 
 
 def besides(steps: Sequence[Mapping[str, Any]]) -> str:

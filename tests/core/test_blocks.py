@@ -1,8 +1,11 @@
-"""The blocks of waiting jobs against a sorted list, operation by operation."""
+"""The blocks of waiting jobs against a sorted list, operation by operation; a block holds four, and two are a group."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -13,10 +16,29 @@ from batfill.model.limits.pools import Pool
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.queue import Queue
-from from_python import from_python
+from from_python import in_python, readable
+from sweeps import examples
+
+BLOCK, GROUP = 4, 2
+
+
+@contextmanager
+def small():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK", BLOCK)
+        patch.setattr(blocks, "GROUP", GROUP)
+        yield
+
+
+def of_small(kernel):
+    """The kernel in plain Python, and all that it calls, with small blocks."""
+    with small():
+        function = in_python(kernel)
+    return lambda *arguments: function(*map(readable, arguments))
+
 
 class_of, enters_group, group_at, insert, pack, precedes, remove, summarize = map(
-    from_python,
+    of_small,
     (
         blocks.class_of,
         blocks.enters_group,
@@ -30,7 +52,7 @@ class_of, enters_group, group_at, insert, pack, precedes, remove, summarize = ma
 )
 
 SIZE = 20
-ROOM = 6000
+ROOM = 400
 SECTIONS = 3
 POOLS = (Pool("power", 8), Pool("licences", 8, of_user=True))
 
@@ -39,7 +61,7 @@ def listed(waiting, section):
     """The section's rows in order, and the block of each."""
     rows, homes = [], []
     for block in waiting.order[section, : waiting.sections[section]["blocks"]].tolist():
-        slots = waiting.slots[block * blocks.BLOCK : block * blocks.BLOCK + waiting.nodes[block]["count"]]
+        slots = waiting.slots[block * BLOCK : block * BLOCK + waiting.nodes[block]["count"]]
         rows += slots["row"].tolist()
         homes += [block] * len(slots)
     return rows, homes
@@ -51,15 +73,16 @@ class BlocksBesideAList(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**16))
     def begin(self, seed):
         self.rng = np.random.default_rng(seed)
-        queue = Queue(SIZE, Rules(policy_named("fcfs"), pools=POOLS), capacity=ROOM)
+        with small():
+            queue = Queue(SIZE, Rules(policy_named("fcfs"), pools=POOLS), capacity=ROOM)
         self.queue, self.jobs, self.waiting = queue.arrays, queue.arrays.jobs, queue.arrays.blocks
         self.a_section = (len(self.waiting.nodes) - len(self.waiting.order[0])) // len(self.waiting.sections)  # groups
         self.jobs["seq"] = self.rng.permutation(ROOM)
-        self.queue.users[:] = np.arange(ROOM) // 300 % 3  # a row's is that of its neighbours, which wait side by side
+        self.queue.users[:] = np.arange(ROOM) // 20 % 3  # a row's is that of its neighbours, which wait side by side
         self.lists = {section: [] for section in range(SECTIONS)}  # of (key, seq, row, expected_s, procs), sorted
         self.unused = list(range(ROOM))
 
-    @rule(section=st.integers(0, SECTIONS - 1), n=st.integers(1, 900), order=st.sampled_from(["up", "down", "any"]))
+    @rule(section=st.integers(0, SECTIONS - 1), n=st.integers(1, 60), order=st.sampled_from(["up", "down", "any"]))
     def insert(self, section, n, order):
         keys = self.rng.integers(0, 50, n).astype(float)
         if order != "any":
@@ -75,7 +98,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
         self.lists[section].sort()
 
     @precondition(lambda self: any(self.lists.values()))
-    @rule(section=st.integers(0, SECTIONS - 1), n=st.integers(1, 900), where=st.sampled_from(["front", "back", "any"]))
+    @rule(section=st.integers(0, SECTIONS - 1), n=st.integers(1, 60), where=st.sampled_from(["front", "back", "any"]))
     def remove(self, section, n, where):
         for _ in range(min(n, len(self.lists[section]))):
             at = {"front": 0, "back": -1, "any": int(self.rng.integers(len(self.lists[section])))}[where]
@@ -100,7 +123,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
         places = [np.int64(place) for place in range(size)]
         edges = [place for place in places if enters_group(self.waiting, np.int64(section), place, back)]
         met = [group_at(self.queue, np.int64(section), place) for place in edges]
-        assert len(met) == (0 if size <= blocks.GROUP else -(-size // blocks.GROUP))
+        assert len(met) == (0 if size <= GROUP else -(-size // GROUP))
         assert met == sorted(set(met))
         assert (self.waiting.nodes["state"][met] == blocks.EXACT).all()
 
@@ -109,7 +132,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
         """As an insertion does that finds no unused node; the fewest that a tree may have are left."""
         pack(self.waiting)
         for section, jobs in self.lists.items():
-            assert len(set(listed(self.waiting, section)[1])) == -(-len(jobs) // blocks.BLOCK)
+            assert len(set(listed(self.waiting, section)[1])) == -(-len(jobs) // BLOCK)
 
     @rule()
     def clear(self):
@@ -130,7 +153,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
             _, homes = listed(self.waiting, section)
             members, places = {}, {block: place for place, block in enumerate(dict.fromkeys(homes))}
             for (_, _, row, expected_s, procs), block in zip(jobs, homes, strict=True):
-                group = len(self.waiting.order[0]) + section * self.a_section + places[block] // blocks.GROUP
+                group = len(self.waiting.order[0]) + section * self.a_section + places[block] // GROUP
                 for index in (block, group):
                     members.setdefault(index, []).append((expected_s, procs, row))
             for block, found in members.items():
@@ -165,7 +188,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
 
 
 TestBlocksBesideAList = BlocksBesideAList.TestCase
-TestBlocksBesideAList.settings = settings(max_examples=6, stateful_step_count=25, deadline=None)
+TestBlocksBesideAList.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)
 
 
 def test_widths_grow_with_processors_and_powers_of_two_have_their_own():

@@ -13,6 +13,7 @@ from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
 from batfill.model import arguments
 from batfill.model.options import ARGUMENTS, OPTIONS, Options, of_arguments, plans_machines
+from batfill.model.policy import Policy
 from batfill.model.values import part_of, tau_of
 from golden_text import check
 
@@ -184,6 +185,8 @@ LIVE = [
         ({"predict": "easy++", "policy": "saf"}, None),
         ({"predict": "easy++", "backfill": "spf"}, None),
         ({"predict": "easy++", "policy": "wfp3"}, None),
+        ({"predict": "easy++", "policy": "mixed:0,1,0,0,0,-1"}, None),  # of jobs on one processor alone it does nothing
+        ({"predict": "easy++", "policy": Policy("long", key=lambda r, p, q: p > 4 * 3600)}, None),
         ({}, None),
     ],
 )

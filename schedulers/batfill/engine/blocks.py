@@ -251,7 +251,7 @@ def class_of(queue, pool, amount):
     It is 2 k from 2^k processors on, and 2 k + 1 from half as many more.
     """
     most = max(queue.most[pool], np.int64(1))
-    procs = min(amount, most) * queue.rules[0].procs // most
+    procs = np.int64(min(amount, most) / most * queue.rules[0].procs)  # the product of both may be beyond int64
     k = width_of(procs) // 2
     return 2 * k + (2 * procs >= 3 << k)
 

@@ -363,9 +363,13 @@ class Options(Limits):
         import numpy as np
 
         orders = [order for order in (self.policy, self.backfill) if order is not None]
-        ends = np.zeros(2), np.array([60.0, 7200.0]), np.ones(2, np.int64)
-        if self.predict == REQUEST or self.predict_for == ALL or any(np.ptp(one.key(*ends)) for one in orders):
+        if self.predict == REQUEST or self.predict_for == ALL:
             return []
+        expected_s = np.logspace(0, 22, 23, base=2)
+        for procs in (1, 2, 7, 64):
+            submit_s, all_procs = np.full(23, 1e5), np.full(23, procs)
+            if any(np.unique(one.key(submit_s, expected_s, all_procs)).size > 1 for one in orders):
+                return []
         names = in_a_row(list(dict.fromkeys(order.name for order in orders)))
         return [f"option predict did nothing: the order of {names} is not by run times; choose predict-for all"]
 

@@ -27,6 +27,7 @@ from batfill_site.advice.found import (
     UNSURE,
     stated,
 )
+from batfill_site.advice.payers import KINDS
 from batfill_site.answer import (
     MINUS,
     NB,
@@ -47,11 +48,11 @@ from batfill_site.fidelity import LOW_IDLE, MOST_IDLE, PLAIN, holds_text, machin
 from batfill_site.score import FAR, ratio_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from batfill_pages.stats import Paired
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
-    from batfill_site.advice.payers import Changed, Cost, OneGroup, Payers
+    from batfill_site.advice.payers import Changed, Cost, Payers
 
 HEAD = ("", "mean wait", "its change (95 %)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
@@ -234,7 +235,9 @@ def why(found: WhatIf, limit: Limit) -> str:
     if limit.by_slowdown != limit.advised:
         other = found.outcomes[found.outdoing(limit)]
         least_text = f"{short(least)} has less ({slowdown(least.mean_bsld)})"
-        said.append(f"{least_text}, but {short(other)} asks less of a site, and jobs wait less on average and at most")
+        said.append(
+            f"{least_text}, but {short(other)} asks less of a site, and jobs wait less on average and no longer at most"
+        )
     elif (k := passed_over(found, limit)) is not None:
         doubt = "its gain may be chance" if found.allowed(limit, k) else UNBOUNDED
         if k in found.withheld:
@@ -243,8 +246,12 @@ def why(found: WhatIf, limit: Limit) -> str:
     if limit.equals:
         others = [found.outcomes[k] for k in limit.equals]
         least_s = limit.growth is None or any(o.effort == mine.effort for o in others)
-        cause = "has the shortest longest wait" if least_s else "asks least"
-        said.append(f"as good as {in_a_row([short(o) for o in others])}, and {cause}")
+        cause = "has the shortest longest wait of these" if least_s else "asks least"
+        less = min(others, key=lambda o: o.mean_wait_s)
+        waits = f", whose mean wait is {duration(mine.mean_wait_s - less.mean_wait_s)} shorter"
+        waits = waits if less.mean_wait_s < mine.mean_wait_s and len(others) == 1 else ""
+        equal = in_a_row([short(o) for o in others])
+        said.append(f"its slowdown is within chance of that of {equal}{waits}; it {cause}")
     other_k = found.runner_up(limit)
     if mine.effort == KILLS and other_k is not None and found.outcomes[other_k].mean_wait_s < mine.mean_wait_s:
         said.append(f"{short(found.outcomes[other_k])} has the shorter mean wait, and kills nothing")
@@ -280,8 +287,7 @@ def who_pays(found: WhatIf, k: int) -> str:
     said, killed = [longer_text(o.payers)], o.payers.killed
     if (job := o.payers.job) is not None:
         said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
-    ends = {"longer on average": o.payers.losers, "shorter": o.payers.gainers}
-    said += [f"{words}: {most_of(groups, unclear(found, k))}" for words, groups in ends.items() if groups]
+    said += filter(None, ends_of(found, k))
     if killed is not None:
         after = Options.of(o.options).divider_s
         when = f" after {duration(after)}" if math.isfinite(after) else ""
@@ -290,20 +296,29 @@ def who_pays(found: WhatIf, k: int) -> str:
     return f"{'; '.join(said)}."
 
 
-def most_of(groups: Sequence[OneGroup], chance: set[tuple[str, str]]) -> str:
-    """Of each kind of group the one whose mean wait changes most, and by how much; a user alone in a group is one."""
-    said = []
-    for one in reversed({(one.jobs, one.after_s): one for one in reversed(groups)}.values()):
-        doubt = ", may be chance" * ((one.by, one.name) in chance)
-        said.append(f"{one.words.replace(' ', NB)} ({change(one.after_s - one.before_s)}{doubt})")
-    return ", ".join(said)
+def ends_of(found: WhatIf, k: int) -> tuple[str, str]:
+    """Which groups wait longer and which shorter on average beyond chance: of each kind the one that changes most."""
+    payers, chance, said = found.outcomes[k].payers, unclear(found, k), []
+    for sign, ends in ((1, payers.losers), (-1, payers.gainers)):
+        most = {(one.jobs, one.after_s): one for one in reversed(ends) if (one.by, one.name) not in chance}
+        texts = {one.by: (one.words, one.after_s - one.before_s) for one in reversed(most.values())}
+        for group in found.groups:
+            words, longer_s = KINDS[group.by].format(group.name), group.differences[k - 1].wait_s.value
+            _, before_s = texts.get(group.by, ("", 0.0))
+            if (group.by, group.name) not in chance and sign * longer_s > sign * before_s:
+                texts[group.by] = words, longer_s
+        said.append(", ".join(f"{words.replace(' ', NB)} ({change(longer_s)})" for words, longer_s in texts.values()))
+    longer, shorter = said
+    longer = f"longer on average: {longer}" if longer else "no group waits longer on average beyond chance"
+    return longer, shorter and f"shorter: {shorter}"
 
 
 def longer_text(payers: Payers) -> str:
     users = payers.users
     of = f" and {users_text(users)}" if users else ""
     unknown = "" if users else f"; the log names no users with {FEWEST_JOBS} jobs"
-    return f"{percent(payers.jobs.share)} of jobs{of} wait over {LONGER} longer{unknown}"
+    less = f"{percent(payers.jobs.less / sum(payers.jobs))} of jobs so much less"
+    return f"{percent(payers.jobs.share)} of jobs{of} wait over {LONGER} longer, {less}{unknown}"
 
 
 def confidence(found: WhatIf, limit: Limit) -> str:
@@ -316,20 +331,19 @@ def confidence(found: WhatIf, limit: Limit) -> str:
 
 def by_period(found: WhatIf) -> str:
     """What the rule takes in each period, the oldest first, and the whole log's advice there if it is another."""
-    said, several = [], False
-    for one in found.periods[-MOST_PERIODS:] if not found.undecided else ():
-        mine, whole, _ = one.figures
-        said.append(in_period(found, mine))
-        if mine.choice != whole.choice:
-            several, said[-1] = True, f"{said[-1]} ({in_period(found, whole)})"
-    other = ", beside the whole log's advice there; the difference may be chance" * several
-    return f"oldest first, slowdown, mean and longest wait{other}: {'; '.join(said)}." if said else ""
-
-
-def in_period(found: WhatIf, row: Row) -> str:
-    assert row.choice is not None
-    waits = duration(row.mean_wait_s), duration(row.max_wait_s)
-    return f"{short(found.outcomes[row.choice])} {slowdown(row.mean_bsld)}, {', '.join(waits)}"
+    shown = found.periods[-MOST_PERIODS:] if not found.undecided else ()
+    if not shown:
+        return ""
+    figures = [one.figures for one in shown]  # of the advice there, of the whole log's, and of fcfs
+    whole = figures[0][1].choice
+    if whole:
+        ends = [f"{slowdown(fcfs.mean_bsld)} to {slowdown(mine.mean_bsld)}" for _, mine, fcfs in figures]
+        said = f"oldest first, {short(found.outcomes[whole])} takes fcfs's slowdown from {', from '.join(ends)}"
+    else:
+        said = f"oldest first, fcfs's slowdown is {', '.join(slowdown(fcfs.mean_bsld) for *_, fcfs in figures)}"
+    others = [one for one, mine, _ in figures if one.choice != mine.choice]
+    least = [f"{short(found.outcomes[one.choice or 0])} to {slowdown(one.mean_bsld)}" for one in others]
+    return f"{said}{f'; the rule alone would take there {in_a_row(least)}, perhaps by chance' * bool(least)}."
 
 
 def needs(found: WhatIf, k: int) -> str:
@@ -350,14 +364,17 @@ def needs(found: WhatIf, k: int) -> str:
 def real_waits(found: WhatIf, k: int) -> str:
     """The waits in the log, how near simulated ones are, whose the longest are, and what explains the real ones."""
     score, first, taken, near = found.logged, found.outcomes[0], found.outcomes[k], found.fidelity
-    longest = f"{first.whose}" if first.whose == taken.whose else f"{first.whose}; {short(taken)}: {taken.whose}"
+    longest = f"fcfs's longest is {first.whose}"
+    longest += f", {short(taken)}'s {taken.whose}" if taken.whose != first.whose else ""
     if score is None or score.ratio is None:
-        whose = f" (the longest: {longest})" * bool(max(first.max_wait_s, taken.max_wait_s))
+        whose = f" ({longest})" * bool(max(first.max_wait_s, taken.max_wait_s))
         return f"all waits are simulated{whose}; {lower(str(near))}."
     said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}"
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
-    explained = f". Explained: {holds_text(near)}" if near.held else ""
-    return f"{said}{whose}. Simulated ones are {score} (longest: {longest}){explained}."
+    held = f". What held jobs: {holds_text(near)}" if near.held else ""
+    if found.cost:  # the score is without the limits, and whose waits are longest is not
+        longest = "both are without the limits"
+    return f"{said}{whose}. Simulated ones are {score}; {longest}{held}."
 
 
 def machine(found: WhatIf) -> str:
@@ -386,6 +403,8 @@ def cap(cost: Cost) -> str:
     said += [f"left out: {things(cost.left_out, 'job')} that would never fit"] * bool(cost.left_out)
     used = in_a_row(list(cost.used.values()))
     said += [cost.rushed.as_text()] if cost.rushed is not None else []
+    drawn = cost.limits.get("urgent", "").startswith("share:")
+    said += ["they are drawn at random: another seed may give other costs, and other advice"] * drawn
     said += [f"the log's own starts used up to {used}"] * bool(used)
     return f"{'; '.join(said)}."
 
@@ -532,7 +551,8 @@ def commands(found: WhatIf, log: str) -> str:
         each = f"print(one.name, bf.replay(found.workload, **one.arguments, tau_s={settings['tau_s']!r}).figures)"
         return f"import batfill as bf\nfound = bf.what_if({given})\nfor one in found.outcomes:\n    {each}"
     made = stated(settings).get("calendar") == MACHINE_FILE
-    lines = [f"batfill fidelity {where} {options_words(its)} --calendar {MACHINE_FILE}"] * made
+    write = f"batfill fidelity {where} {options_words(its)} --calendar {MACHINE_FILE}  # first, which all others read"
+    lines = [write] * made
     words = options_words({"procs": found.workload.size, **found.workload.choices, "tau": settings["tau_s"]})
     mine = found.outcomes[found.shown(found.limit)]
     order = [mine, *(o for o in found.outcomes if o is not mine)]

@@ -57,10 +57,13 @@ class OneJob(NamedTuple):
     after_s: float  # and under the choice
 
 
+# What jobs are grouped by, and the words of a group.
+KINDS = {"user": "user {}", "group": "group {}", "processors": "width {}", "ran for": "runs of {}"}
+
+
 class Kind(NamedTuple):
     """What jobs are grouped by."""
 
-    words: str  # of a group, such as "user {}"
     of: NDArray[np.int64]  # (n_jobs,)  the group of each; -1 if unknown
     names: Sequence[str] | None = None  # of the groups; None for their numbers
 
@@ -70,13 +73,13 @@ class Kind(NamedTuple):
 
 def kinds_of(jobs: Jobs, size: int, group: NDArray[np.int64]) -> dict[str, Kind]:
     """By user, group or account, width and run time; `group` is each job's, -1 if unknown."""
-    found = {"user": Kind("user {}", jobs.user), "group": Kind("group {}", group)}
-    for by, words, bins, values in (
-        ("processors", "width {}", width_bins(size), jobs.procs),
-        ("ran for", "runs of {}", RUNTIME_BINS, jobs.runtime_s),
+    found = {"user": Kind(jobs.user), "group": Kind(group)}
+    for by, bins, values in (
+        ("processors", width_bins(size), jobs.procs),
+        ("ran for", RUNTIME_BINS, jobs.runtime_s),
     ):
         names, ends = zip(*((one.name, one.high) for one in bins), strict=True)
-        found[by] = Kind(words, np.searchsorted(ends, values), names)
+        found[by] = Kind(np.searchsorted(ends, values), names)
     return found
 
 
@@ -132,7 +135,7 @@ class Payers(NamedTuple):
                     name, longest_s = kind.name(int(groups[k])), float(schedule.wait_s[rows].max())
                     (one,) = paired([np.where(rows, longer_s, 0)])
                     chance = one.periods < FEWEST_BLOCKS or one.p * int(counted.sum()) > 1 - CONFIDENCE
-                    about = (by, name, kind.words.format(name), int(each[k]))
+                    about = (by, name, KINDS[by].format(name), int(each[k]))
                     found.append(OneGroup(*about, before_s, after_s, longest_s, chance))
         whose = number_in_log(schedule.jobs.ids[most]), int(schedule.jobs.user[most])
         job = OneJob(*whose, *(float(one[most]) for one in waits)) if longer_s[most] > 0 else None
