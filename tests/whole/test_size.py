@@ -14,10 +14,10 @@ LINES = {
     "schedulers/batfill_site": 14_440,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 35_470,
+    "tests": 35_490,
 }
 FUNCTIONS = 2_980  # in the four houses
-WORDS = 54_700  # of README, guides, reference and results, without the background
+WORDS = 54_800  # of README, guides, reference and results, without the background
 
 
 def code_of(house):

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
     from batfill_site.advice.payers import Changed, Cost, Payers
 
-HEAD = ("", "mean wait", "its change (95 %)", "longest", "slowdown")
+HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
 FIGURES = ("mean wait", "longest", "slowdown")
 OWN = ("policy", "preset", "threshold")  # options of a choice alone
@@ -480,7 +480,7 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         Detail(
             "Statistics: intervals, p, what the confidence means",
             [RULE.format(setting(settings["min_gain"])), SURE],
-            Table(("choice", "slowdown", f"{percent(CONFIDENCE)} interval", "corrected p", "mean wait, 95 %"), tests),
+            Table(("choice", "slowdown", f"{percent(CONFIDENCE)} interval", "corrected p", f"mean wait, 95{NB}%"), tests),
         ),
         Detail("The log and the choices: what is left out, and notes", [f"{first_upper(n)}." for n in notes(found)]),
         Detail(
