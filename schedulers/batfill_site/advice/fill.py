@@ -480,7 +480,9 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         Detail(
             "Statistics: intervals, p, what the confidence means",
             [RULE.format(setting(settings["min_gain"])), SURE],
-            Table(("choice", "slowdown", f"{percent(CONFIDENCE)} interval", "corrected p", f"mean wait, 95{NB}%"), tests),
+            Table(
+                ("choice", "slowdown", f"{percent(CONFIDENCE)} interval", "corrected p", f"mean wait, 95{NB}%"), tests
+            ),
         ),
         Detail("The log and the choices: what is left out, and notes", [f"{first_upper(n)}." for n in notes(found)]),
         Detail(
