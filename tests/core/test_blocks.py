@@ -205,3 +205,11 @@ def test_the_sort_rule_is_key_then_seq():
     assert not precedes(1.0, 0, 1.0, 1, jobs)
     assert precedes(1.0, 1, 1.0, 0, jobs)
     assert not precedes(1.0, 1, 1.0, 1, jobs)
+
+
+def test_a_class_grows_with_an_amount_however_large_amount_and_machine_are():
+    queue = Queue(2**20, Rules(policy_named("fcfs"), pools=(Pool("memory", 2**53),)), capacity=1).arrays
+    amounts = [-5, 0, *(2**power for power in range(54))]
+    classes = [int(class_of(queue, np.uint64(0), np.int64(amount))) for amount in amounts]
+    assert classes == sorted(classes)
+    assert (classes[0], classes[-2], classes[-1]) == (0, 38, 40)  # of none, of half of all processors, and of all
