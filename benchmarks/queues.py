@@ -33,7 +33,7 @@ OPTIONS = {
 
 @cache
 def crowded(n_jobs: int, seed: int) -> Jobs:
-    """So many jobs, each drawing 0.5, 1 or 1.5 W a processor, at most what the pool has."""
+    """Generated jobs, each drawing 0.5, 1 or 1.5 W a processor, at most what the pool has."""
     jobs = generate_workload(jobs=n_jobs, procs=PROCS, seed=seed, load=LOAD)
     drawn = np.ceil(jobs.procs * np.random.default_rng(seed).choice([0.5, 1, 1.5], n_jobs))
     amounts = np.zeros(n_jobs, [("power", "f8")])

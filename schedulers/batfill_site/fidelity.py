@@ -404,7 +404,7 @@ class SiteLog(NamedTuple):
 
     @classmethod
     def of(cls, source: Jobs, jobs: int, wide: int, fields: Collection[str]) -> SiteLog:
-        """What the source of so many jobs says, of which some do not fit the machine; pools read these fields."""
+        """What the log's source says; `jobs` and `wide` are numbers, and pools read the `fields`."""
         log, rows = source.log, job_rows(Path(source.where), source.log)
         idle = rows.dropped.get(REASONS[NO_RUN_TIME], 0)
         cancelled = (~(log["runtime_s"] > 0) & (log["status"] == CANCELLED) & ~log.left).sum() if idle else 0

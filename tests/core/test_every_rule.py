@@ -316,7 +316,7 @@ def replay_of(jobs, size, policy, chosen, calendar, more):
 
 
 def thorough(usual):
-    """Settings of so many cases, always the same; of a quarter uncompiled, which is slow."""
+    """Hypothesis tries this many cases, the same each time; a quarter of them uncompiled, which is slow."""
     usual = usual // 4 if PLAIN else usual
     checks = list(HealthCheck)
     return settings(

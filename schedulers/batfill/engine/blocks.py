@@ -117,7 +117,7 @@ def split(blocks, section, place):
         order[i] = order[i - 1]
     order[place + 1] = new
     blocks.sections[section].blocks += 1
-    drop_groups(blocks, section, place if size > GROUP else np.int64(0))  # where it was alone it was not kept
+    drop_groups(blocks, section, place)  # the only one of a section, which was not kept up to date, too
     keep = BLOCK - 1 if place == size - 1 else BLOCK // 2
     move_jobs(blocks, full * BLOCK + keep, new * BLOCK, BLOCK - keep)
     nodes[new].count, nodes[new].state, nodes[new].lowest = BLOCK - keep, NONE, -np.inf
@@ -233,7 +233,7 @@ def note_job(queue, index, row):
 
 @outlined
 def note_in_group(queue, group, row):
-    """As `note_job`, of a group."""
+    """As `note_job`, of a group; outlined, because inlined twice it slows every insertion."""
     note_job(queue, group, row)
 
 

@@ -360,11 +360,11 @@ class Options(Limits):
     @property
     def warnings(self) -> list[str]:
         """Options that change nothing, a line each: predictions in the order, where no order is by run times."""
+        if self.predict == REQUEST or self.predict_for == ALL:
+            return []
         import numpy as np
 
         orders = [order for order in (self.policy, self.backfill) if order is not None]
-        if self.predict == REQUEST or self.predict_for == ALL:
-            return []
         expected_s = np.logspace(0, 22, 23, base=2)
         for procs in (1, 2, 7, 64):
             submit_s, all_procs = np.full(23, 1e5), np.full(23, procs)

@@ -77,7 +77,7 @@ RULE = (
 )
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
 OF_PERIODS = (
-    "The same rule for the jobs of so many weeks, counted back from the log's end; a gain may be chance; the advice "
+    "The same rule for the jobs of each period, counted back from the log's end; a gain may be chance; the advice "
     "of the whole log stays where it is as good. All figures are of the last weeks if the whole log's advice is beyond "
     "the limit in them, does not gain over fcfs, or is worse than another beyond chance."
 )
@@ -330,7 +330,7 @@ def confidence(found: WhatIf, limit: Limit) -> str:
 
 
 def by_period(found: WhatIf) -> str:
-    """What the rule takes in each period, the oldest first, and the whole log's advice there if it is another."""
+    """Fcfs's slowdown and that of the whole log's advice in each period, and what the rule would take there."""
     shown = found.periods[-MOST_PERIODS:] if not found.undecided else ()
     if not shown:
         return ""
@@ -378,7 +378,7 @@ def real_waits(found: WhatIf, k: int) -> str:
 
 
 def machine(found: WhatIf) -> str:
-    """The machine that is replayed, of which part all figures are, what the site does on it, and what is not known."""
+    """Which machine is replayed, which part of it the figures are of, what the site does, and what is not modelled."""
     near, site = found.fidelity, found.site
     part, parts, gone = near.part, len(near.machine.parts), sum(site.left_out.values()) + site.wide
     said = [machine_text(near)] if found.logged else []

@@ -234,7 +234,7 @@ def led(whole: WhatIf, periods: Sequence[Period], over: Callable[[NDArray[np.boo
 
 
 def periods_of(whole: WhatIf, unlimited: Schedule) -> list[Period]:
-    """The advice in periods of so many weeks, counted back from the log's end.
+    """The advice in each period of 13 or 52 weeks, counted back from the log's end.
 
     A gain counts even if it may be chance. The advice of the whole log stays where it is as good as a period's.
     """
