@@ -229,6 +229,8 @@ def note_job(queue, index, row):
         lower(queue.blocks.shortest_s[index, 0], width_of(procs), expected_s)
         if len(queue.wants) > 0:
             note_wants(queue, index, row)
+            for pool in range(np.uint64(len(queue.most))):
+                spread(queue.blocks.shortest_s[index, pool + ONE])
 
 
 @outlined
@@ -239,9 +241,16 @@ def note_in_group(queue, group, row):
 
 @kernel
 def lower(shortest_s, width, expected_s):
-    """Lower the smallest `expected_s` of all widths, or classes, from this one on to that of a job."""
+    """Lower the smallest `expected_s` of all widths from this one on to that of a job."""
     for wide in range(width, len(shortest_s)):
         shortest_s[wide] = min(shortest_s[wide], expected_s)
+
+
+@kernel
+def spread(shortest_s):
+    """Lower the smallest `expected_s` of each width, or class, to those of the ones before it."""
+    for width in range(1, len(shortest_s)):
+        shortest_s[width] = min(shortest_s[width], shortest_s[width - 1])
 
 
 @kernel
@@ -264,12 +273,12 @@ def user_of(queue, row):
 
 @outlined
 def note_wants(queue, block, row):
-    """Lower the minima of each pool of the block to those with this one of its jobs."""
+    """Lower the minima of each pool of the block to those with this one of its jobs; `spread` must follow."""
     least, node, wants = queue.blocks.least, queue.blocks.nodes[block], queue.wants[row]
     for pool in range(np.uint64(len(queue.most))):
         least[block, pool] = min(least[block, pool], wants[pool])
-        shortest_s = queue.blocks.shortest_s[block, pool + ONE]
-        lower(shortest_s, class_of(queue, pool, wants[pool]), queue.jobs[row].expected_s)
+        shortest_s, own = queue.blocks.shortest_s[block, pool + ONE], class_of(queue, pool, wants[pool])
+        shortest_s[own] = min(shortest_s[own], queue.jobs[row].expected_s)
     if node.user != user_of(queue, row):
         node.user = 0
 
@@ -292,8 +301,9 @@ def summarize(queue, block):
         shortest_s[width] = min(shortest_s[width], blocks.slots[slot].expected_s)
         if further:
             note_wants(queue, block, blocks.slots[slot].row)
-    for width in range(1, len(shortest_s)):
-        shortest_s[width] = min(shortest_s[width], shortest_s[width - 1])
+    spread(shortest_s)
+    for pool in range(np.uint64(len(queue.most))):
+        spread(blocks.shortest_s[block, pool + ONE])
     blocks.nodes[block].procs = fewest
     blocks.nodes[block].state = EXACT
 
