@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -50,23 +50,22 @@ NEVER_STARTED = "jobs that never started: run time 0"
 TWICE = "there twice, as in exports that overlap, left out"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterJob:
-    """One job; times are Unix times, None if unknown; unknown names are ""."""
+class ClusterJob(NamedTuple):
+    """One job; times are Unix times, 0 if unknown, as are processors; unknown names are ""."""
 
-    submit_s: float | None
-    start_s: float | None
-    end_s: float | None
-    procs: int | None  # allocated
-    requested_procs: int | None
-    requested_s: float | None  # None also for no limit
+    submit_s: int
+    start_s: int
+    end_s: int
+    procs: int  # allocated
+    requested_procs: int
+    requested_s: int  # 0 also for no limit
     status: int  # SWF's code
     user: str = ""
     group: str = ""
     executable: str = ""  # the job's name
     queue: str = ""
     partition: str = ""
-    eligible_s: float | None = None
+    eligible_s: int = 0
     takes: str = ""  # as `Takes`
 
 
@@ -99,46 +98,38 @@ class Takes(Names):
 
 
 class Jobs:
-    """Jobs in any order as narrow columns (TYPES), 49 bytes each.
+    """Jobs in any order as narrow columns: those of TYPES, and others that a reader needs, with room for more jobs.
 
-    `names`: the texts of the columns of names; `takes`: those of the extra column of this name, if there is one.
-    `extra`: other columns, by name, that a reader needs until it has read all files; and what jobs take.
+    `names`: the texts of the columns of names; `takes`: those of the column of this name, if there is one.
     """
 
     def __init__(self) -> None:
-        self._columns = {name: np.empty(0, kind) for name, kind in TYPES.items()}
+        self.columns: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in TYPES.items()}
         self._n = 0
         self.names = {kind: Names() for kind in NAMES}
         self.takes = Takes()
-        self.extra: dict[str, NDArray[Any]] = {}
 
     def __len__(self) -> int:
         return self._n
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """The column of this name, (n,): a view, which `add` and `keep` make stale."""
-        stored = self._columns[name] if name in self._columns else self.extra[name]
-        return stored[: self._n]
+        return self.columns[name][: self._n]
 
-    def add(self, columns: Mapping[str, NDArray[Any]], extra: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Append jobs: each column of TYPES, and the same extra columns each time."""
-        extra = {} if extra is None else extra
+    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Append jobs: each column of TYPES, and the same other columns each time."""
         end = self._n + len(columns["submit_s"])
-        if not self._n:
-            self.extra = {name: np.empty(0, column.dtype) for name, column in extra.items()}
-        for name, column in {**columns, **extra}.items():
-            stored = self._columns[name] if name in self._columns else self.extra[name]
+        for name, column in columns.items():
+            stored = self.columns.setdefault(name, np.empty(0, column.dtype))
             if end > stored.size:  # the system moves large arrays without a second copy in memory
                 stored.resize(max(end, stored.size * 9 // 8), refcheck=False)
             stored[self._n : end] = column
         self._n = end
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
-        kept = int(np.count_nonzero(rows))
-        for columns in (self._columns, self.extra):
-            for name in columns:
-                columns[name] = columns[name][: self._n][rows]
-        self._n = kept
+        for name in self.columns:
+            self.columns[name] = self[name][rows]
+        self._n = int(np.count_nonzero(rows))
 
 
 TITLES = {
@@ -219,40 +210,34 @@ class Reading:
 
     def extend(self, jobs: Sequence[ClusterJob], names: Sequence[str]) -> None:
         """Append jobs that were read one by one, as `add_ended`; `names` identify their records."""
-
-        def numbers(name: str, unknown: int) -> NDArray[Any]:
-            return np.array(
-                [unknown if (v := getattr(job, name)) is None else min(int(v), LAST_S + 1) for job in jobs], np.int64
-            )
-
-        columns: dict[str, Any] = {
-            name: Times.of(numbers(name, 0)) for name in ("submit_s", "start_s", "end_s", "eligible_s")
-        }
-        columns |= {"requested_s": numbers("requested_s", 0), "status": numbers("status", -1)}
-        columns |= {name: numbers(name, ODD) for name in ("procs", "requested_procs")}
-        columns |= {kind: self.jobs.names[kind].codes([getattr(job, kind) for job in jobs]) for kind in NAMES}
-        takes = self.jobs.takes.codes([job.takes for job in jobs])
-        self.add_ended(columns, np.ones(len(jobs), bool), lambda row: names[row], {"takes": takes})
+        texts: dict[str, Names] = {**self.jobs.names, "takes": self.jobs.takes}
+        columns: dict[str, Any] = {}
+        for name in ClusterJob._fields:
+            values = [getattr(job, name) for job in jobs]
+            if name in texts:
+                columns[name] = texts[name].codes(values)
+            else:
+                columns[name] = np.array([min(value, LAST_S + 1) for value in values], np.int64)
+        columns |= {name: Times.of(columns[name]) for name in ("submit_s", "start_s", "end_s", "eligible_s")}
+        self.add_ended(columns, np.ones(len(jobs), bool), names.__getitem__, {}, {})
 
     def add_ended(
         self,
         columns: Mapping[str, Any],
         valid: NDArray[np.bool_],
         show: Callable[[int], str],
-        extra: Mapping[str, NDArray[Any]] | None = None,
-        *,
-        titles: Mapping[str, str] | None = None,
-        guessed: Mapping[str, NDArray[np.bool_]] | None = None,
+        titles: Mapping[str, str],
+        guessed: Mapping[str, NDArray[np.bool_]],
     ) -> None:
         """Append the records of jobs that have ended; count the others, and each value that is changed or guessed.
 
         `columns`: those of TYPES, (n,) each, with the values of ODD and its neighbours, and 0 for no processors; the
-        times are `Times`; "eligible_s" may be missing. `valid`: (n,), which records to consider at all. `show`: a
-        record's identity and values, by row, for examples. `titles`: the source's names of our columns; without one of
-        "procs" it does not say what a job was given. `guessed`: what else to count, with the rows.
+        times are `Times`; "eligible_s" may be missing; and others to keep. `valid`: (n,), which records to consider at
+        all. `show`: a record's identity and values, by row, for examples. `titles`: the source's names of our columns;
+        without one of "procs" it does not say what a job was given. `guessed`: what else to count, with the rows.
         """
         valid = valid.copy()
-        title = {**TITLES, **(titles or {})}
+        title = {**TITLES, **titles}
 
         def count(reason: str, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
             found = valid & rows
@@ -279,7 +264,7 @@ class Reading:
         leave_out("jobs without an end, left out", times["end_s"].seconds == 0)
         submit_s, start_s, end_s = _in_order(*times.values())
         procs, requested = (np.asarray(columns[name], np.int64) for name in ("procs", "requested_procs"))
-        completed, none = status == COMPLETED, (procs == 0) & ("procs" in (titles or {}))
+        completed, none = status == COMPLETED, (procs == 0) & ("procs" in titles)
         leave_out("COMPLETED jobs without a start, left out", completed & (start_s == 0))
         leave_out("jobs that end before they start, left out", (status != CANCELLED) & (start_s > end_s))
         leave_out(f"COMPLETED jobs with {title['procs']} 0, left out", completed & none)
@@ -304,7 +289,7 @@ class Reading:
         requested_s = np.asarray(columns["requested_s"])
         partition = requested_s == PARTITION_LIMIT
         limit = self.partition_limit_s
-        unread = (requested > LARGEST) | ((requested < 0) & ("requested_procs" in (titles or {})))
+        unread = (requested > LARGEST) | ((requested < 0) & ("requested_procs" in titles))
         for reason, rows in (
             (f"jobs whose {title['requested_procs']} is not understood: no requested processors", unread),
             (f"jobs with {title['requested_s']} UNLIMITED: no requested time", requested_s == UNLIMITED),
@@ -316,14 +301,14 @@ class Reading:
                 + ("no requested time; state it with --partition-limit" if limit is None else f"taken as {limit:g} s"),
                 partition,
             ),
-            *(guessed or {}).items(),
+            *guessed.items(),
         ):
             count(reason, rows)
         requested_s = np.where(partition & (limit is not None), limit or 0, requested_s)
         eligible_s = np.zeros(len(valid), np.int64)
         if "eligible_s" in columns:
             eligible_s = _in_order(times["submit_s"], columns["eligible_s"])[1]
-            stated = "eligible_s" in (titles or {})
+            stated = "eligible_s" in titles
             for what, rows in (
                 ("is not understood", eligible_s < 0),
                 ("is after their start", ran & (eligible_s > start_s)),
@@ -341,9 +326,7 @@ class Reading:
             "procs": np.where(unknown, requested, np.where((procs > 0) & (procs <= LARGEST), procs, -1)),
             "requested_procs": np.where(known, requested, -1),
         }
-        self.jobs.add(
-            {name: kept[name][valid] for name in TYPES}, {name: column[valid] for name, column in (extra or {}).items()}
-        )
+        self.jobs.add({name: column[valid] for name, column in kept.items()})
 
 
 def _in_order(*columns: Times) -> tuple[NDArray[np.int64], ...]:
@@ -426,15 +409,15 @@ class ClusterLog:
                 "check the command that made it"
             )
         self.jobs = jobs
-        most = most_in_use(jobs)
+        most = most_held(*(jobs[name][ran] for name in ("start_s", "end_s", "procs")))
         size = procs if procs is not None else most
         self._amounts = jobs.takes.table()
         codes = jobs["takes"]
         self.stated = {name: int((column > 0)[codes].sum()) for name, column in self._amounts.items()}
-        if joules := int(((jobs["joules"] > 0) & ran).sum()) if "joules" in jobs.extra else 0:
+        if joules := int(((jobs["joules"] > 0) & ran).sum()) if "joules" in jobs.columns else 0:
             self.stated[WATTS] = joules
         self._submit_s = np.maximum(jobs["submit_s"], jobs["eligible_s"])
-        self._order = _by_submission(self._submit_s)
+        self._order = np.argsort(self._submit_s, kind="stable")
         self._first_s = int(jobs["submit_s"].min())
         key = Key() if key is None else key
         self._numbers, used = {}, {}
@@ -546,19 +529,6 @@ class ClusterLog:
 
     def log(self) -> SwfLog:
         return replace(self.piece(slice(0, len(self))).only(FIELDS), comments=self.comments)
-
-
-def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    keys = submit_s.astype(np.uint64)
-    keys <<= np.uint64(32)
-    keys |= np.arange(len(keys), dtype=np.uint32)
-    keys.sort()
-    return keys.astype(np.uint32)  # the lower half
-
-
-def most_in_use(jobs: Jobs) -> int:
-    ran = (jobs["start_s"] > 0) & (jobs["end_s"] > 0) & (jobs["procs"] > 0)
-    return most_held(*(jobs[name][ran] for name in ("start_s", "end_s", "procs")))
 
 
 def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:

@@ -8,13 +8,13 @@ queued.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import WorkloadError
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, MEMORY
 from batfill_site.accounting.cluster_log import NO_ZONE, TWICE, ClusterJob, Reading, Takes
-from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, unix_time, zone_of
+from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, read_times, zone_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,9 +31,9 @@ WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 class _Life:
     """What the records say of the job that has an id now; the next one may get the id again."""
 
-    queued_s: int | None = None
+    queued_s: int = 0
     queue: str = ""
-    deleted_s: int | None = None
+    deleted_s: int = 0
     started: bool = False
     ended: tuple[str, str] | None = None  # id and ctime
     over_s: int = 0  # when it had ended or was deleted
@@ -70,11 +70,12 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
                 continue
             at_s = 0
             if kind in (QUEUED, DELETED, ABORTED):
-                at_s, later_s = unix_time(f"{year}-{month}-{day}T{time}", clock)
+                found_s = read_times([f"{year}-{month}-{day}T{time}"], clock)
+                at_s = int(found_s.seconds[0])
                 if at_s == ODD:
                     reading.note("records of no date that is understood, left out", example=show)
                     continue
-                if later_s:
+                if found_s.later_s[0]:
                     reading.note(f"records in an hour that the clock repeats or skips ({reading.zone})", example=show)
             elif kind not in (STARTED, ENDED):
                 continue
@@ -86,22 +87,22 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
                 lives.append(life)
             life.shown = show
             if kind == QUEUED:
-                life.queued_s = at_s if life.queued_s is None else life.queued_s
+                life.queued_s = life.queued_s or at_s
                 life.queue = fields.get("queue", "")
             elif kind == STARTED:
                 life.started = True
             elif kind == ENDED:
-                found = _job(fields, was_deleted=life.deleted_s is not None)
+                found = _job(fields, was_deleted=life.deleted_s > 0)
                 if tries.setdefault(run, {}).setdefault(found, show) is not show:
                     reading.note(TWICE, example=show)
-                life.ended, life.over_s = run, int(found.end_s or 0)
+                life.ended, life.over_s = run, found.end_s
             else:
                 life.deleted_s = life.over_s = at_s
     jobs, shown = [], []
     for some in tries.values():
         last, first = list(some)[-1], next(iter(some))
-        submit_s = min(job.submit_s or 0 for job in some)
-        jobs.append(last if first is last else replace(last, submit_s=submit_s, eligible_s=first.eligible_s))
+        submit_s = min(job.submit_s for job in some)
+        jobs.append(last._replace(submit_s=submit_s, eligible_s=first.eligible_s))
         shown.append(some[last])
         reading.note("earlier tries of jobs run again, left out", len(some) - 1, some[first])
     unended = [life for life in lives if life.ended is None]
@@ -116,10 +117,7 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
         ("jobs that have not ended, left out", [life for life in unended if life.started or not life.deleted_s]),
     ):
         reading.note(reason, len(gone), min((life.shown for life in gone), default=""))
-    jobs += [
-        ClusterJob(life.queued_s, None, life.deleted_s, None, None, None, CANCELLED, queue=life.queue)
-        for life in never_ran
-    ]
+    jobs += [ClusterJob(life.queued_s, 0, life.deleted_s, 0, 0, 0, CANCELLED, queue=life.queue) for life in never_ran]
     reading.extend(jobs, shown + [life.shown for life in never_ran])
     return reading
 
@@ -155,7 +153,7 @@ def takes_of(fields: dict[str, str]) -> str:
     return Takes.text_of({MEMORY: memory / 1e9, "gpu": count_of(fields.get("Resource_List.ngpus", "")) or 0})
 
 
-def processors_used(fields: dict[str, str]) -> int | None:
+def processors_used(fields: dict[str, str]) -> int:
     """Processors held: resources_used.ncpus, else the slots of exec_host (n1/0+n1/1, n1/0-5, n1/0*16)."""
     if used := count_of(fields.get("resources_used.ncpus", "")):
         return used
@@ -167,7 +165,7 @@ def processors_used(fields: dict[str, str]) -> int | None:
             slots += count_of(times) or 1
         else:
             slots += sum(_range(part) for part in at.split(",")) if at else 1
-    return slots or None
+    return slots
 
 
 def _range(text: str) -> int:
@@ -177,7 +175,7 @@ def _range(text: str) -> int:
     return max(int(last) - int(first) + 1, 1)
 
 
-def processors_requested(fields: dict[str, str]) -> int | None:
+def processors_requested(fields: dict[str, str]) -> int:
     """Processors requested: Resource_List.ncpus or .procs, else the chunks of .select or .nodes (2:ncpus=8+1:ppn=4)."""
     for name in ("ncpus", "procs"):
         if found := count_of(fields.get(f"Resource_List.{name}", "")):

@@ -7,7 +7,7 @@ import re
 from codecs import BOM_UTF8
 from collections import defaultdict
 from datetime import UTC, datetime
-from itertools import count, islice
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -51,9 +51,6 @@ class Names:
 
     def codes(self, texts: Sequence[str]) -> NDArray[np.int32]:
         return np.fromiter(map(self._codes.__getitem__, texts), np.int32, len(texts))
-
-    def text(self, code: int) -> str:
-        return next(islice(self, code, None))
 
 
 def each(texts: Sequence[str], read: Callable[[str], Any]) -> NDArray[np.int64]:
@@ -177,13 +174,6 @@ def clock_time(text: str) -> tuple[int, bool, bool]:
     return (seconds if 1 <= seconds <= LAST_S else ODD), cut, False
 
 
-def unix_time(text: str, zone: tzinfo) -> tuple[int, int]:
-    """Seconds since 1970, or ODD, of a date without an offset, and what its other reading adds, as in `Times`."""
-    local_s, *_ = clock_time(text)
-    first, later = (int(found[0]) for found in unix_times(np.array([local_s]), zone))
-    return (first if local_s != ODD and 1 <= first <= LAST_S else ODD), later
-
-
 def epoch(text: str) -> int:
     """Seconds since 1970 written as a number, 0 for no time; ODD for anything else."""
     return min(int(text.partition(".")[0]), LAST_S + 1) if EPOCH.fullmatch(text) else ODD
@@ -217,6 +207,6 @@ def clock_seconds(text: str, *, bare: float) -> float | None:
     return float(sum(number * unit_s for number, unit_s in zip(numbers, CLOCK_S[-len(numbers) :], strict=True)))
 
 
-def count_of(text: str) -> int | None:
-    """A positive whole number, or None."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and 0 < int(text) < 2**31 else None
+def count_of(text: str) -> int:
+    """A positive whole number, or 0."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and int(text) < 2**31 else 0

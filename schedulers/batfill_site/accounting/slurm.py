@@ -28,7 +28,6 @@ from batfill_site.accounting.cluster_log import (
     NOT_ENDED,
     ODD_STATE,
     REVOKED,
-    ROWS_AT_ONCE,
     TWICE,
     TYPES,
     Jobs,
@@ -49,7 +48,7 @@ from batfill_site.accounting.record_text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -472,7 +471,6 @@ class Records:
     def __init__(self, result: Reading, clusters: frozenset[str] | None) -> None:
         self.clock = zone_of(result.zone)
         self.result = result
-        self.result.jobs.extra = {}
         self.clusters = clusters
         self.cluster_names = Names()
         self.odd_ids: dict[str, int] = {}
@@ -490,7 +488,7 @@ class Records:
                     reading.files[path] += len(some)
 
     def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
-        """Further columns of these records, (n,) each, for `Jobs.extra`; it may fill in unknown values in `columns`."""
+        """Further columns of these records, (n,) each; it may fill in unknown values in `columns`."""
         nodes, cpus = (column.tolist() for column in (table.counts("NNodes")[0], columns["procs"]))
         texts = map(tres_text, table["TRES"], table["ReqTRES"], table["ReqMem"], nodes, cpus)
         takes = self.result.jobs.takes.codes(list(map(takes_of, texts)))
@@ -517,12 +515,15 @@ class Records:
             "status": each(table["State"], status_of),
             **{kind: names[kind].codes(table[column]) for column, kind in TEXTS.items()},
             "group": names["group"].codes([group or account for group, account in groups]),
+            "key": keys,
+            "component": components,
+            "cluster": cluster,
         }
+        columns |= self.more(table, columns)
         self.result.add_ended(
             columns,
             valid,
             table.show,
-            {"key": keys, "component": components, "cluster": cluster, **self.more(table, columns)},
             titles={
                 "submit_s": "Submit",
                 "start_s": "Start",
@@ -571,7 +572,7 @@ class Records:
             require_known("cluster", self.clusters, self.cluster_names)
         if len(jobs):
             others = int(np.count_nonzero(jobs["cluster"] != jobs["cluster"][0]))
-            first = self.cluster_names.text(int(jobs["cluster"][0]))
+            first = list(self.cluster_names)[jobs["cluster"][0]]
             self.result.unmodelled[f"are of other clusters than {first} (--cluster chooses)"] += others
             self.drop_copies()
             parts = np.flatnonzero(jobs["component"] >= 0)
@@ -581,7 +582,8 @@ class Records:
             self.note_missing(self.result.notes.get(LEFT_OUT, 0))
             for k, what in enumerate((*BESIDE, PAUSED)):
                 self.result.unmodelled[what] += int(np.count_nonzero(jobs["beside"] & (1 << k)))
-        jobs.extra = {name: column for name, column in jobs.extra.items() if name in TAKEN}
+        for name in jobs.columns.keys() - {*TYPES, *TAKEN}:
+            del jobs.columns[name]
         return self.result
 
     def note_missing(self, tries: int) -> None:
@@ -595,8 +597,7 @@ class Records:
         rows = _repeated(jobs["key"])
         if not len(rows):
             return
-        columns = (*TYPES, *(name for name in jobs.extra if name not in TAKEN))
-        order, starts = _grouped(jobs, rows, columns)
+        order, starts = _grouped(jobs, rows, [name for name in jobs.columns if name not in TAKEN])
         kept = np.ones(len(jobs), bool)
         kept[order] = False
         kept[order[starts]] = True
@@ -622,7 +623,7 @@ class Records:
             last, first = order[np.append(starts[1:], len(order)) - 1], np.minimum.reduceat(order, starts)
             submit_s = np.minimum.reduceat(jobs["submit_s"][order], starts)
             eligible_s = jobs["eligible_s"][order[starts]]
-            for name in (*TYPES, *jobs.extra):
+            for name in jobs.columns:
                 jobs[name][first] = jobs[name][last]
             jobs["submit_s"][first], jobs["eligible_s"][first] = submit_s, eligible_s
             kept[rows], among[first] = False, True
@@ -639,7 +640,7 @@ class Records:
         submit_s = jobs["submit_s"][order].astype(np.int64)
         starts = np.union1d(starts, np.flatnonzero(np.diff(submit_s) > REQUEUED_S) + 1)
         order, starts = _by_first(order, starts)
-        column = {name: jobs[name][order] for name in (*TYPES, *jobs.extra)}
+        column = {name: jobs[name][order] for name in jobs.columns}
         head = {name: values[starts] for name, values in column.items()}
         start_s = np.minimum.reduceat(np.where(column["start_s"] > 0, column["start_s"], LAST_S), starts)
         failing = np.where(column["status"] == COMPLETED, len(order), np.arange(len(order)))
@@ -660,25 +661,17 @@ class Records:
             head[name] = np.where(total > 0, np.minimum(total, LARGEST), -1)
         self.result.notes["components of heterogeneous jobs, joined"] += len(order)
         jobs.keep(~parts)
-        jobs.add({name: head[name] for name in TYPES}, {name: head[name] for name in jobs.extra})
+        jobs.add(head)
 
 
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.intp]:
     ordered = np.sort(keys)
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if not len(repeated):
-        return np.arange(0)
-    del ordered
-    found = np.empty(len(keys), bool)
-    for start in range(0, len(keys), ROWS_AT_ONCE):  # `np.isin` needs several times the memory of the keys
-        part = keys[start : start + ROWS_AT_ONCE]
-        at = np.minimum(np.searchsorted(repeated, part), len(repeated) - 1)
-        found[start : start + ROWS_AT_ONCE] = repeated[at] == part
-    return np.flatnonzero(found)
+    repeated = np.append(ordered[1:][ordered[1:] == ordered[:-1]], np.iinfo(np.int64).max)
+    return np.flatnonzero(repeated[np.searchsorted(repeated, keys)] == keys)
 
 
 def _grouped(
-    jobs: Jobs, rows: NDArray[np.intp], same: tuple[str, ...], then: tuple[str, ...] = ()
+    jobs: Jobs, rows: NDArray[np.intp], same: Sequence[str], then: tuple[str, ...] = ()
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The rows in groups that are equal in these columns, each by the columns `then` and by row; each group's start."""
     order = rows[np.lexsort([jobs[name][rows] for name in (*reversed(then), *same)])]
