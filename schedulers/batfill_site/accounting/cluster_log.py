@@ -163,7 +163,7 @@ class Reading:
 
     zone: str = "UTC"  # the cluster's time zone
     partition_limit_s: float | None = None  # the requested time of jobs that have their partition's
-    only: frozenset[str] | None = None  # the partitions to read; None for all
+    only: frozenset[str] = frozenset()  # the partitions to read; none for all
     jobs: Jobs = field(default_factory=Jobs)
     notes: Counter[str] = field(default_factory=Counter)  # the number of records by reason,
     examples: dict[str, str] = field(default_factory=dict)  # and the first of each
@@ -250,7 +250,7 @@ class Reading:
             valid &= ~count(reason, rows)
 
         status = np.asarray(columns["status"])
-        if self.only is not None:
+        if self.only:
             names = self.jobs.names["partition"]
             wanted = [not self.only.isdisjoint(name.split(",")) for name in names]
             leave_out("records of other partitions, left out", ~np.array(wanted)[columns["partition"]])
@@ -398,16 +398,10 @@ class ClusterLog:
         """
         jobs = reading.jobs
         why = reading.reasons(examples=True)
-        if not len(jobs):
-            raise WorkloadError(
-                f"{source}: no finished job in it{f' ({why})' if why else ''}; check the command that made it"
-            )
         ran = (jobs["start_s"] > 0) & (jobs["end_s"] > jobs["start_s"])
         if not ran.any():
-            raise WorkloadError(
-                f"{source}: none of its {len(jobs)} jobs ran for a second or more{f' ({why})' if why else ''}; "
-                "check the command that made it"
-            )
+            what = f"none of its {len(jobs)} jobs ran for a second or more" if len(jobs) else "no finished job in it"
+            raise WorkloadError(f"{source}: {what}{f' ({why})' if why else ''}; check the command that made it")
         self.jobs = jobs
         most = most_held(*(jobs[name][ran] for name in ("start_s", "end_s", "procs")))
         size = procs if procs is not None else most
@@ -420,9 +414,8 @@ class ClusterLog:
         self._order = np.argsort(self._submit_s, kind="stable")
         self._first_s = int(jobs["submit_s"].min())
         key = Key() if key is None else key
-        self._numbers, used = {}, {}
-        for kind in NAMES:
-            self._numbers[kind], used[kind] = self._numbered(kind, key)
+        self._numbers = {kind: self._numbered(kind, key) for kind in NAMES}
+        used = {kind: set(numbers.tolist()) for kind, numbers in self._numbers.items()}
         held = jobs["eligible_s"] > jobs["submit_s"]
         reading.held = self._held = int(held.sum())
         reading.held_s = float((jobs["eligible_s"][held].astype(np.int64) - jobs["submit_s"][held]).sum())
@@ -431,8 +424,8 @@ class ClusterLog:
             for what, count in reading.unmodelled.items()
             if count
         ]
-        if len(used["partition"]) > 1:
-            others.append(f"the jobs are of {len(used['partition'])} partitions, which are not modelled: one machine")
+        if (partitions := len(used["partition"] - {-1})) > 1:
+            others.append(f"the jobs are of {partitions} partitions, which are not modelled: one machine")
         self.warnings: list[str] = []
         if size < most:
             self.warnings.append(f"the records use up to {most:,} processors at once, --procs is {size:,}")
@@ -467,14 +460,14 @@ class ClusterLog:
     def __len__(self) -> int:
         return len(self.jobs)
 
-    def _numbered(self, kind: str, key: Key) -> tuple[NDArray[np.int32], set[int]]:
-        """The key's number of each name, by its code, -1 for none; and the numbers in use."""
+    def _numbered(self, kind: str, key: Key) -> NDArray[np.int32]:
+        """The key's number of each name, by its code, -1 for none, and for one that no job has."""
         codes, names = self.jobs[kind], list(self.jobs.names[kind])
         numbers = np.full(len(names), -1, np.int32)
         found, first = np.unique(codes[self._order], return_index=True)
         for code in found[np.argsort(first)].tolist():
             numbers[code] = key.number(kind, names[code])
-        return numbers, set(numbers[numbers > 0].tolist())
+        return numbers
 
     def piece(self, part: slice) -> SwfLog:
         """These jobs by submission, without the header.

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 from functools import lru_cache
-from itertools import groupby, islice, pairwise
+from itertools import groupby, islice, pairwise, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -97,8 +97,7 @@ MEANINGS = {
     NOT_ENDED: "PENDING=PD RUNNING=R RESIZING=RS SUSPENDED=S COMPLETING=CG CONFIGURING=CF SIGNALING=SI "
     "SPECIAL_EXIT=SE STAGE_OUT=SO STOPPED=ST",
 }
-STATES = {name: status for status, words in MEANINGS.items() for name in words.split()}
-STATUSES = {word: status for name, status in STATES.items() for word in name.split("=")}
+STATUSES = {word: status for status, words in MEANINGS.items() for word in re.split("[ =]", words)}
 SAME_PARTS = ("key", "cluster", "user")  # the components of a job may have names of their own
 SAME_JOB = (*SAME_PARTS, "executable")  # Slurm's counter of ids wraps around
 TAKEN = ("takes", "joules")  # columns of which some exports have nothing
@@ -133,7 +132,7 @@ PLAIN_NUMBERS = (
 )
 
 
-def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] | None = None) -> Reading:
+def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] = frozenset()) -> Reading:
     """The finished jobs of `sacct` output, with a line of column names, into an empty reading.
 
     A requeued job has several records (with `-D`, of one id, user and name, each submitted when the earlier one was
@@ -153,7 +152,7 @@ def status_of(text: str) -> int:
     cut = word.removesuffix("+")
     if cut in STATUSES:
         return STATUSES[cut]
-    meanings = {status for name, status in STATES.items() if cut != word and cut and name.startswith(cut)}
+    meanings = {status for name, status in STATUSES.items() if cut != word and cut and name.startswith(cut)}
     return meanings.pop() if len(meanings) == 1 else ODD_STATE
 
 
@@ -238,8 +237,7 @@ def _scaled(number: str, unit: str, bare: str) -> int:
 
 
 def having(texts: list[str], pattern: str) -> NDArray[np.bool_]:
-    found = {text for text in set(texts) if re.search(pattern, text)}
-    return np.array([text in found for text in texts], bool)
+    return each(texts, lambda text: re.search(pattern, text) is not None) > 0
 
 
 # Whether a text may be in a column. Others, such as JobName, Comment or Constraints, may hold anything.
@@ -317,9 +315,6 @@ class Head:
         plain = dict.fromkeys(PLAIN_NUMBERS, "Suspended")
         self.forms = [FORMS.get({**plain, **ours}.get(title.lower(), "")) for title in self.titles]
 
-    def missing(self, wanted: list[str]) -> str | None:
-        return next((name for name in (*NEEDED, *wanted) if name not in self.names), None)
-
     def split(self, line: str) -> list[str]:
         if self.divider == "|" or '"' not in line:
             return line.split(self.divider)
@@ -370,14 +365,6 @@ class Head:
             ways[place] &= after if self.forms[place] else set(range(most + 1))
         return ways
 
-    def begins(self, fields: list[str]) -> bool:
-        for form, field in zip(self.forms, fields, strict=False):
-            if form is None:
-                return True
-            if not form(field):
-                return False
-        return True
-
     def table(self, rows: list[list[str]]) -> Table:
         return Table({name: [fields[place] for fields in rows] for name, place in self.places.items()}, self.names)
 
@@ -404,10 +391,10 @@ def _rows(
     for number, line in reading.lines_of(path):
         if head is None or head.mark in line:
             found = Head(line, columns)
-            lacks = found.missing(wanted)
-            if "JobID" in found.names and (head is None or lacks is None):
-                if lacks is not None:
-                    named = " or ".join((lacks, *columns[lacks][1:]))
+            lacks = [name for name in (*NEEDED, *wanted) if name not in found.names]
+            if "JobID" in found.names and (head is None or not lacks):
+                if lacks:
+                    named = " or ".join((lacks[0], *columns[lacks[0]][1:]))
                     raise WorkloadError(f"{path}:{number}: no column {named}; {remedy}")
                 if held:
                     count(TRUNCATED, held_at)
@@ -449,7 +436,7 @@ def _rows(
             mark = DIVIDERS[head.divider].replace(" ", "s ", 1)
             where = f"{mark}, which may be in {' or '.join(barred)}" if barred else "more fields than columns"
             count(f"with {where}: cannot be told apart, left out", number)
-        elif head.begins(fields):
+        elif all(form(text) for form, text in takewhile(itemgetter(0), zip(head.forms, fields, strict=False))):
             held, held_at = line, number
         else:
             count("lines that begin no record (after a line break in the last column?), left out", number)
@@ -468,7 +455,7 @@ class Records:
     command = ""
     again_s = AGAIN_S
 
-    def __init__(self, result: Reading, clusters: frozenset[str] | None) -> None:
+    def __init__(self, result: Reading, clusters: frozenset[str] = frozenset()) -> None:
         self.clock = zone_of(result.zone)
         self.result = result
         self.clusters = clusters
@@ -478,8 +465,7 @@ class Records:
 
     def read_files(self, paths: list[Path]) -> None:
         reading = self.result
-        chosen = (("Partition", reading.only), ("Cluster", self.clusters))
-        wanted = [name for name, choice in chosen if choice is not None]
+        wanted = [name for name, choice in (("Partition", reading.only), ("Cluster", self.clusters)) if choice]
         for path in paths:
             reading.files[path] = 0
             for head, rows in groupby(_rows(path, wanted, reading, self.columns, self.command), itemgetter(0)):
@@ -500,7 +486,7 @@ class Records:
         self.result.eligible = self.result.eligible is not False and "Eligible" in table
         keys, components, valid = self._ids(table)
         cluster = self.cluster_names.codes(table["Cluster"])
-        if self.clusters is not None:
+        if self.clusters:
             others = valid & ~np.array([name in self.clusters for name in self.cluster_names])[cluster]
             self.result.note("records of other clusters, left out", int(np.count_nonzero(others)))
             valid &= ~others
@@ -568,8 +554,7 @@ class Records:
 
     def reading(self) -> Reading:
         jobs = self.result.jobs
-        if self.clusters is not None:
-            require_known("cluster", self.clusters, self.cluster_names)
+        require_known("cluster", self.clusters, self.cluster_names)
         if len(jobs):
             others = int(np.count_nonzero(jobs["cluster"] != jobs["cluster"][0]))
             first = list(self.cluster_names)[jobs["cluster"][0]]
@@ -639,7 +624,7 @@ class Records:
         order, starts = _grouped(jobs, np.flatnonzero(parts), SAME_PARTS, then=("submit_s",))
         submit_s = jobs["submit_s"][order].astype(np.int64)
         starts = np.union1d(starts, np.flatnonzero(np.diff(submit_s) > REQUEUED_S) + 1)
-        order, starts = _by_first(order, starts)
+        by_row = np.argsort(order[starts])
         column = {name: jobs[name][order] for name in jobs.columns}
         head = {name: values[starts] for name, values in column.items()}
         start_s = np.minimum.reduceat(np.where(column["start_s"] > 0, column["start_s"], LAST_S), starts)
@@ -661,7 +646,7 @@ class Records:
             head[name] = np.where(total > 0, np.minimum(total, LARGEST), -1)
         self.result.notes["components of heterogeneous jobs, joined"] += len(order)
         jobs.keep(~parts)
-        jobs.add(head)
+        jobs.add({name: values[by_row] for name, values in head.items()})
 
 
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -681,11 +666,3 @@ def _grouped(
         values = jobs[name][order]
         changes[1:] |= values[1:] != values[:-1]
     return order, np.flatnonzero(changes)
-
-
-def _by_first(order: NDArray[np.intp], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The groups of `_grouped` in the order of their first rows."""
-    sizes = np.diff(np.append(starts, len(order)))
-    group = np.repeat(np.argsort(np.argsort(order[starts], kind="stable")), sizes)
-    ends = np.cumsum(sizes[np.argsort(group[starts])])
-    return order[np.argsort(group, kind="stable")], np.append(0, ends[:-1])

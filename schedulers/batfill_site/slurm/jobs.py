@@ -202,7 +202,7 @@ class SlurmRecords(Records):
     assumed: tuple[str, ...] = ()  # what is assumed of some jobs, by its bit
 
     def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:
-        super().__init__(result, None)
+        super().__init__(result)
         self.limits, self.names = limits, {name: Names() for name in TEXTS}
 
     def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
