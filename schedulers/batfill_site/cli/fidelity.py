@@ -20,7 +20,7 @@ from batfill.cli.parameters import (
     out_option,
     seed_option,
 )
-from batfill_site.cli.of_slurm import RUNS, require_forms, require_one_kind, site_options
+from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,9 +85,8 @@ def fidelity(
     from batfill.model.limits.calendar import Calendar
     from batfill_site import fidelity as library
 
-    require_one_kind(site, {"runs", "seed"}, {"log", "out", "details", "as_json"})
+    require_one_kind(site, {"runs", "seed"}, {"log"})
     page = out if out is not None and ".html" in map(str.lower, out.suffixes) else None
-    require_forms(details=details, as_json=as_json)
     line = command_line()
     how |= (
         {"seed": seed, **site, **({} if runs is None else {"runs": runs})} if site else {"fit": fit, "machine": machine}

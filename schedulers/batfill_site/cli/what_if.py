@@ -26,7 +26,7 @@ from batfill.cli.parameters import (
 )
 from batfill.model.options import SHARED_BY_CHOICES, SHARED_BY_ORDERS, SHARED_BY_TRIES, arguments_of
 from batfill_site.cli.fidelity import MACHINE
-from batfill_site.cli.of_slurm import RUNS, require_forms, require_one_kind, site_options
+from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SHORT_S = 600
 # The options of changes to a site's Slurm, and those that they share with the orders of a queue.
 OF_SLURM = {"changes", "add_nodes", "runs"}
-OF_BOTH = {"log", "out", "tau_s", "seed", "details", "as_json"}
+OF_BOTH = {"log", "tau_s", "seed"}
 
 
 @command("what-if", heading="advice")
@@ -112,7 +112,6 @@ def what_if(
     """
     from batfill.base.files import write_text
 
-    require_forms(details=details, as_json=as_json)
     require_one_kind(site, OF_SLURM, OF_BOTH)
     line = command_line()
     if site:

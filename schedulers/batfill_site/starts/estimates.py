@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from batfill_site.starts.past import Past
 
 MOST_ROWS = 12  # on the screen
+MOST_LEFT_OUT = 0.05  # of the waiting jobs: beyond it the answer begins with a caution
 DATES = ("submit_s", "start_s", "from_s", "to_s")
 COLUMNS: dict[str, type] = {"job_id": object, "procs": np.int64, "requested_s": np.float64}
 COLUMNS |= dict.fromkeys(DATES, np.float64) | {"why": object}
@@ -125,18 +126,23 @@ class Estimates(Answered, KeptRows):
         ]
         head = ("asked" if self.asked else "job", "processors", "expected", share)
         why = {f"{job}{row['job_id']}": f"{row['why']}." for row in rows}
-        for_what = Counter(self.left_out.values()).most_common()
-        left_out = ", ".join(f"{why} ({number:,})" for why, number in for_what)
+        every, lost = self.waiting + len(self.left_out), len(self.left_out)
+        left_out = ", ".join(f"{why} ({number:,})" for why, number in Counter(self.left_out.values()).most_common())
+        cautions = [
+            f"{lost:,} of {things(every, 'waiting job')} left out, so starts may be expected too early: {left_out}"
+        ]
+        cautions *= bool(rows) and lost > MOST_LEFT_OUT * every
         on = f"calibrated on {self.calibrated_on:,} past starts."
         if not self.is_calibrated:
             found = f"only {things(self.calibrated_on, 'past start')}" if self.calibrated_on else "no past starts"
             on = f"not calibrated ({found}), so how many starts they hold is unknown; add the jobs that have ended."
         lines = {
-            "Left out": f"{things(len(self.left_out), 'job')}: {left_out}." if left_out else "",
+            "Left out": f"{things(lost, 'job')}: {left_out}." if left_out and not cautions else "",
             "Intervals": on if rows else "",
             **why,
         }
         made = f"Made with {self.model}. What that does not know, as {self.lacks}, moves real starts."
+        made += " Jobs that were cancelled while they waited are left out, and those that wait now are not cancelled."
         return Answer(
             title=f"{self.name}: when {'these' if self.asked else 'waiting'} jobs are expected to start",
             about=f"{things(self.waiting, 'waiting job')} on {things(self.size, 'processor')} "
@@ -148,8 +154,10 @@ class Estimates(Answered, KeptRows):
                 Detail("How the estimates are made", [HOW.format(forks=self.forks), made]),
                 *([Detail("Notes on the state and the configuration", self.warnings)] if self.warnings else []),
             ],
+            cautions=cautions,
             data={
                 **self.about(),
+                "cautions": cautions,
                 "jobs": [
                     {name: None if value == math.inf or value != value else value for name, value in row.items()}
                     for row in rows

@@ -145,7 +145,8 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
             raise WorkloadError(f"{path}: is not JSON ({error}); give a list of jobs") from None
         return (found.get("jobs"), found) if isinstance(found, dict) else (found, {})
     if re.search(r"^\s*JobId=\S+", text, re.MULTILINE):
-        return whole_jobs(path, (job for each in slurm_jobs(text) for job in of_slurm(each))), {}
+        read = ({ours: one.get(theirs, "") for ours, theirs in SCONTROL.items()} for one in slurm_fields(text))
+        return whole_jobs(path, read), {}
     if text.strip() == NO_JOBS:
         return [], {}
     first = text.partition("\n")[0]
@@ -170,8 +171,7 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
         if None in row or None in row.values():
             raise WorkloadError(f"{path}:{number}: not as many values as the first line has names; is it truncated?")
     if slurm:
-        named = ({ours: row[name].strip() for ours, name in theirs.items()} for row in rows)
-        return whole_jobs(path, (job for each in named for job in of_slurm(each))), {}
+        return whole_jobs(path, ({ours: row[name].strip() for ours, name in theirs.items()} for row in rows)), {}
     return rows, {}
 
 
@@ -350,10 +350,6 @@ def slurm_fields(text: str) -> list[dict[str, str]]:
     return jobs
 
 
-def slurm_jobs(text: str) -> list[dict[str, Any]]:
-    return [{ours: found.get(theirs, "") for ours, theirs in SCONTROL.items()} for found in slurm_fields(text)]
-
-
 def of_slurm(job: dict[str, Any]) -> list[dict[str, Any]]:
     """A job of Slurm as a state has it, or the tasks of an array; none if it is over and did not run."""
     state, ids = str(job["state"]).partition(" ")[0].partition("+")[0], tasks_of(job["id"])
@@ -372,10 +368,10 @@ def of_slurm(job: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**job, "id": name, "start": "", "end": "", "left_out": left_out} for name in ids]
 
 
-def whole_jobs(path: Path, jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def whole_jobs(path: Path, read: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The jobs of Slurm; the waiting parts of a heterogeneous one, 7+0 and 7+1, are one job: they start together."""
     found: dict[str, dict[str, Any]] = {}
-    for job in jobs:
+    for job in (job for one in read for job in of_slurm(one)):
         whole, parts, _ = job["id"].partition("+")
         if not parts or "left_out" not in job:
             found[job["id"]] = job

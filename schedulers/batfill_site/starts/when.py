@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import decompressed, place_of
+from batfill.base.files import place_of
 from batfill.base.tables import JobRows
 from batfill.base.words import things
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Jobs, refuse_cancelled
@@ -127,7 +127,7 @@ def when(
         if not Path(state).exists():
             raise BatfillError(f"{state}: no such file; give a state of the cluster, or a log")
         if at is None:
-            refuse_jobless(Path(state))
+            source_of(Path(state), procs=procs)  # which refuses a file that holds no job
             raise BatfillError(f"option at: {state} is a log: give the instant, seconds or a date such as {A_DATE}")
         if options.get("unrequested") == "runtime":
             raise BatfillError(
@@ -356,35 +356,18 @@ def chosen_by(job: str | None, ids: NDArray[Any]) -> Any:
 
 
 def require_known(options: Options) -> None:
-    if options.learns or options.kills:
-        name = "predict" if options.predict != REQUEST else "small"
-        raise BatfillError(
-            f"option {name}: a state does not say which jobs are in their first tries, or what was predicted; leave it "
-            "out"
-        )
-    if options.keeps:
-        raise BatfillError("option reservation: a forecast makes the head's at each decision; leave kept out")
-    if options.urgent is not None:
-        raise BatfillError("option urgent: a state does not say which jobs are urgent; leave it out")
-    for name, value in (("pool", options.pool), ("energy-budget", options.energy_budget)):
-        if value is not None:
-            raise BatfillError(f"option {name}: an expected start is of processors alone; leave it out")
-    if options.backfill_while is not None:
-        raise BatfillError("option backfill-while: an expected start knows no gate; leave it out")
-
-
-def refuse_jobless(path: Path) -> None:
-    """Refuse what can hold no log: a file of blank lines, comments, or a header alone."""
-    with decompressed(path) as content:
-        said = (line.strip() for line in content)
-        first = next((line for line in said if line and line[:1] not in b";#"), None)
-        if first is None:
-            what = "holds comments at most, and no job" if content.tell() else "is empty"
-        elif b"State" in first.split(b"|") and not any(said):
-            what = "holds the names of columns, and no job"
-        else:
-            return
-    raise BatfillError(f"{path}: {what}; give a state of the cluster, or a log")
+    alone, tried = "an expected start is of processors alone", options.learns or options.kills
+    unsaid = "a state does not say which jobs are in their first tries, or what was predicted"
+    for name, given, why in (
+        ("predict" if options.predict != REQUEST else "small", tried, unsaid),
+        ("reservation", options.keeps, "a forecast makes the head's at each decision"),
+        ("urgent", options.urgent is not None, "a state does not say which jobs are urgent"),
+        ("pool", options.pool is not None, alone),
+        ("energy-budget", options.energy_budget is not None, alone),
+        ("backfill-while", options.backfill_while is not None, "an expected start knows no gate"),
+    ):
+        if given:
+            raise BatfillError(f"option {name}: {why}; leave it out")
 
 
 def run_until(run: Replay, at: Any) -> float:
