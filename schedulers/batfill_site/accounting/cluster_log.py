@@ -355,10 +355,10 @@ class Key:
         return known.setdefault(name, len(known) + 1)
 
     @classmethod
-    def load(cls, path: Path) -> Key:
+    def load(cls, path: Path | None) -> Key:
         """The key in a file that `save` wrote, or an empty one if there is no file."""
         key = cls()
-        if not path.exists():
+        if path is None or not path.exists():
             return key
         try:
             with readable(path) as file:

@@ -62,38 +62,26 @@ def each(texts: Sequence[str], read: Callable[[str], Any]) -> NDArray[np.int64]:
 
 
 def lines_of(path: Path, odd: Callable[[int], None] = lambda number: None) -> Iterator[tuple[int, str]]:
-    """Each line of a text file that is not blank, with its number from 1; `odd` gets those of lines not in UTF-8."""
+    r"""Each line that is not blank of a text file, plain or compressed, with its number from 1; no byte order mark.
+
+    `odd` gets the numbers of lines not in UTF-8, of which each such byte becomes a text such as \xfc, so that different
+    names stay different.
+    """
     number = 0
-    for piece in pieces_of(path):
-        if piece.isspace():  # which may be most of a file
-            number += piece.count(b"\n")
-            continue
-        lines = piece.split(b"\n")[:-1]
-        for line in lines:
-            number += 1
-            try:
-                text = line.decode()
-            except UnicodeDecodeError:
-                odd(number)
-                text = text_of(line)
-            if text and not text.isspace():
-                yield number, text
-
-
-def text_of(name: bytes) -> str:
-    r"""The text; each byte that is not UTF-8 becomes a text such as \xfc, so that different names stay different."""
-    return name.decode("utf-8", "backslashreplace")
-
-
-def pieces_of(path: Path) -> Iterator[bytes]:
-    """A text file, plain or compressed, in pieces of whole lines, each ended by a newline; without byte order marks."""
     with decompressed(path) as content:
-        for text in whole_lines(path, content):
-            if BOM_UTF8 in text:
-                text = MARKS.sub(b"", text)
-            while b"\r\n" in text:
-                text = text.replace(b"\r\n", b"\n")
-            yield text
+        for piece in whole_lines(path, content):
+            whole = MARKS.sub(b"", piece) if BOM_UTF8 in piece else piece
+            while b"\r\n" in whole:
+                whole = whole.replace(b"\r\n", b"\n")
+            for line in whole.split(b"\n")[:-1]:
+                number += 1
+                try:
+                    text = line.decode()
+                except UnicodeDecodeError:
+                    odd(number)
+                    text = line.decode("utf-8", "backslashreplace")
+                if text and not text.isspace():
+                    yield number, text
 
 
 class Times(NamedTuple):

@@ -86,6 +86,7 @@ OF_HELD = ("SubmitLine", "Reason")
 COUNTED = ("AllocCPUS", "ReqCPUS", "NNodes", "ReqNodes")
 BARE = ("User", "Group", "Account", "QOS", "Partition", "Cluster", "Reservation", "ReqMem", "NodeList")  # without bars
 TIMES = {"submit_s": "Submit", "eligible_s": "Eligible", "start_s": "Start", "end_s": "End"}
+TITLED = TIMES | {"procs": "AllocCPUS", "requested_procs": "ReqCPUS", "requested_s": "Timelimit"}
 TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
 # What each state means here, with its abbreviation; some are squeue's only, as LAUNCH_FAILED and COMPLETING.
 MEANINGS = {
@@ -510,16 +511,9 @@ class Records:
             columns,
             valid,
             table.show,
-            titles={
-                "submit_s": "Submit",
-                "start_s": "Start",
-                "end_s": "End",
-                "procs": table.names["AllocCPUS"],
-                **({"eligible_s": "Eligible"} if "Eligible" in table else {}),
-                "requested_s": table.names.get("Timelimit", "TimelimitRaw or Timelimit"),
-                **({"requested_procs": table.names["ReqCPUS"]} if "ReqCPUS" in table else {}),
-            },
-            guessed={f"jobs whose {table.names['AllocCPUS']} may be rounded; use sacct --noconvert": rounded},
+            {"requested_s": "TimelimitRaw or Timelimit"}
+            | {name: table.names.get(title, title) for name, title in TITLED.items() if title in table},
+            {f"jobs whose {table.names['AllocCPUS']} may be rounded; use sacct --noconvert": rounded},
         )
 
     def _ids(self, table: Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:

@@ -79,11 +79,10 @@ def import_log(
     format_of(out)  # refuses another name before the work
     if key is not None and key.resolve() == out.resolve():
         raise click.UsageError(f"--key and --out are both {key}; name two files")
-    if key is not None:
-        Key.load(key)  # refuses another file before the work
+    Key.load(key)  # refuses another file before the work
     reading = read_records(system, list(files), zone=zone, **given)
     with nullcontext() if key is None else one_at_a_time(key), all_or_none():  # other imports add names to the key
-        names = Key() if key is None else Key.load(key)
+        names = Key.load(key)
         log = ClusterLog(
             reading,
             source=f"{system} accounting",

@@ -86,7 +86,6 @@ def fidelity(
     from batfill_site import fidelity as library
 
     require_one_kind(site, {"runs", "seed"}, {"log"})
-    page = out if out is not None and ".html" in map(str.lower, out.suffixes) else None
     line = command_line()
     how |= (
         {"seed": seed, **site, **({} if runs is None else {"runs": runs})} if site else {"fit": fit, "machine": machine}
@@ -98,9 +97,9 @@ def fidelity(
         whose = f"the jobs of {its['part']} alone" if its["part"] else "the log"
         words = " ".join(f"--{name} {value}" for name, value in its["options"].items())
         note(f"{calendar}: {things(len(its['windows']), 'window')}; replay {whose} with --calendar {calendar} {words}")
-    if page is not None:
-        write_text(page, found.answer().as_page(line, {str(log): found["input"]["source_sha256"]}))
-        offer(page)
+    if out is not None and ".html" in map(str.lower, out.suffixes):
+        write_text(out, found.answer().as_page(line, {str(log): found["input"]["source_sha256"]}))
+        offer(out)
     elif out is not None:
         found.save(out)
     if as_json:  # the text has them

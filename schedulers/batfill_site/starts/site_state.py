@@ -105,31 +105,21 @@ def read_state(
 
 def is_site_state(path: Path) -> bool:
     """Whether a file holds a site's state, and not a log: by what it says, or as it ends in .csv or .txt."""
-    if path.suffix in (".csv", ".txt"):
-        return True
-    begin = begin_of(path)
-    if path.suffix != ".json" and not begin.startswith(("[", "{")):
-        first = begin.partition("\n")[0].strip()
-        is_slurm = first == NO_JOBS or re.match(r"JOBID\b|JobId=\S+ (ArrayJobId|HetJobId|JobName)=", first)
-        return bool(is_slurm) or set(first.split("|")) == set(SACCT.values())  # a log of sacct has others
+    if path.suffix in (".csv", ".txt") or not path.is_file():  # a pipe could not be read again
+        return path.suffix in (".csv", ".txt")
     try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            begin = file.read(BEGIN).lstrip()
+        if path.suffix != ".json" and not begin.startswith(("[", "{")):
+            first = begin.partition("\n")[0].strip()
+            is_slurm = first == NO_JOBS or re.match(r"JOBID\b|JobId=\S+ (ArrayJobId|HetJobId|JobName)=", first)
+            return bool(is_slurm) or set(first.split("|")) == set(SACCT.values())  # a log of sacct has others
         found = loaded_json(path.read_bytes())
     except OSError:
         return False  # readers of logs say what is wrong
     except ValueError:
         return path.suffix == ".json" or begin.startswith("[")
     return isinstance(found, list) or (isinstance(found, dict) and not {"profiles", "nb_res"} & found.keys())
-
-
-def begin_of(path: Path) -> str:
-    """The first text in a file without blank lines; nothing of a pipe, which could not be read again."""
-    try:
-        if not path.is_file():
-            return ""
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            return file.read(BEGIN).lstrip()
-    except OSError:
-        return ""
 
 
 def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
