@@ -32,16 +32,12 @@ PUBLIC = ("queue", "partition")
 NAMES = (*PERSONAL, *PUBLIC)
 # The columns of a job. Times are seconds since 1970, 0 if unknown; durations are seconds, 0 if unknown or without a
 # limit; processors are -1 if unknown; a name is its number in `Jobs.names`, 0 for none.
-TYPES: dict[str, np.dtype[Any]] = {
-    "submit_s": np.dtype(np.uint32),
-    "start_s": np.dtype(np.uint32),
-    "end_s": np.dtype(np.uint32),
-    "eligible_s": np.dtype(np.uint32),  # from when on the job could start, if that is later than its submission
-    "procs": np.dtype(np.int32),  # allocated
-    "requested_procs": np.dtype(np.int32),
-    "requested_s": np.dtype(np.uint32),
-    "status": np.dtype(np.int8),  # SWF's code
-    **dict.fromkeys(NAMES, np.dtype(np.int32)),
+TYPES: dict[str, type[np.generic]] = {
+    **dict.fromkeys(("submit_s", "start_s", "end_s", "requested_s"), np.uint32),
+    "eligible_s": np.uint32,  # from when on the job could start, if that is later than its submission
+    **dict.fromkeys(("procs", "requested_procs"), np.int32),  # the first is allocated
+    "status": np.int8,  # SWF's code
+    **dict.fromkeys(NAMES, np.int32),
 }
 # What a reader returns for a state that is none of an ended job; `add_ended` counts each.
 NOT_ENDED, REVOKED, ODD_STATE = -2, -3, -4

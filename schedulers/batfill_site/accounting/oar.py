@@ -1,25 +1,21 @@
 """Reads OAR's jobs from JSON, as printed by `oarstat -J -f` and returned by its REST API (/jobs/details.json).
 
 Source: OAR's documentation of oarstat and of its API. Both spellings of the fields are read (startTime, start_time).
-For finished jobs:
-
-    oarstat -f -J --sql "state IN ('Terminated', 'Error')" > jobs.json
+docs/how-to/import.md has the command.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import read_json
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 from batfill_site.accounting.cluster_log import TWICE, ClusterJob, Reading
 from batfill_site.accounting.record_text import epoch, limit_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FINISHED_STATES = ("Terminated", "Error")
 ENDING = ("SWITCH_INTO_TERMINATE_STATE", "SWITCH_INTO_ERROR_STATE")

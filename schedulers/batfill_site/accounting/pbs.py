@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from batfill.base.errors import WorkloadError
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, MEMORY
 from batfill_site.accounting.cluster_log import NO_ZONE, TWICE, ClusterJob, Reading, Takes
 from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, read_times, zone_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORD_LINE = re.compile(r"^(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)(?:\.\d+)?;(\w);([^;]*);(.*)$")
 RECORD_FIELD = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')

@@ -30,6 +30,7 @@ UNLIMITED, PARTITION_LIMIT = -2, -3
 NO_TIMES = frozenset(("", "Unknown", "None", "N/A"))
 QUARTER_S = 900
 CLOCK_S = (DAY_S, 3600, 60, 1)  # the units of a clock's numbers, the last ones of fewer
+CLOCK = re.compile(r"(?:(\d{1,11})-(?!(?:\d+:){3}))?((?:\d{1,11}:){0,3}\d{1,11})(?:\.\d{1,11})?", re.ASCII)
 FRACTION = re.compile(r"[.,]0*[1-9]")
 EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
 DAY_0 = datetime(1970, 1, 1)
@@ -85,20 +86,12 @@ def lines_of(path: Path, odd: Callable[[int], None] = lambda number: None) -> It
 
 
 class Times(NamedTuple):
-    """A column of times: seconds since 1970, (n,), 0 for none, ODD for a text that is not understood.
+    """A column of times, (n,) each."""
 
-    Attributes:
-        seconds: (n,), int64.
-        later_s: (n,): what the other reading of a local time adds: an hour where the clock repeats it, less than 0
-            where the clock skips it.
-        cut: (n,): whether a fraction of a second was cut off.
-        bare: (n,): whether it is a date without a time zone, read in that of the cluster.
-    """
-
-    seconds: NDArray[np.int64]
-    later_s: NDArray[np.int64]
-    cut: NDArray[np.bool_]
-    bare: NDArray[np.bool_]
+    seconds: NDArray[np.int64]  # since 1970, 0 for none, ODD for a text that is not understood
+    later_s: NDArray[np.int64]  # to the other reading of a local time: > 0 if the clock repeats it, < 0 if it skips it
+    cut: NDArray[np.bool_]  # whether a fraction of a second was cut off
+    bare: NDArray[np.bool_]  # whether it is a date without a time zone, read in that of the cluster
 
     @classmethod
     def of(cls, seconds: NDArray[Any]) -> Times:
@@ -179,19 +172,14 @@ def limit_of(text: str, *, bare: float) -> int:
 
 def clock_seconds(text: str, *, bare: float) -> float | None:
     """Seconds of [days-]hours:minutes:seconds, days by : as PBS has them, minutes:seconds or `bare` s; else None."""
-    days, dash, clock = text.rpartition("-")
-    whole, point, fraction = clock.partition(".")
-    parts = whole.split(":")
-    digits = [*parts, *([fraction] if point else ()), *([days] if dash else ())]
-    if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in digits):
+    found = CLOCK.fullmatch(text)
+    if found is None:
         return None
-    numbers = [int(part) for part in parts]
-    if len(numbers) + bool(dash) > len(CLOCK_S):
-        return None
-    if dash:  # days-hours[:minutes[:seconds]]
-        numbers = [int(days), *numbers, 0, 0][: len(CLOCK_S)]
+    numbers = [int(part) for part in found[2].split(":")]
+    if found[1]:  # days-hours[:minutes[:seconds]]
+        numbers = [int(found[1]), *numbers, 0, 0][: len(CLOCK_S)]
     elif len(numbers) == 1:
-        return float(clock) * bare
+        return float(text) * bare
     return float(sum(number * unit_s for number, unit_s in zip(numbers, CLOCK_S[-len(numbers) :], strict=True)))
 
 

@@ -1,9 +1,6 @@
 """Reads Slurm's jobs from `sacct -P` output piece by piece, with columns found by name.
 
-Source: the sacct manual. This command gives all the fields read here, requeued jobs included:
-
-    SLURM_TIME_FORMAT=%s sacct -a -X -P -D -S START -E END -o JobID,User,Group,JobName,Partition,QOS,Submit,Eligible,\
-Start,End,TimelimitRaw,AllocCPUS,ReqCPUS,State
+Source: the sacct manual. docs/how-to/import.md has the command; with -D it gives the tries of requeued jobs, too.
 """
 
 from __future__ import annotations
@@ -370,85 +367,6 @@ class Head:
         return Table({name: [fields[place] for fields in rows] for name, place in self.places.items()}, self.names)
 
 
-def _rows(
-    path: Path, wanted: list[str], reading: Reading, columns: Mapping[str, tuple[str, ...]], command: str
-) -> Iterator[tuple[Head, list[str]]]:
-    """The fields of each record of a file, with the line that names its columns, which may stand there several times.
-
-    A line with too few fields is the beginning of a record with a line break in a field, or truncated. What cannot be
-    told apart is counted.
-    """
-    head: Head | None = None
-    held, held_at, passed, first = "", 0, 0, ""
-
-    def count(reason: str, at: int) -> None:
-        nonlocal held
-        reading.note(reason, example=f"{path.name}:{at}")
-        held = ""
-
-    command = command or f"sacct -P -o {','.join((*NEEDED, *wanted))},..."
-    remedy = f"use {command} with its line of column names, without -n"
-    number = 0
-    for number, line in reading.lines_of(path):
-        if head is None or head.mark in line:
-            found = Head(line, columns)
-            lacks = [name for name in (*NEEDED, *wanted) if name not in found.names]
-            if "JobID" in found.names and (head is None or not lacks):
-                if lacks:
-                    named = " or ".join((lacks[0], *columns[lacks[0]][1:]))
-                    raise WorkloadError(f"{path}:{number}: no column {named}; {remedy}")
-                if held:
-                    count(TRUNCATED, held_at)
-                head = found
-                continue
-            if head is None:
-                passed, first = passed + 1, first or line
-                if passed == MOST_BEFORE or (len(found.titles) >= len(NEEDED) and JOB_ID.fullmatch(found.titles[0])):
-                    break
-                continue
-        fields = head.fields(line)
-        n_columns = len(head.titles)
-        if len(fields) == n_columns and not held:
-            yield head, fields
-            continue
-        record, barred = head.fitted(fields)
-        if held and record is None:
-            whole = head.fields(f"{held}\n{line}")
-            joined, _ = head.fitted(whole)
-            if joined is not None:
-                broken = " and ".join(head.titles[place] for place, text in enumerate(joined) if "\n" in text)
-                count(f"with a line break in {broken}, read as one line", held_at)
-                yield head, joined
-                continue
-            short = len(held) < LONGEST_RECORD and number - held_at < MOST_LINES
-            if short and len(whole) < n_columns:
-                held = f"{held}\n{line}"
-                continue
-        if held:
-            count(TRUNCATED, held_at)
-        if record is not None:
-            if barred:
-                mark = DIVIDERS[head.divider]
-                count(f"with a {mark} in {' or '.join(barred)}, read by the form of the other columns", number)
-            yield head, record
-        elif len(fields) == n_columns:
-            yield head, fields
-        elif len(fields) > n_columns:
-            mark = DIVIDERS[head.divider].replace(" ", "s ", 1)
-            where = f"{mark}, which may be in {' or '.join(barred)}" if barred else "more fields than columns"
-            count(f"with {where}: cannot be told apart, left out", number)
-        elif all(form(text) for form, text in takewhile(itemgetter(0), zip(head.forms, fields, strict=False))):
-            held, held_at = line, number
-        else:
-            count("lines that begin no record (after a line break in the last column?), left out", number)
-    if held:
-        count(TRUNCATED, held_at)
-    if head is None and (kind := next((kind for kind, begin in OTHERS.items() if re.match(begin, first)), "")):
-        raise WorkloadError(f"{path}: it is {kind}, and not what sacct prints; {remedy}")
-    if head is None and passed:
-        raise WorkloadError(f"{path}:{number}: no column {' or '.join(COLUMNS['JobID'])} is named up to here; {remedy}")
-
-
 class Records:
     """The records of ended jobs, with their ids' keys; `columns` are as `COLUMNS`, errors recommend the `command`."""
 
@@ -469,10 +387,92 @@ class Records:
         wanted = [name for name, choice in (("Partition", reading.only), ("Cluster", self.clusters)) if choice]
         for path in paths:
             reading.files[path] = 0
-            for head, rows in groupby(_rows(path, wanted, reading, self.columns, self.command), itemgetter(0)):
+            for head, rows in groupby(self._rows(path, wanted), itemgetter(0)):
                 while some := [fields for _, fields in islice(rows, BLOCK)]:
                     self.read(head.table(some))
                     reading.files[path] += len(some)
+
+    def _rows(self, path: Path, wanted: list[str]) -> Iterator[tuple[Head, list[str]]]:
+        """The fields of each record of a file, with the line that names its columns, which may be there several times.
+
+        A line with too few fields begins a record with a line break in a field, or is truncated. What cannot be told
+        apart is counted.
+        """
+        head: Head | None = None
+        held, held_at, passed, first = "", 0, 0, ""
+
+        def count(reason: str, at: int) -> None:
+            nonlocal held
+            self.result.note(reason, example=f"{path.name}:{at}")
+            held = ""
+
+        command = self.command or f"sacct -P -o {','.join((*NEEDED, *wanted))},..."
+        remedy = f"use {command} with its line of column names, without -n"
+        number = 0
+        for number, line in self.result.lines_of(path):
+            if head is None or head.mark in line:
+                found = Head(line, self.columns)
+                lacks = [name for name in (*NEEDED, *wanted) if name not in found.names]
+                if "JobID" in found.names and (head is None or not lacks):
+                    if lacks:
+                        named = " or ".join((lacks[0], *self.columns[lacks[0]][1:]))
+                        raise WorkloadError(f"{path}:{number}: no column {named}; {remedy}")
+                    if held:
+                        count(TRUNCATED, held_at)
+                    head = found
+                    continue
+                if head is None:
+                    passed, first = passed + 1, first or line
+                    if passed == MOST_BEFORE or (
+                        len(found.titles) >= len(NEEDED) and JOB_ID.fullmatch(found.titles[0])
+                    ):
+                        break
+                    continue
+            fields = head.fields(line)
+            n_columns = len(head.titles)
+            if len(fields) == n_columns and not held:
+                yield head, fields
+                continue
+            record, barred = head.fitted(fields)
+            if held and record is None:
+                whole = head.fields(f"{held}\n{line}")
+                joined, _ = head.fitted(whole)
+                if joined is not None:
+                    broken = " and ".join(head.titles[place] for place, text in enumerate(joined) if "\n" in text)
+                    count(f"with a line break in {broken}, read as one line", held_at)
+                    yield head, joined
+                    continue
+                short = len(held) < LONGEST_RECORD and number - held_at < MOST_LINES
+                if short and len(whole) < n_columns:
+                    held = f"{held}\n{line}"
+                    continue
+            if held:
+                count(TRUNCATED, held_at)
+            if record is not None:
+                if barred:
+                    mark = DIVIDERS[head.divider]
+                    count(f"with a {mark} in {' or '.join(barred)}, read by the form of the other columns", number)
+                yield head, record
+            elif len(fields) == n_columns:
+                yield head, fields
+            elif len(fields) > n_columns:
+                mark = DIVIDERS[head.divider].replace(" ", "s ", 1)
+                where = f"{mark}, which may be in {' or '.join(barred)}" if barred else "more fields than columns"
+                count(f"with {where}: cannot be told apart, left out", number)
+            elif all(
+                form(text) for form, text in takewhile(itemgetter(0), zip(head.forms, fields, strict=False)) if form
+            ):
+                held, held_at = line, number
+            else:
+                count("lines that begin no record (after a line break in the last column?), left out", number)
+        if held:
+            count(TRUNCATED, held_at)
+        if head is None and (kind := next((kind for kind, begin in OTHERS.items() if re.match(begin, first)), "")):
+            raise WorkloadError(f"{path}: it is {kind}, and not what sacct prints; {remedy}")
+        if head is None and passed:
+            raise WorkloadError(
+                f"{path}:{number}: no column {' or '.join(COLUMNS['JobID'])} is named up to here; {remedy}"
+            )
 
     def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
         """Further columns of these records, (n,) each; it may fill in unknown values in `columns`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,9 +22,6 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def machine_of(name: str, value: Any) -> str | int:

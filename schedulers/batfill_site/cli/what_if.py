@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,9 +28,6 @@ from batfill.cli.parameters import (
 from batfill.model.options import SHARED_BY_CHOICES, SHARED_BY_ORDERS, SHARED_BY_TRIES, arguments_of
 from batfill_site.cli.fidelity import MACHINE
 from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # A shorter threshold is probably meant in hours.
 SHORT_S = 600

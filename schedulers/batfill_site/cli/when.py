@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,9 +23,6 @@ from batfill.model.kinds import PREDICTIONS, URGENT_JOBS
 from batfill.model.options import NAMES, OPTIONS, arguments_of
 from batfill_site.cli.fidelity import MACHINE
 from batfill_site.cli.of_slurm import require_one_kind, site_options
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEVER_LEARNED = tuple(
     name for name in NAMES if OPTIONS[name].group not in (PREDICTIONS, URGENT_JOBS) and name != "seed"

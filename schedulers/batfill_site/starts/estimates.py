@@ -178,10 +178,8 @@ class Estimates(Answered, KeptRows):
         job = f"**{row['job_id']}**" if self.asked else f"**Job {row['job_id']}**"
         if row["start_s"] == self.now_s:
             return f"{job} would start now"
-        at = f"at {instants.text(row['start_s'])}"
-        if len(self) > 1:
-            return f"{job} is expected to start first, {at}"
-        return f"{job} is expected to start {at}"
+        first = " first," if len(self) > 1 else ""
+        return f"{job} is expected to start{first} at {instants.text(row['start_s'])}"
 
     def picture(self, cells: Sequence[tuple[str, ...]]) -> Spans:
         dates_s = np.array([self.jobs[name] for name in ("from_s", "start_s", "to_s")])[:, : len(cells)] - self.now_s
