@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from batfill.base.errors import LARGEST, WorkloadError
 from batfill.base.files import raw_file, readable
@@ -20,12 +23,6 @@ from batfill.workloads.swf import with_amounts
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELD_19, FIELDS, Comment, SwfLog, new_log
 from batfill_site.accounting.outages import most_held
 from batfill_site.accounting.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times, lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 PERSONAL = ("user", "group", "executable")  # what --anonymise hides
 PUBLIC = ("queue", "partition")
@@ -384,7 +381,6 @@ class ClusterLog:
         anonymise: bool = False,
         key: Key | None = None,
         procs: int | None = None,
-        zone: str = "UTC",
         computer: str = "unknown",
     ) -> None:
         """Order the jobs and number their names.
@@ -440,7 +436,7 @@ class ClusterLog:
             f"MaxJobs: {len(jobs)}",
             f"MaxRecords: {len(jobs)}",
             f"UnixStartTime: {self._first_s}",
-            f"TimeZoneString: {zone}",
+            f"TimeZoneString: {reading.zone}",
             *([f"MaxProcs: {size}"] if size else []),
             *(["Note: MaxProcs is the most processors seen in use at once"] if size and procs is None else []),
         ]

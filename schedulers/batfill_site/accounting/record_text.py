@@ -6,22 +6,18 @@ import math
 import re
 from codecs import BOM_UTF8
 from collections import defaultdict
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, whole_lines
 from batfill.model.jobs import DAY_S, zone_named
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import tzinfo
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 LAST_S = 2**32 - 1  # the year 2106
 # What is returned for a time, a count or a duration that is no such value; `add_ended` counts each.

@@ -9,13 +9,16 @@ import csv
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import groupby, islice, pairwise, takewhile
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import LARGEST, WorkloadError
 from batfill.base.files import any_length
@@ -43,12 +46,6 @@ from batfill_site.accounting.record_text import (
     read_times,
     zone_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 NEEDED = ("JobID", "Submit", "Start", "End", "State", "AllocCPUS")
 # The columns that `sacct` knows for ours; the first that a file has is read.

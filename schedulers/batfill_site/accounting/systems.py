@@ -47,7 +47,7 @@ def read_accounting(
     path: Path, system: System, *, procs: int | None = None, timezone: str = "UTC", cores_per_resource: int = 1
 ) -> SwfLog:
     reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
-    return ClusterLog(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone).log()
+    return ClusterLog(reading, source=f"{path}: {system} accounting", procs=procs).log()
 
 
 def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_by: str) -> tuple[int, tuple[str, ...]]:

@@ -84,7 +84,6 @@ def import_log(
             anonymise=anonymise,
             key=names,
             procs=procs,
-            zone=zone,
             computer=computer,
         )
         if key is not None:

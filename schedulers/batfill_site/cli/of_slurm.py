@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from batfill.base.errors import LARGEST, BatfillError
 from batfill.cli.app import named
 from batfill.cli.parameters import FILE, WORDS, Whole, collecting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SITE: dict[str, dict[str, Any]] = {
     "timezone": {"help": "The cluster's time zone, of dates without one, as Europe/Paris [default: UTC]."},

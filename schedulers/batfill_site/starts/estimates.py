@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import BatfillError
 from batfill.base.tables import KeptRows, read_only
 from batfill.base.version import __version__
 from batfill.base.words import percent, things
+from batfill.model.jobs import Clock
 from batfill_pages.words import duration_html
 from batfill_site.answer import Answer, Answered, Detail, Screen, Span, Spans, Table
 from batfill_site.starts.forecast import FEWEST_STARTS, SHARE
+from batfill_site.starts.past import Past
 from batfill_site.starts.why_not import Instants
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Self
-
-    from numpy.typing import NDArray
-
-    from batfill.model.jobs import Clock
-    from batfill_site.starts.past import Past
 
 MOST_ROWS = 12  # on the screen
 MOST_LEFT_OUT = 0.05  # of the waiting jobs: beyond it the answer begins with a caution

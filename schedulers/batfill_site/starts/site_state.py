@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import any_length, loaded_json
@@ -24,9 +25,6 @@ from batfill.model.jobs import Clock, Jobs, checked_size, job_table
 from batfill.model.values import number_or_text, seconds_of
 from batfill_site.accounting.record_text import clock_seconds
 from batfill_site.slurm.hosts import by_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # The names of a job's values, the first ours.
 NAMES = {
@@ -218,13 +216,6 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
     left_out |= {job["id"]: TOO_WIDE for job in jobs if job["processors"] > size and math.isnan(job["start"])}
     jobs = [job for job in jobs if job["id"] not in left_out]
     begin_s = math.floor(min(first_s, now_s)) if now_s >= UNIX_S else 0
-    return table_of(name, jobs, left_out, now_s - begin_s, begin_s, size)
-
-
-def table_of(
-    name: str, jobs: list[dict[str, Any]], left_out: Mapping[str, str], now_s: float, first_s: int, size: int
-) -> SiteState:
-    """The state of checked jobs whose dates begin at `first_s`, a Unix time, or 0."""
     named = dict.fromkeys(known_text(job["user"]) for job in jobs if job["user"] is not None)
     users = {user: number for number, user in enumerate(named)}
     jobs = sorted(jobs, key=lambda job: (job["submit"], by_name(job["id"]), job["id"]))
@@ -232,12 +223,12 @@ def table_of(
     def column(key: str) -> NDArray[np.float64]:
         return np.array([job[key] for job in jobs], np.float64)
 
-    start_s, end_s = column("start") - first_s, column("end") - first_s
+    start_s, end_s = column("start") - begin_s, column("end") - begin_s
     request_s = column("request")
     ran_s = end_s - start_s
     table = job_table(
         name,
-        submit_s=column("submit") - first_s,
+        submit_s=column("submit") - begin_s,
         runtime_s=np.where(np.isnan(ran_s), np.where(np.isinf(request_s), 0, request_s), ran_s),
         walltime_s=np.where(ran_s > request_s, ran_s, request_s),
         procs=np.array([job["processors"] for job in jobs], np.int64),
@@ -245,9 +236,9 @@ def table_of(
         user=np.array([users.get(known_text(job["user"]), -1) for job in jobs], np.int64),
         job_class=np.array([job["class"] for job in jobs], object) if any(job["class"] for job in jobs) else None,
     )
-    clock = Clock(first_s, UTC) if first_s else None
+    clock = Clock(begin_s, UTC) if begin_s else None
     names = np.array([job["id"] for job in jobs], object)
-    return SiteState(name, table, names, start_s, end_s, now_s, size, clock, left_out, users)
+    return SiteState(name, table, names, start_s, end_s, now_s - begin_s, size, clock, left_out, users)
 
 
 def known_text(value: Any) -> str:

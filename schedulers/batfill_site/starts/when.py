@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import place_of
 from batfill.base.tables import JobRows
 from batfill.base.words import things
-from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Jobs, refuse_cancelled
-from batfill.model.options import REQUEST
+from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Clock, Jobs, refuse_cancelled
+from batfill.model.options import REQUEST, Options
+from batfill.model.policy import Policy
+from batfill.model.rules import Rules
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.replay import options_of
@@ -29,19 +32,8 @@ from batfill_site.starts.estimates import Estimates
 from batfill_site.starts.forecast import FORKS, MARGIN_S, Fork, calibrated, estimated
 from batfill_site.starts.past import Past
 from batfill_site.starts.site_state import count_of, is_site_state, read_state
-from batfill_site.starts.submit import AT_ONCE, of_form, questions, said_of, time_of
+from batfill_site.starts.submit import AT_ONCE, Asked, Check, of_form, questions, said_of, time_of
 from batfill_site.starts.why_not import Instants, reasons
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from batfill.model.jobs import Clock
-    from batfill.model.options import Options
-    from batfill.model.policy import Policy
-    from batfill.model.rules import Rules
-    from batfill_site.starts.submit import Asked, Check
 
 STARTS = (  # of a job that a site's own system let wait
     "nothing here: by these rules it starts now; its batch system has not looked since, or has a limit that they lack"

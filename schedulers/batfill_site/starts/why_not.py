@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from batfill.base.words import duration, instant, things
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
 from batfill.engine.records import OVERDUE, URGENT
-from batfill.model.jobs import DAY_S
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from batfill.model.jobs import Clock
-    from batfill.queue import Queue
+from batfill.model.jobs import DAY_S, Clock
+from batfill.queue import Queue
 
 UNKNOWN, NEVER = "unknown", "never"
 NAMED = 3  # jobs that a sentence names
