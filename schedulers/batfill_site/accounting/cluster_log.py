@@ -76,12 +76,9 @@ class Takes(Names):
 
     def sums(self, codes: NDArray[np.int32], starts: NDArray[np.intp]) -> NDArray[np.int32]:
         """The numbers of what jobs take together that stand in groups, whose starts are given."""
-        known, groups = list(self), np.split(codes, starts[1:])
-        sums = [Counter[str]() for _ in groups]
-        for total, group in zip(sums, groups, strict=True):
-            for code in group.tolist():
-                total.update(self.amounts_of(known[code]))
-        return self.codes([self.text_of(total) for total in sums])
+        known = [Counter(self.amounts_of(text)) for text in self]
+        groups = (map(known.__getitem__, group.tolist()) for group in np.split(codes, starts[1:]))
+        return self.codes([self.text_of(sum(group, Counter())) for group in groups])
 
     def table(self) -> dict[str, NDArray[np.float64]]:
         """Each amount by its name: that of each text, nan for none, (n_texts,)."""

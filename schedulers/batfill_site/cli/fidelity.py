@@ -65,7 +65,7 @@ def fidelity(
     machine: str | int | None,
     calendar: Path | None,
     site: dict[str, Any],
-    runs: int | None,
+    runs: int,
     seed: int,
     out: Path | None,
     details: bool,
@@ -85,9 +85,7 @@ def fidelity(
 
     require_one_kind(site, {"runs", "seed"}, {"log"})
     line = command_line()
-    how |= (
-        {"seed": seed, **site, **({} if runs is None else {"runs": runs})} if site else {"fit": fit, "machine": machine}
-    )
+    how |= {"seed": seed, "runs": runs, **site} if site else {"fit": fit, "machine": machine}
     found = library.fidelity(log, **how)
     if calendar is not None:
         its = found["calendar"]

@@ -34,7 +34,7 @@ SITE: dict[str, dict[str, Any]] = {
 
 
 site_options = collecting("site", SITE)
-RUNS = click.option("--runs", type=Whole(5, LARGEST), help="Runs of the model of the site's Slurm [default: 20].")
+RUNS = click.option("--runs", type=Whole(5, LARGEST), default=20, help="Runs of the model of the site's Slurm.")
 
 
 def require_one_kind(site: Mapping[str, Any], own: set[str], both: set[str]) -> None:

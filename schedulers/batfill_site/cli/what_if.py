@@ -31,9 +31,6 @@ from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
 
 # A shorter threshold is probably meant in hours.
 SHORT_S = 600
-# The options of changes to a site's Slurm, and those that they share with the orders of a queue.
-OF_SLURM = {"changes", "add_nodes", "runs"}
-OF_BOTH = {"log", "tau_s", "seed"}
 
 
 @command("what-if", heading="advice")
@@ -98,7 +95,7 @@ def what_if(
     site: dict[str, Any],
     changes: tuple[str, ...],
     add_nodes: tuple[str, ...],
-    runs: int | None,
+    runs: int,
     details: bool,
     as_json: bool,
     **how: Any,
@@ -110,14 +107,13 @@ def what_if(
     """
     from batfill.base.files import write_text
 
-    require_one_kind(site, OF_SLURM, OF_BOTH)
+    require_one_kind(site, {"changes", "add_nodes", "runs"}, {"log", "tau_s", "seed"})
     line = command_line()
     if site:
         from batfill_site.slurm.what_if import ADD_NODES, slurm
 
         changes = (*changes, *(f"{ADD_NODES}={nodes}" for nodes in add_nodes))
-        given: dict[str, Any] = {} if runs is None else {"runs": runs}
-        result = slurm(log, **site, changes=changes, **given, tau_s=how["tau_s"], seed=how["seed"])
+        result = slurm(log, **site, changes=changes, runs=runs, tau_s=how["tau_s"], seed=how["seed"])
         answer, warnings, inputs = result.answer(), result.warnings, result.inputs
     else:
         from batfill_site.advice.what_if import what_if as library

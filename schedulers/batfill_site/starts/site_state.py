@@ -66,18 +66,13 @@ class SiteState:
 def read_state(
     source: str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]], *, at: Any = None, procs: int | None = None
 ) -> SiteState:
-    """The state of a site.
+    """The state of a site: a path, or in Python the list of jobs, a mapping with `jobs`, `procs` and `at`, or a frame.
 
-    Args:
-        source: a path, or in Python the list of jobs, a mapping with `jobs`, `procs` and `at`, or a data frame. A file
-            is CSV with a line of names; JSON, a list or such an object; or what `scontrol show job`,
-            `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"` or `sacct` (USE_SACCT) prints. A job has an id, `submit` and
-            `processors`, and where they are known `request`, `user` and `class`; a running one has a `start`, one that
-            has ended a `start` and an `end`, and one that is pending for something else than processors a `left_out`:
-            for what. Dates are seconds, or ISO 8601.
-        at: the instant, as a job's dates; by default the state's `at`, or the last date of its jobs, for how long they
-            have run by then included where scontrol says it.
-        procs: the machine's processors, by default the state's.
+    A file is CSV with a line of names; JSON, a list or such an object; or what Slurm prints (USE_SQUEUE, USE_SACCT, or
+    `scontrol show job`). A job has an id, `submit` and `processors`, and where they are known `request`, `user` and
+    `class`; a running one has a `start`, one that has ended a `start` and an `end`, and one that is pending for
+    something else than processors a `left_out`: for what. Dates are seconds, or ISO 8601. The instant is by default
+    the state's `at`, or the last date of its jobs, with how long they have run by then where scontrol says it.
     """
     about: Mapping[str, Any] = {}
     name = "the state"
