@@ -18,6 +18,7 @@ from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, 
 
 RECORD_LINE = re.compile(r"^(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)(?:\.\d+)?;(\w);([^;]*);(.*)$")
 RECORD_FIELD = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
+RANGE = re.compile(r"(\d{1,11})-(\d{1,11})", re.ASCII)
 SIZE = re.compile(r"(\d{1,15})([kmgtp]?)([bw]?)", re.ASCII)  # of memory, in bytes or words
 SHOWN = ("qtime", "start", "end", "Resource_List.walltime")  # no names, since an example is shown
 QUEUED, STARTED, DELETED, ABORTED, ENDED = "Q", "S", "D", "A", "E"
@@ -166,10 +167,8 @@ def processors_used(fields: dict[str, str]) -> int:
 
 
 def _range(text: str) -> int:
-    first, dash, last = text.partition("-")
-    if not dash or not all(part.isascii() and part.isdigit() and len(part) < 12 for part in (first, last)):
-        return 1
-    return max(int(last) - int(first) + 1, 1)
+    found = RANGE.fullmatch(text)
+    return max(int(found[2]) - int(found[1]) + 1, 1) if found else 1
 
 
 def processors_requested(fields: dict[str, str]) -> int:

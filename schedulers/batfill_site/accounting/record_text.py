@@ -40,9 +40,6 @@ class Names:
         self._codes = defaultdict[str, int](count().__next__)  # a new text gets the next number
         self.codes([""])
 
-    def __len__(self) -> int:
-        return len(self._codes)
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._codes)
 
