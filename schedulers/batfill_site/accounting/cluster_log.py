@@ -445,6 +445,7 @@ class ClusterLog:
             ]
         self.header += [f"{FIELD_19}: {FIRST_SUBMIT}, the submission by the user"] if self._held else []
         self.header += [f"Note: {note}" for note in self.notes]
+        self.comments = tuple(Comment(0, f"; {text}") for text in self.header)
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -504,10 +505,6 @@ class ClusterLog:
     def pieces(self) -> Iterator[SwfLog]:
         for start in range(0, len(self), ROWS_AT_ONCE):
             yield self.piece(slice(start, min(start + ROWS_AT_ONCE, len(self))))
-
-    @property
-    def comments(self) -> tuple[Comment, ...]:
-        return tuple(Comment(0, f"; {text}") for text in self.header)
 
     def log(self) -> SwfLog:
         return replace(self.piece(slice(0, len(self))).only(FIELDS), comments=self.comments)

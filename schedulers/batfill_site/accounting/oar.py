@@ -85,7 +85,6 @@ def _job(job: dict[str, Any], cores: int, ends_s: dict[str, int]) -> ClusterJob 
         return "jobs that have not ended, left out"
     if "inner" in " ".join(str(kind) for kind in job.get("types") or []):
         return "jobs inside a container job, left out"
-    submit_s = _time(job, "submissionTime", "submission_time")
     start_s = _time(job, "startTime", "start_time")
     reserved = job.get("reservation") not in (None, "", "None")
     needed = job.get("dependencies") or []
@@ -94,7 +93,7 @@ def _job(job: dict[str, Any], cores: int, ends_s: dict[str, int]) -> ClusterJob 
     failed = job["state"] == "Error" or _first(job, "exit_code") not in (None, 0, "0")
     deleted = any(event.get("type") == DELETED for event in _events(job))
     return ClusterJob(
-        submit_s=submit_s,
+        submit_s=_time(job, "submissionTime", "submission_time"),
         start_s=start_s,
         end_s=_end(job),
         eligible_s=eligible_s,

@@ -8,7 +8,9 @@ queued.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from batfill.base.errors import WorkloadError
@@ -21,6 +23,7 @@ RECORD_FIELD = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
 RANGE = re.compile(r"(\d{1,11})-(\d{1,11})", re.ASCII)
 SIZE = re.compile(r"(\d{1,15})([kmgtp]?)([bw]?)", re.ASCII)  # of memory, in bytes or words
 SHOWN = ("qtime", "start", "end", "Resource_List.walltime")  # no names, since an example is shown
+BLOCK = 1000  # records read at once
 QUEUED, STARTED, DELETED, ABORTED, ENDED = "Q", "S", "D", "A", "E"
 WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 
@@ -47,18 +50,13 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
     failed, or was cancelled if a D record names it. The reading's zone, the server's, is that of jobs that never ran
     (the others' times are seconds since 1970).
     """
-    clock = zone_of(reading.zone)
     tries: dict[tuple[str, str], dict[ClusterJob, str]] = {}  # of each id and ctime, in their order
     by_id: dict[str, _Life] = {}
     lives: list[_Life] = []
     for path in paths:
         reading.files[path] = 0
-        for number, line in reading.lines_of(path):
-            match = RECORD_LINE.match(line)
-            if not match:
-                raise WorkloadError(f"{path}:{number}: not `date time;type;job id;...`; is it a PBS accounting file?")
+        for number, at_s, later_s, kind, job, text in _records(path, reading):
             reading.files[path] += 1
-            month, day, year, time, kind, job, text = match.groups()
             fields = {name: value.strip('"') for name, value in RECORD_FIELD.findall(text)}
             stated = "".join(f", {name} {fields[name][:20]}" for name in SHOWN if name in fields)
             show = f"{path.name}:{number}: {kind} of {job}{stated}"
@@ -66,14 +64,11 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
                 if kind == ENDED:
                     reading.note("records of whole arrays, left out", example=show)
                 continue
-            at_s = 0
             if kind in (QUEUED, DELETED, ABORTED):
-                found_s = read_times([f"{year}-{month}-{day}T{time}"], clock)
-                at_s = int(found_s.seconds[0])
                 if at_s == ODD:
                     reading.note("records of no date that is understood, left out", example=show)
                     continue
-                if found_s.later_s[0]:
+                if later_s:
                     reading.note(f"records in an hour that the clock repeats or skips ({reading.zone})", example=show)
             elif kind not in (STARTED, ENDED):
                 continue
@@ -120,17 +115,31 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
     return reading
 
 
-def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob:
+def _records(path: Path, reading: Reading) -> Iterator[tuple[int, int, int, str, str, str]]:
+    """Of each record its line, its second and what its other reading adds, as in `Times`, its type, id and fields."""
+    lines, clock = reading.lines_of(path), zone_of(reading.zone)
+    while some := list(islice(lines, BLOCK)):
+        found = []
+        for number, line in some:
+            match = RECORD_LINE.match(line)
+            if not match:
+                raise WorkloadError(f"{path}:{number}: not `date time;type;job id;...`; is it a PBS accounting file?")
+            found.append(match)
+        times = read_times(["{2}-{0}-{1}T{3}".format(*match.groups()) for match in found], clock)
+        seconds = zip(times.seconds.tolist(), times.later_s.tolist(), strict=True)
+        for (number, _), at_s, match in zip(some, seconds, found, strict=True):
+            yield number, *at_s, *match.groups()[4:]
 
+
+def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob:
     def second(*names: str) -> int:
         return next((epoch(fields[name]) for name in names if name in fields), 0)
 
-    submit_s, start_s, end_s = second("qtime", "ctime"), second("start"), second("end")
     completed = fields.get("Exit_status", "0") == "0"
     return ClusterJob(
-        submit_s=submit_s,
-        start_s=start_s,
-        end_s=end_s,
+        submit_s=second("qtime", "ctime"),
+        start_s=second("start"),
+        end_s=second("end"),
         procs=processors_used(fields),
         requested_procs=processors_requested(fields),
         eligible_s=second("etime"),

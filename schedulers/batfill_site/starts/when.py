@@ -39,7 +39,6 @@ STARTS = (  # of a job that a site's own system let wait
     "nothing here: by these rules it starts now; its batch system has not looked since, or has a limit that they lack"
 )
 A_DATE = "2024-05-02T10:00 or 2024-05-02T10:00+02:00"
-A_MINUTE = "%Y-%m-%dT%H:%M"
 MOST_FORKS = 1001
 OF_SLURM = ("past", "accounts", "sshare", "windows", "slurm_version")  # options
 
@@ -373,7 +372,7 @@ def run_until(run: Replay, at: Any) -> float:
         return instant_s
     last_s, form = run.run().now_s, "seconds from its begin"
     first, middle, last = (
-        f"{s:.0f} s" if clock is None else f"{clock.date(s):{A_MINUTE}}" for s in (0, last_s / 2, last_s)
+        f"{s:.0f} s" if clock is None else f"{clock.date(s):%Y-%m-%dT%H:%M}" for s in (0, last_s / 2, last_s)
     )
     form = form if clock is None else f"a date such as {middle}, or {form}"
     raise BatfillError(f"option at: {at} {wrong}; {name} goes from {first} to {last}: give {form}")
