@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill.base.sums import correlation, rank_correlation
 from batfill.base.words import percent as in_percent
-from batfill.model.jobs import HOUR_S, WEEK_S
+from batfill.model.jobs import HOUR_S, WEEK_S, Jobs
+from batfill.model.limits.calendar import Calendar
 from batfill.workloads.swf import job_rows
+from batfill.workloads.swf_log import SwfLog
 from batfill_site.accounting.outages import outages
 from batfill_site.answer import duration
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from batfill.model.jobs import Jobs
-    from batfill.model.limits.calendar import Calendar
-    from batfill.workloads.swf_log import SwfLog
 
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
 NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more

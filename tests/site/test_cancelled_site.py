@@ -58,3 +58,8 @@ def test_when_refuses_them_since_those_that_have_left_would_count_as_waiting(log
     run = bf.Replay(bf.read(log, cancelled="wait"), "fcfs").run("2d")
     with pytest.raises(BatfillError, match="60 jobs are cancelled while they wait, and are not for a forecast"):
         bf.when(run)
+
+
+def test_when_says_that_it_leaves_them_out_where_it_learns_from_the_past(log):
+    said = " ".join(bf.when(log, at=200_000, forks=3).as_text(details=True).split())
+    assert "moves real starts. Jobs that were cancelled while they waited are left out, and those that wait now" in said

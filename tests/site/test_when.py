@@ -664,7 +664,14 @@ def test_a_range_of_processors_counts_its_least_and_a_job_too_wide_is_left_out_a
     lines = HEAD + waiting("1", cpus="2-4") + waiting("2", cpus="5") + waiting("3", cpus="2K")
     found = when(text_file(lines), **AT)
     assert dict(zip(found["job_id"].tolist(), found["procs"].tolist(), strict=True)) == {"1": 2}
-    assert "Left out: 2 jobs: too wide for the machine (2)." in found.as_text()
+    assert "Left out" not in found.as_text()
+    said = "2 of 3 waiting jobs left out, so starts may be expected too early: too wide for the machine (2)"
+    assert found.as_text().replace("\n  ", " ").splitlines()[1] == f"Warning: {said}."
+    assert json.loads(found.as_json())["cautions"] == [said]
+    assert f"<strong>Warning:</strong> {said}." in found.answer().as_page().replace("\u00a0", " ")
+    few = when(text_file(lines + "".join(waiting(str(n)) for n in range(10, 47))), **AT)  # 2 of 40 are not over 5 %
+    assert "Left out: 2 jobs: too wide for the machine (2)." in few.as_text()
+    assert json.loads(few.as_json())["cautions"] == []
     wide = [*STATE, {"id": "wide", "submit": 0, "processors": 19, "request": 60}]
     assert whys_at_site(wide) == whys_at_site(STATE)
     with pytest.raises(BatfillError, match="job wide is left out"):

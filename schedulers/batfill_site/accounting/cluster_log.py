@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from batfill.base.errors import LARGEST, WorkloadError
 from batfill.base.files import raw_file, readable
@@ -21,27 +24,17 @@ from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELD_19, FIELDS, Co
 from batfill_site.accounting.outages import most_held
 from batfill_site.accounting.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times, lines_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
 PERSONAL = ("user", "group", "executable")  # what --anonymise hides
 PUBLIC = ("queue", "partition")
 NAMES = (*PERSONAL, *PUBLIC)
 # The columns of a job. Times are seconds since 1970, 0 if unknown; durations are seconds, 0 if unknown or without a
 # limit; processors are -1 if unknown; a name is its number in `Jobs.names`, 0 for none.
-TYPES: dict[str, np.dtype[Any]] = {
-    "submit_s": np.dtype(np.uint32),
-    "start_s": np.dtype(np.uint32),
-    "end_s": np.dtype(np.uint32),
-    "eligible_s": np.dtype(np.uint32),  # from when on the job could start, if that is later than its submission
-    "procs": np.dtype(np.int32),  # allocated
-    "requested_procs": np.dtype(np.int32),
-    "requested_s": np.dtype(np.uint32),
-    "status": np.dtype(np.int8),  # SWF's code
-    **dict.fromkeys(NAMES, np.dtype(np.int32)),
+TYPES: dict[str, type[np.generic]] = {
+    **dict.fromkeys(("submit_s", "start_s", "end_s", "requested_s"), np.uint32),
+    "eligible_s": np.uint32,  # from when on the job could start, if that is later than its submission
+    **dict.fromkeys(("procs", "requested_procs"), np.int32),  # the first is allocated
+    "status": np.int8,  # SWF's code
+    **dict.fromkeys(NAMES, np.int32),
 }
 # What a reader returns for a state that is none of an ended job; `add_ended` counts each.
 NOT_ENDED, REVOKED, ODD_STATE = -2, -3, -4
@@ -50,23 +43,22 @@ NEVER_STARTED = "jobs that never started: run time 0"
 TWICE = "there twice, as in exports that overlap, left out"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterJob:
-    """One job; times are Unix times, None if unknown; unknown names are ""."""
+class ClusterJob(NamedTuple):
+    """One job; times are Unix times, 0 if unknown, as are processors; unknown names are ""."""
 
-    submit_s: float | None
-    start_s: float | None
-    end_s: float | None
-    procs: int | None  # allocated
-    requested_procs: int | None
-    requested_s: float | None  # None also for no limit
+    submit_s: int
+    start_s: int
+    end_s: int
+    procs: int  # allocated
+    requested_procs: int
+    requested_s: int  # 0 also for no limit
     status: int  # SWF's code
     user: str = ""
     group: str = ""
     executable: str = ""  # the job's name
     queue: str = ""
     partition: str = ""
-    eligible_s: float | None = None
+    eligible_s: int = 0
     takes: str = ""  # as `Takes`
 
 
@@ -84,12 +76,9 @@ class Takes(Names):
 
     def sums(self, codes: NDArray[np.int32], starts: NDArray[np.intp]) -> NDArray[np.int32]:
         """The numbers of what jobs take together that stand in groups, whose starts are given."""
-        known, groups = list(self), np.split(codes, starts[1:])
-        sums = [Counter[str]() for _ in groups]
-        for total, group in zip(sums, groups, strict=True):
-            for code in group.tolist():
-                total.update(self.amounts_of(known[code]))
-        return self.codes([self.text_of(total) for total in sums])
+        known = [Counter(self.amounts_of(text)) for text in self]
+        groups = (map(known.__getitem__, group.tolist()) for group in np.split(codes, starts[1:]))
+        return self.codes([self.text_of(sum(group, Counter())) for group in groups])
 
     def table(self) -> dict[str, NDArray[np.float64]]:
         """Each amount by its name: that of each text, nan for none, (n_texts,)."""
@@ -99,46 +88,38 @@ class Takes(Names):
 
 
 class Jobs:
-    """Jobs in any order as narrow columns (TYPES), 49 bytes each.
+    """Jobs in any order as narrow columns: those of TYPES, and others that a reader needs, with room for more jobs.
 
-    `names`: the texts of the columns of names; `takes`: those of the extra column of this name, if there is one.
-    `extra`: other columns, by name, that a reader needs until it has read all files; and what jobs take.
+    `names`: the texts of the columns of names; `takes`: those of the column of this name, if there is one.
     """
 
     def __init__(self) -> None:
-        self._columns = {name: np.empty(0, kind) for name, kind in TYPES.items()}
+        self.columns: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in TYPES.items()}
         self._n = 0
         self.names = {kind: Names() for kind in NAMES}
         self.takes = Takes()
-        self.extra: dict[str, NDArray[Any]] = {}
 
     def __len__(self) -> int:
         return self._n
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """The column of this name, (n,): a view, which `add` and `keep` make stale."""
-        stored = self._columns[name] if name in self._columns else self.extra[name]
-        return stored[: self._n]
+        return self.columns[name][: self._n]
 
-    def add(self, columns: Mapping[str, NDArray[Any]], extra: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Append jobs: each column of TYPES, and the same extra columns each time."""
-        extra = {} if extra is None else extra
+    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Append jobs: each column of TYPES, and the same other columns each time."""
         end = self._n + len(columns["submit_s"])
-        if not self._n:
-            self.extra = {name: np.empty(0, column.dtype) for name, column in extra.items()}
-        for name, column in {**columns, **extra}.items():
-            stored = self._columns[name] if name in self._columns else self.extra[name]
+        for name, column in columns.items():
+            stored = self.columns.setdefault(name, np.empty(0, column.dtype))
             if end > stored.size:  # the system moves large arrays without a second copy in memory
                 stored.resize(max(end, stored.size * 9 // 8), refcheck=False)
             stored[self._n : end] = column
         self._n = end
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
-        kept = int(np.count_nonzero(rows))
-        for columns in (self._columns, self.extra):
-            for name in columns:
-                columns[name] = columns[name][: self._n][rows]
-        self._n = kept
+        for name in self.columns:
+            self.columns[name] = self[name][rows]
+        self._n = int(np.count_nonzero(rows))
 
 
 TITLES = {
@@ -172,7 +153,7 @@ class Reading:
 
     zone: str = "UTC"  # the cluster's time zone
     partition_limit_s: float | None = None  # the requested time of jobs that have their partition's
-    only: frozenset[str] | None = None  # the partitions to read; None for all
+    only: frozenset[str] = frozenset()  # the partitions to read; none for all
     jobs: Jobs = field(default_factory=Jobs)
     notes: Counter[str] = field(default_factory=Counter)  # the number of records by reason,
     examples: dict[str, str] = field(default_factory=dict)  # and the first of each
@@ -219,40 +200,34 @@ class Reading:
 
     def extend(self, jobs: Sequence[ClusterJob], names: Sequence[str]) -> None:
         """Append jobs that were read one by one, as `add_ended`; `names` identify their records."""
-
-        def numbers(name: str, unknown: int) -> NDArray[Any]:
-            return np.array(
-                [unknown if (v := getattr(job, name)) is None else min(int(v), LAST_S + 1) for job in jobs], np.int64
-            )
-
-        columns: dict[str, Any] = {
-            name: Times.of(numbers(name, 0)) for name in ("submit_s", "start_s", "end_s", "eligible_s")
-        }
-        columns |= {"requested_s": numbers("requested_s", 0), "status": numbers("status", -1)}
-        columns |= {name: numbers(name, ODD) for name in ("procs", "requested_procs")}
-        columns |= {kind: self.jobs.names[kind].codes([getattr(job, kind) for job in jobs]) for kind in NAMES}
-        takes = self.jobs.takes.codes([job.takes for job in jobs])
-        self.add_ended(columns, np.ones(len(jobs), bool), lambda row: names[row], {"takes": takes})
+        texts: dict[str, Names] = {**self.jobs.names, "takes": self.jobs.takes}
+        columns: dict[str, Any] = {}
+        for name in ClusterJob._fields:
+            values = [getattr(job, name) for job in jobs]
+            if name in texts:
+                columns[name] = texts[name].codes(values)
+            else:
+                columns[name] = np.array([min(value, LAST_S + 1) for value in values], np.int64)
+        columns |= {name: Times.of(columns[name]) for name in ("submit_s", "start_s", "end_s", "eligible_s")}
+        self.add_ended(columns, np.ones(len(jobs), bool), names.__getitem__, {}, {})
 
     def add_ended(
         self,
         columns: Mapping[str, Any],
         valid: NDArray[np.bool_],
         show: Callable[[int], str],
-        extra: Mapping[str, NDArray[Any]] | None = None,
-        *,
-        titles: Mapping[str, str] | None = None,
-        guessed: Mapping[str, NDArray[np.bool_]] | None = None,
+        titles: Mapping[str, str],
+        guessed: Mapping[str, NDArray[np.bool_]],
     ) -> None:
         """Append the records of jobs that have ended; count the others, and each value that is changed or guessed.
 
         `columns`: those of TYPES, (n,) each, with the values of ODD and its neighbours, and 0 for no processors; the
-        times are `Times`; "eligible_s" may be missing. `valid`: (n,), which records to consider at all. `show`: a
-        record's identity and values, by row, for examples. `titles`: the source's names of our columns; without one of
-        "procs" it does not say what a job was given. `guessed`: what else to count, with the rows.
+        times are `Times`; "eligible_s" may be missing; and others to keep. `valid`: (n,), which records to consider at
+        all. `show`: a record's identity and values, by row, for examples. `titles`: the source's names of our columns;
+        without one of "procs" it does not say what a job was given. `guessed`: what else to count, with the rows.
         """
         valid = valid.copy()
-        title = {**TITLES, **(titles or {})}
+        title = {**TITLES, **titles}
 
         def count(reason: str, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
             found = valid & rows
@@ -265,7 +240,7 @@ class Reading:
             valid &= ~count(reason, rows)
 
         status = np.asarray(columns["status"])
-        if self.only is not None:
+        if self.only:
             names = self.jobs.names["partition"]
             wanted = [not self.only.isdisjoint(name.split(",")) for name in names]
             leave_out("records of other partitions, left out", ~np.array(wanted)[columns["partition"]])
@@ -279,7 +254,7 @@ class Reading:
         leave_out("jobs without an end, left out", times["end_s"].seconds == 0)
         submit_s, start_s, end_s = _in_order(*times.values())
         procs, requested = (np.asarray(columns[name], np.int64) for name in ("procs", "requested_procs"))
-        completed, none = status == COMPLETED, (procs == 0) & ("procs" in (titles or {}))
+        completed, none = status == COMPLETED, (procs == 0) & ("procs" in titles)
         leave_out("COMPLETED jobs without a start, left out", completed & (start_s == 0))
         leave_out("jobs that end before they start, left out", (status != CANCELLED) & (start_s > end_s))
         leave_out(f"COMPLETED jobs with {title['procs']} 0, left out", completed & none)
@@ -304,7 +279,7 @@ class Reading:
         requested_s = np.asarray(columns["requested_s"])
         partition = requested_s == PARTITION_LIMIT
         limit = self.partition_limit_s
-        unread = (requested > LARGEST) | ((requested < 0) & ("requested_procs" in (titles or {})))
+        unread = (requested > LARGEST) | ((requested < 0) & ("requested_procs" in titles))
         for reason, rows in (
             (f"jobs whose {title['requested_procs']} is not understood: no requested processors", unread),
             (f"jobs with {title['requested_s']} UNLIMITED: no requested time", requested_s == UNLIMITED),
@@ -316,14 +291,14 @@ class Reading:
                 + ("no requested time; state it with --partition-limit" if limit is None else f"taken as {limit:g} s"),
                 partition,
             ),
-            *(guessed or {}).items(),
+            *guessed.items(),
         ):
             count(reason, rows)
         requested_s = np.where(partition & (limit is not None), limit or 0, requested_s)
         eligible_s = np.zeros(len(valid), np.int64)
         if "eligible_s" in columns:
             eligible_s = _in_order(times["submit_s"], columns["eligible_s"])[1]
-            stated = "eligible_s" in (titles or {})
+            stated = "eligible_s" in titles
             for what, rows in (
                 ("is not understood", eligible_s < 0),
                 ("is after their start", ran & (eligible_s > start_s)),
@@ -341,9 +316,7 @@ class Reading:
             "procs": np.where(unknown, requested, np.where((procs > 0) & (procs <= LARGEST), procs, -1)),
             "requested_procs": np.where(known, requested, -1),
         }
-        self.jobs.add(
-            {name: kept[name][valid] for name in TYPES}, {name: column[valid] for name, column in (extra or {}).items()}
-        )
+        self.jobs.add({name: column[valid] for name, column in kept.items()})
 
 
 def _in_order(*columns: Times) -> tuple[NDArray[np.int64], ...]:
@@ -372,10 +345,10 @@ class Key:
         return known.setdefault(name, len(known) + 1)
 
     @classmethod
-    def load(cls, path: Path) -> Key:
+    def load(cls, path: Path | None) -> Key:
         """The key in a file that `save` wrote, or an empty one if there is no file."""
         key = cls()
-        if not path.exists():
+        if path is None or not path.exists():
             return key
         try:
             with readable(path) as file:
@@ -405,7 +378,6 @@ class ClusterLog:
         anonymise: bool = False,
         key: Key | None = None,
         procs: int | None = None,
-        zone: str = "UTC",
         computer: str = "unknown",
     ) -> None:
         """Order the jobs and number their names.
@@ -415,31 +387,24 @@ class ClusterLog:
         """
         jobs = reading.jobs
         why = reading.reasons(examples=True)
-        if not len(jobs):
-            raise WorkloadError(
-                f"{source}: no finished job in it{f' ({why})' if why else ''}; check the command that made it"
-            )
         ran = (jobs["start_s"] > 0) & (jobs["end_s"] > jobs["start_s"])
         if not ran.any():
-            raise WorkloadError(
-                f"{source}: none of its {len(jobs)} jobs ran for a second or more{f' ({why})' if why else ''}; "
-                "check the command that made it"
-            )
+            what = f"none of its {len(jobs)} jobs ran for a second or more" if len(jobs) else "no finished job in it"
+            raise WorkloadError(f"{source}: {what}{f' ({why})' if why else ''}; check the command that made it")
         self.jobs = jobs
-        most = most_in_use(jobs)
+        most = most_held(*(jobs[name][ran] for name in ("start_s", "end_s", "procs")))
         size = procs if procs is not None else most
         self._amounts = jobs.takes.table()
         codes = jobs["takes"]
         self.stated = {name: int((column > 0)[codes].sum()) for name, column in self._amounts.items()}
-        if joules := int(((jobs["joules"] > 0) & ran).sum()) if "joules" in jobs.extra else 0:
+        if joules := int(((jobs["joules"] > 0) & ran).sum()) if "joules" in jobs.columns else 0:
             self.stated[WATTS] = joules
         self._submit_s = np.maximum(jobs["submit_s"], jobs["eligible_s"])
-        self._order = _by_submission(self._submit_s)
+        self._order = np.argsort(self._submit_s, kind="stable")
         self._first_s = int(jobs["submit_s"].min())
         key = Key() if key is None else key
-        self._numbers, used = {}, {}
-        for kind in NAMES:
-            self._numbers[kind], used[kind] = self._numbered(kind, key)
+        self._numbers = {kind: self._numbered(kind, key) for kind in NAMES}
+        used = {kind: set(numbers.tolist()) for kind, numbers in self._numbers.items()}
         held = jobs["eligible_s"] > jobs["submit_s"]
         reading.held = self._held = int(held.sum())
         reading.held_s = float((jobs["eligible_s"][held].astype(np.int64) - jobs["submit_s"][held]).sum())
@@ -448,8 +413,8 @@ class ClusterLog:
             for what, count in reading.unmodelled.items()
             if count
         ]
-        if len(used["partition"]) > 1:
-            others.append(f"the jobs are of {len(used['partition'])} partitions, which are not modelled: one machine")
+        if (partitions := len(used["partition"] - {-1})) > 1:
+            others.append(f"the jobs are of {partitions} partitions, which are not modelled: one machine")
         self.warnings: list[str] = []
         if size < most:
             self.warnings.append(f"the records use up to {most:,} processors at once, --procs is {size:,}")
@@ -468,7 +433,7 @@ class ClusterLog:
             f"MaxJobs: {len(jobs)}",
             f"MaxRecords: {len(jobs)}",
             f"UnixStartTime: {self._first_s}",
-            f"TimeZoneString: {zone}",
+            f"TimeZoneString: {reading.zone}",
             *([f"MaxProcs: {size}"] if size else []),
             *(["Note: MaxProcs is the most processors seen in use at once"] if size and procs is None else []),
         ]
@@ -480,18 +445,19 @@ class ClusterLog:
             ]
         self.header += [f"{FIELD_19}: {FIRST_SUBMIT}, the submission by the user"] if self._held else []
         self.header += [f"Note: {note}" for note in self.notes]
+        self.comments = tuple(Comment(0, f"; {text}") for text in self.header)
 
     def __len__(self) -> int:
         return len(self.jobs)
 
-    def _numbered(self, kind: str, key: Key) -> tuple[NDArray[np.int32], set[int]]:
-        """The key's number of each name, by its code, -1 for none; and the numbers in use."""
+    def _numbered(self, kind: str, key: Key) -> NDArray[np.int32]:
+        """The key's number of each name, by its code, -1 for none, and for one that no job has."""
         codes, names = self.jobs[kind], list(self.jobs.names[kind])
         numbers = np.full(len(names), -1, np.int32)
         found, first = np.unique(codes[self._order], return_index=True)
         for code in found[np.argsort(first)].tolist():
             numbers[code] = key.number(kind, names[code])
-        return numbers, set(numbers[numbers > 0].tolist())
+        return numbers
 
     def piece(self, part: slice) -> SwfLog:
         """These jobs by submission, without the header.
@@ -540,25 +506,8 @@ class ClusterLog:
         for start in range(0, len(self), ROWS_AT_ONCE):
             yield self.piece(slice(start, min(start + ROWS_AT_ONCE, len(self))))
 
-    @property
-    def comments(self) -> tuple[Comment, ...]:
-        return tuple(Comment(0, f"; {text}") for text in self.header)
-
     def log(self) -> SwfLog:
         return replace(self.piece(slice(0, len(self))).only(FIELDS), comments=self.comments)
-
-
-def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    keys = submit_s.astype(np.uint64)
-    keys <<= np.uint64(32)
-    keys |= np.arange(len(keys), dtype=np.uint32)
-    keys.sort()
-    return keys.astype(np.uint32)  # the lower half
-
-
-def most_in_use(jobs: Jobs) -> int:
-    ran = (jobs["start_s"] > 0) & (jobs["end_s"] > 0) & (jobs["procs"] > 0)
-    return most_held(*(jobs[name][ran] for name in ("start_s", "end_s", "procs")))
 
 
 def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:

@@ -1,25 +1,21 @@
 """Reads OAR's jobs from JSON, as printed by `oarstat -J -f` and returned by its REST API (/jobs/details.json).
 
 Source: OAR's documentation of oarstat and of its API. Both spellings of the fields are read (startTime, start_time).
-For finished jobs:
-
-    oarstat -f -J --sql "state IN ('Terminated', 'Error')" > jobs.json
+docs/how-to/import.md has the command.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import read_json
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 from batfill_site.accounting.cluster_log import TWICE, ClusterJob, Reading
 from batfill_site.accounting.record_text import epoch, limit_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FINISHED_STATES = ("Terminated", "Error")
 ENDING = ("SWITCH_INTO_TERMINATE_STATE", "SWITCH_INTO_ERROR_STATE")
@@ -89,21 +85,22 @@ def _job(job: dict[str, Any], cores: int, ends_s: dict[str, int]) -> ClusterJob 
         return "jobs that have not ended, left out"
     if "inner" in " ".join(str(kind) for kind in job.get("types") or []):
         return "jobs inside a container job, left out"
-    submit_s = _time(job, "submissionTime", "submission_time")
     start_s = _time(job, "startTime", "start_time")
     reserved = job.get("reservation") not in (None, "", "None")
     needed = job.get("dependencies") or []
     eligible_s = start_s if reserved else max([0, *(ends_s.get(str(other), 0) for other in needed)])
     procs, wanted = _resources(job), _wanted(str(job.get("wanted_resources") or ""))
+    failed = job["state"] == "Error" or _first(job, "exit_code") not in (None, 0, "0")
+    deleted = any(event.get("type") == DELETED for event in _events(job))
     return ClusterJob(
-        submit_s=submit_s,
+        submit_s=_time(job, "submissionTime", "submission_time"),
         start_s=start_s,
         end_s=_end(job),
         eligible_s=eligible_s,
-        procs=procs * cores if procs else None,
-        requested_procs=(wanted or procs or 0) * cores or None,
-        requested_s=_walltime(job),
-        status=_status(job, _events(job)),
+        procs=procs * cores,
+        requested_procs=(wanted or procs) * cores,
+        requested_s=limit_of(str(job.get("walltime") or ""), bare=1),
+        status=CANCELLED if deleted else FAILED if failed else COMPLETED,
         user=str(_first(job, "owner", "job_user", "user") or ""),
         group=str(_first(job, "project") or ""),
         executable=str(_first(job, "name", "job_name") or ""),
@@ -111,28 +108,17 @@ def _job(job: dict[str, Any], cores: int, ends_s: dict[str, int]) -> ClusterJob 
     )
 
 
-def _status(job: dict[str, Any], events: list[dict[str, Any]]) -> int:
-    if any(event.get("type") == DELETED for event in events):
-        return CANCELLED
-    return FAILED if job.get("state") == "Error" or _first(job, "exit_code") not in (None, 0, "0") else COMPLETED
-
-
-def _resources(job: dict[str, Any]) -> int | None:
+def _resources(job: dict[str, Any]) -> int:
     assigned = job.get("assigned_resources")
     if assigned is None and isinstance(job.get("resources"), list):
         assigned = [part for part in job["resources"] if isinstance(part, dict) and part.get("status") == "assigned"]
-    return len(assigned) if isinstance(assigned, list | dict) and assigned else None
+    return len(assigned) if isinstance(assigned, list | dict) else 0
 
 
-def _wanted(text: str) -> int | None:
+def _wanted(text: str) -> int:
     """The sum over a request's groups of the product of their counts, without their properties."""
     groups = ([int(count) for _, count in WANTED.findall(group)] for group in text.split("+"))
-    return sum(math.prod(counts) for counts in groups if counts) or None
-
-
-def _walltime(job: dict[str, Any]) -> int:
-    walltime = job.get("walltime")
-    return 0 if walltime is None else limit_of(str(walltime), bare=1)
+    return sum(math.prod(counts) for counts in groups if counts)
 
 
 def _time(job: dict[str, Any], *names: str) -> int:

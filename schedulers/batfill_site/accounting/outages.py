@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill.workloads.swf import job_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from batfill.workloads.swf_log import SwfLog
+from batfill.workloads.swf_log import SwfLog
 
 GRID_S, FEWEST = 600.0, 3  # the time between two looks at the log, and the looks in a row that make an outage
 MOST_BUSY, LEAST_WAITING = 0.1, 0.25  # shares of the machine: less is busy, as much or more is waited for

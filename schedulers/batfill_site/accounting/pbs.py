@@ -8,21 +8,22 @@ queued.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
 from batfill.base.errors import WorkloadError
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, MEMORY
 from batfill_site.accounting.cluster_log import NO_ZONE, TWICE, ClusterJob, Reading, Takes
-from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, unix_time, zone_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, read_times, zone_of
 
 RECORD_LINE = re.compile(r"^(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)(?:\.\d+)?;(\w);([^;]*);(.*)$")
 RECORD_FIELD = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
+RANGE = re.compile(r"(\d{1,11})-(\d{1,11})", re.ASCII)
 SIZE = re.compile(r"(\d{1,15})([kmgtp]?)([bw]?)", re.ASCII)  # of memory, in bytes or words
 SHOWN = ("qtime", "start", "end", "Resource_List.walltime")  # no names, since an example is shown
+BLOCK = 1000  # records read at once
 QUEUED, STARTED, DELETED, ABORTED, ENDED = "Q", "S", "D", "A", "E"
 WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 
@@ -31,9 +32,9 @@ WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 class _Life:
     """What the records say of the job that has an id now; the next one may get the id again."""
 
-    queued_s: int | None = None
+    queued_s: int = 0
     queue: str = ""
-    deleted_s: int | None = None
+    deleted_s: int = 0
     started: bool = False
     ended: tuple[str, str] | None = None  # id and ctime
     over_s: int = 0  # when it had ended or was deleted
@@ -49,18 +50,13 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
     failed, or was cancelled if a D record names it. The reading's zone, the server's, is that of jobs that never ran
     (the others' times are seconds since 1970).
     """
-    clock = zone_of(reading.zone)
     tries: dict[tuple[str, str], dict[ClusterJob, str]] = {}  # of each id and ctime, in their order
     by_id: dict[str, _Life] = {}
     lives: list[_Life] = []
     for path in paths:
         reading.files[path] = 0
-        for number, line in reading.lines_of(path):
-            match = RECORD_LINE.match(line)
-            if not match:
-                raise WorkloadError(f"{path}:{number}: not `date time;type;job id;...`; is it a PBS accounting file?")
+        for number, at_s, later_s, kind, job, text in _records(path, reading):
             reading.files[path] += 1
-            month, day, year, time, kind, job, text = match.groups()
             fields = {name: value.strip('"') for name, value in RECORD_FIELD.findall(text)}
             stated = "".join(f", {name} {fields[name][:20]}" for name in SHOWN if name in fields)
             show = f"{path.name}:{number}: {kind} of {job}{stated}"
@@ -68,9 +64,7 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
                 if kind == ENDED:
                     reading.note("records of whole arrays, left out", example=show)
                 continue
-            at_s = 0
             if kind in (QUEUED, DELETED, ABORTED):
-                at_s, later_s = unix_time(f"{year}-{month}-{day}T{time}", clock)
                 if at_s == ODD:
                     reading.note("records of no date that is understood, left out", example=show)
                     continue
@@ -86,22 +80,22 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
                 lives.append(life)
             life.shown = show
             if kind == QUEUED:
-                life.queued_s = at_s if life.queued_s is None else life.queued_s
+                life.queued_s = life.queued_s or at_s
                 life.queue = fields.get("queue", "")
             elif kind == STARTED:
                 life.started = True
             elif kind == ENDED:
-                found = _job(fields, was_deleted=life.deleted_s is not None)
+                found = _job(fields, was_deleted=life.deleted_s > 0)
                 if tries.setdefault(run, {}).setdefault(found, show) is not show:
                     reading.note(TWICE, example=show)
-                life.ended, life.over_s = run, int(found.end_s or 0)
+                life.ended, life.over_s = run, found.end_s
             else:
                 life.deleted_s = life.over_s = at_s
     jobs, shown = [], []
     for some in tries.values():
         last, first = list(some)[-1], next(iter(some))
-        submit_s = min(job.submit_s or 0 for job in some)
-        jobs.append(last if first is last else replace(last, submit_s=submit_s, eligible_s=first.eligible_s))
+        submit_s = min(job.submit_s for job in some)
+        jobs.append(last._replace(submit_s=submit_s, eligible_s=first.eligible_s))
         shown.append(some[last])
         reading.note("earlier tries of jobs run again, left out", len(some) - 1, some[first])
     unended = [life for life in lives if life.ended is None]
@@ -116,25 +110,36 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
         ("jobs that have not ended, left out", [life for life in unended if life.started or not life.deleted_s]),
     ):
         reading.note(reason, len(gone), min((life.shown for life in gone), default=""))
-    jobs += [
-        ClusterJob(life.queued_s, None, life.deleted_s, None, None, None, CANCELLED, queue=life.queue)
-        for life in never_ran
-    ]
+    jobs += [ClusterJob(life.queued_s, 0, life.deleted_s, 0, 0, 0, CANCELLED, queue=life.queue) for life in never_ran]
     reading.extend(jobs, shown + [life.shown for life in never_ran])
     return reading
 
 
-def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob:
+def _records(path: Path, reading: Reading) -> Iterator[tuple[int, int, int, str, str, str]]:
+    """Of each record its line, its second and what its other reading adds, as in `Times`, its type, id and fields."""
+    lines, clock = reading.lines_of(path), zone_of(reading.zone)
+    while some := list(islice(lines, BLOCK)):
+        found = []
+        for number, line in some:
+            match = RECORD_LINE.match(line)
+            if not match:
+                raise WorkloadError(f"{path}:{number}: not `date time;type;job id;...`; is it a PBS accounting file?")
+            found.append(match)
+        times = read_times(["{2}-{0}-{1}T{3}".format(*match.groups()) for match in found], clock)
+        seconds = zip(times.seconds.tolist(), times.later_s.tolist(), strict=True)
+        for (number, _), at_s, match in zip(some, seconds, found, strict=True):
+            yield number, *at_s, *match.groups()[4:]
 
+
+def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob:
     def second(*names: str) -> int:
         return next((epoch(fields[name]) for name in names if name in fields), 0)
 
-    submit_s, start_s, end_s = second("qtime", "ctime"), second("start"), second("end")
     completed = fields.get("Exit_status", "0") == "0"
     return ClusterJob(
-        submit_s=submit_s,
-        start_s=start_s,
-        end_s=end_s,
+        submit_s=second("qtime", "ctime"),
+        start_s=second("start"),
+        end_s=second("end"),
         procs=processors_used(fields),
         requested_procs=processors_requested(fields),
         eligible_s=second("etime"),
@@ -155,7 +160,7 @@ def takes_of(fields: dict[str, str]) -> str:
     return Takes.text_of({MEMORY: memory / 1e9, "gpu": count_of(fields.get("Resource_List.ngpus", "")) or 0})
 
 
-def processors_used(fields: dict[str, str]) -> int | None:
+def processors_used(fields: dict[str, str]) -> int:
     """Processors held: resources_used.ncpus, else the slots of exec_host (n1/0+n1/1, n1/0-5, n1/0*16)."""
     if used := count_of(fields.get("resources_used.ncpus", "")):
         return used
@@ -167,17 +172,15 @@ def processors_used(fields: dict[str, str]) -> int | None:
             slots += count_of(times) or 1
         else:
             slots += sum(_range(part) for part in at.split(",")) if at else 1
-    return slots or None
+    return slots
 
 
 def _range(text: str) -> int:
-    first, dash, last = text.partition("-")
-    if not dash or not all(part.isascii() and part.isdigit() and len(part) < 12 for part in (first, last)):
-        return 1
-    return max(int(last) - int(first) + 1, 1)
+    found = RANGE.fullmatch(text)
+    return max(int(found[2]) - int(found[1]) + 1, 1) if found else 1
 
 
-def processors_requested(fields: dict[str, str]) -> int | None:
+def processors_requested(fields: dict[str, str]) -> int:
     """Processors requested: Resource_List.ncpus or .procs, else the chunks of .select or .nodes (2:ncpus=8+1:ppn=4)."""
     for name in ("ncpus", "procs"):
         if found := count_of(fields.get(f"Resource_List.{name}", "")):

@@ -6,22 +6,18 @@ import math
 import re
 from codecs import BOM_UTF8
 from collections import defaultdict
-from datetime import UTC, datetime
-from itertools import count, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, whole_lines
 from batfill.model.jobs import DAY_S, zone_named
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import tzinfo
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 LAST_S = 2**32 - 1  # the year 2106
 # What is returned for a time, a count or a duration that is no such value; `add_ended` counts each.
@@ -30,6 +26,7 @@ UNLIMITED, PARTITION_LIMIT = -2, -3
 NO_TIMES = frozenset(("", "Unknown", "None", "N/A"))
 QUARTER_S = 900
 CLOCK_S = (DAY_S, 3600, 60, 1)  # the units of a clock's numbers, the last ones of fewer
+CLOCK = re.compile(r"(?:(\d{1,11})-(?!(?:\d+:){3}))?((?:\d{1,11}:){0,3}\d{1,11})(?:\.\d{1,11})?", re.ASCII)
 FRACTION = re.compile(r"[.,]0*[1-9]")
 EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
 DAY_0 = datetime(1970, 1, 1)
@@ -43,17 +40,11 @@ class Names:
         self._codes = defaultdict[str, int](count().__next__)  # a new text gets the next number
         self.codes([""])
 
-    def __len__(self) -> int:
-        return len(self._codes)
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._codes)
 
     def codes(self, texts: Sequence[str]) -> NDArray[np.int32]:
         return np.fromiter(map(self._codes.__getitem__, texts), np.int32, len(texts))
-
-    def text(self, code: int) -> str:
-        return next(islice(self, code, None))
 
 
 def each(texts: Sequence[str], read: Callable[[str], Any]) -> NDArray[np.int64]:
@@ -65,55 +56,35 @@ def each(texts: Sequence[str], read: Callable[[str], Any]) -> NDArray[np.int64]:
 
 
 def lines_of(path: Path, odd: Callable[[int], None] = lambda number: None) -> Iterator[tuple[int, str]]:
-    """Each line of a text file that is not blank, with its number from 1; `odd` gets those of lines not in UTF-8."""
+    r"""Each line that is not blank of a text file, plain or compressed, with its number from 1; no byte order mark.
+
+    `odd` gets the numbers of lines not in UTF-8, of which each such byte becomes a text such as \xfc, so that different
+    names stay different.
+    """
     number = 0
-    for piece in pieces_of(path):
-        if piece.isspace():  # which may be most of a file
-            number += piece.count(b"\n")
-            continue
-        lines = piece.split(b"\n")[:-1]
-        for line in lines:
-            number += 1
-            try:
-                text = line.decode()
-            except UnicodeDecodeError:
-                odd(number)
-                text = text_of(line)
-            if text and not text.isspace():
-                yield number, text
-
-
-def text_of(name: bytes) -> str:
-    r"""The text; each byte that is not UTF-8 becomes a text such as \xfc, so that different names stay different."""
-    return name.decode("utf-8", "backslashreplace")
-
-
-def pieces_of(path: Path) -> Iterator[bytes]:
-    """A text file, plain or compressed, in pieces of whole lines, each ended by a newline; without byte order marks."""
     with decompressed(path) as content:
-        for text in whole_lines(path, content):
-            if BOM_UTF8 in text:
-                text = MARKS.sub(b"", text)
-            while b"\r\n" in text:
-                text = text.replace(b"\r\n", b"\n")
-            yield text
+        for piece in whole_lines(path, content):
+            whole = MARKS.sub(b"", piece) if BOM_UTF8 in piece else piece
+            while b"\r\n" in whole:
+                whole = whole.replace(b"\r\n", b"\n")
+            for line in whole.split(b"\n")[:-1]:
+                number += 1
+                try:
+                    text = line.decode()
+                except UnicodeDecodeError:
+                    odd(number)
+                    text = line.decode("utf-8", "backslashreplace")
+                if text and not text.isspace():
+                    yield number, text
 
 
 class Times(NamedTuple):
-    """A column of times: seconds since 1970, (n,), 0 for none, ODD for a text that is not understood.
+    """A column of times, (n,) each."""
 
-    Attributes:
-        seconds: (n,), int64.
-        later_s: (n,): what the other reading of a local time adds: an hour where the clock repeats it, less than 0
-            where the clock skips it.
-        cut: (n,): whether a fraction of a second was cut off.
-        bare: (n,): whether it is a date without a time zone, read in that of the cluster.
-    """
-
-    seconds: NDArray[np.int64]
-    later_s: NDArray[np.int64]
-    cut: NDArray[np.bool_]
-    bare: NDArray[np.bool_]
+    seconds: NDArray[np.int64]  # since 1970, 0 for none, ODD for a text that is not understood
+    later_s: NDArray[np.int64]  # to the other reading of a local time: > 0 if the clock repeats it, < 0 if it skips it
+    cut: NDArray[np.bool_]  # whether a fraction of a second was cut off
+    bare: NDArray[np.bool_]  # whether it is a date without a time zone, read in that of the cluster
 
     @classmethod
     def of(cls, seconds: NDArray[Any]) -> Times:
@@ -177,13 +148,6 @@ def clock_time(text: str) -> tuple[int, bool, bool]:
     return (seconds if 1 <= seconds <= LAST_S else ODD), cut, False
 
 
-def unix_time(text: str, zone: tzinfo) -> tuple[int, int]:
-    """Seconds since 1970, or ODD, of a date without an offset, and what its other reading adds, as in `Times`."""
-    local_s, *_ = clock_time(text)
-    first, later = (int(found[0]) for found in unix_times(np.array([local_s]), zone))
-    return (first if local_s != ODD and 1 <= first <= LAST_S else ODD), later
-
-
 def epoch(text: str) -> int:
     """Seconds since 1970 written as a number, 0 for no time; ODD for anything else."""
     return min(int(text.partition(".")[0]), LAST_S + 1) if EPOCH.fullmatch(text) else ODD
@@ -201,22 +165,17 @@ def limit_of(text: str, *, bare: float) -> int:
 
 def clock_seconds(text: str, *, bare: float) -> float | None:
     """Seconds of [days-]hours:minutes:seconds, days by : as PBS has them, minutes:seconds or `bare` s; else None."""
-    days, dash, clock = text.rpartition("-")
-    whole, point, fraction = clock.partition(".")
-    parts = whole.split(":")
-    digits = [*parts, *([fraction] if point else ()), *([days] if dash else ())]
-    if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in digits):
+    found = CLOCK.fullmatch(text)
+    if found is None:
         return None
-    numbers = [int(part) for part in parts]
-    if len(numbers) + bool(dash) > len(CLOCK_S):
-        return None
-    if dash:  # days-hours[:minutes[:seconds]]
-        numbers = [int(days), *numbers, 0, 0][: len(CLOCK_S)]
+    numbers = [int(part) for part in found[2].split(":")]
+    if found[1]:  # days-hours[:minutes[:seconds]]
+        numbers = [int(found[1]), *numbers, 0, 0][: len(CLOCK_S)]
     elif len(numbers) == 1:
-        return float(clock) * bare
+        return float(text) * bare
     return float(sum(number * unit_s for number, unit_s in zip(numbers, CLOCK_S[-len(numbers) :], strict=True)))
 
 
-def count_of(text: str) -> int | None:
-    """A positive whole number, or None."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and 0 < int(text) < 2**31 else None
+def count_of(text: str) -> int:
+    """A positive whole number, or 0."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and int(text) < 2**31 else 0

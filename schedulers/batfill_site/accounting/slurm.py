@@ -1,9 +1,6 @@
 """Reads Slurm's jobs from `sacct -P` output piece by piece, with columns found by name.
 
-Source: the sacct manual. This command gives all the fields read here, requeued jobs included:
-
-    SLURM_TIME_FORMAT=%s sacct -a -X -P -D -S START -E END -o JobID,User,Group,JobName,Partition,QOS,Submit,Eligible,\
-Start,End,TimelimitRaw,AllocCPUS,ReqCPUS,State
+Source: the sacct manual. docs/how-to/import.md has the command; with -D it gives the tries of requeued jobs, too.
 """
 
 from __future__ import annotations
@@ -12,13 +9,16 @@ import csv
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import groupby, islice, pairwise
+from itertools import groupby, islice, pairwise, takewhile
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import LARGEST, WorkloadError
 from batfill.base.files import any_length
@@ -28,7 +28,6 @@ from batfill_site.accounting.cluster_log import (
     NOT_ENDED,
     ODD_STATE,
     REVOKED,
-    ROWS_AT_ONCE,
     TWICE,
     TYPES,
     Jobs,
@@ -47,12 +46,6 @@ from batfill_site.accounting.record_text import (
     read_times,
     zone_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 NEEDED = ("JobID", "Submit", "Start", "End", "State", "AllocCPUS")
 # The columns that `sacct` knows for ours; the first that a file has is read.
@@ -87,6 +80,7 @@ OF_HELD = ("SubmitLine", "Reason")
 COUNTED = ("AllocCPUS", "ReqCPUS", "NNodes", "ReqNodes")
 BARE = ("User", "Group", "Account", "QOS", "Partition", "Cluster", "Reservation", "ReqMem", "NodeList")  # without bars
 TIMES = {"submit_s": "Submit", "eligible_s": "Eligible", "start_s": "Start", "end_s": "End"}
+TITLED = TIMES | {"procs": "AllocCPUS", "requested_procs": "ReqCPUS", "requested_s": "Timelimit"}
 TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
 # What each state means here, with its abbreviation; some are squeue's only, as LAUNCH_FAILED and COMPLETING.
 MEANINGS = {
@@ -98,8 +92,7 @@ MEANINGS = {
     NOT_ENDED: "PENDING=PD RUNNING=R RESIZING=RS SUSPENDED=S COMPLETING=CG CONFIGURING=CF SIGNALING=SI "
     "SPECIAL_EXIT=SE STAGE_OUT=SO STOPPED=ST",
 }
-STATES = {name: status for status, words in MEANINGS.items() for name in words.split()}
-STATUSES = {word: status for name, status in STATES.items() for word in name.split("=")}
+STATUSES = {word: status for status, words in MEANINGS.items() for word in re.split("[ =]", words)}
 SAME_PARTS = ("key", "cluster", "user")  # the components of a job may have names of their own
 SAME_JOB = (*SAME_PARTS, "executable")  # Slurm's counter of ids wraps around
 TAKEN = ("takes", "joules")  # columns of which some exports have nothing
@@ -134,7 +127,7 @@ PLAIN_NUMBERS = (
 )
 
 
-def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] | None = None) -> Reading:
+def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] = frozenset()) -> Reading:
     """The finished jobs of `sacct` output, with a line of column names, into an empty reading.
 
     A requeued job has several records (with `-D`, of one id, user and name, each submitted when the earlier one was
@@ -154,7 +147,7 @@ def status_of(text: str) -> int:
     cut = word.removesuffix("+")
     if cut in STATUSES:
         return STATUSES[cut]
-    meanings = {status for name, status in STATES.items() if cut != word and cut and name.startswith(cut)}
+    meanings = {status for name, status in STATUSES.items() if cut != word and cut and name.startswith(cut)}
     return meanings.pop() if len(meanings) == 1 else ODD_STATE
 
 
@@ -239,8 +232,7 @@ def _scaled(number: str, unit: str, bare: str) -> int:
 
 
 def having(texts: list[str], pattern: str) -> NDArray[np.bool_]:
-    found = {text for text in set(texts) if re.search(pattern, text)}
-    return np.array([text in found for text in texts], bool)
+    return each(texts, lambda text: re.search(pattern, text) is not None) > 0
 
 
 # Whether a text may be in a column. Others, such as JobName, Comment or Constraints, may hold anything.
@@ -318,9 +310,6 @@ class Head:
         plain = dict.fromkeys(PLAIN_NUMBERS, "Suspended")
         self.forms = [FORMS.get({**plain, **ours}.get(title.lower(), "")) for title in self.titles]
 
-    def missing(self, wanted: list[str]) -> str | None:
-        return next((name for name in (*NEEDED, *wanted) if name not in self.names), None)
-
     def split(self, line: str) -> list[str]:
         if self.divider == "|" or '"' not in line:
             return line.split(self.divider)
@@ -371,95 +360,8 @@ class Head:
             ways[place] &= after if self.forms[place] else set(range(most + 1))
         return ways
 
-    def begins(self, fields: list[str]) -> bool:
-        for form, field in zip(self.forms, fields, strict=False):
-            if form is None:
-                return True
-            if not form(field):
-                return False
-        return True
-
     def table(self, rows: list[list[str]]) -> Table:
         return Table({name: [fields[place] for fields in rows] for name, place in self.places.items()}, self.names)
-
-
-def _rows(
-    path: Path, wanted: list[str], reading: Reading, columns: Mapping[str, tuple[str, ...]], command: str
-) -> Iterator[tuple[Head, list[str]]]:
-    """The fields of each record of a file, with the line that names its columns, which may stand there several times.
-
-    A line with too few fields is the beginning of a record with a line break in a field, or truncated. What cannot be
-    told apart is counted.
-    """
-    head: Head | None = None
-    held, held_at, passed, first = "", 0, 0, ""
-
-    def count(reason: str, at: int) -> None:
-        nonlocal held
-        reading.note(reason, example=f"{path.name}:{at}")
-        held = ""
-
-    command = command or f"sacct -P -o {','.join((*NEEDED, *wanted))},..."
-    remedy = f"use {command} with its line of column names, without -n"
-    number = 0
-    for number, line in reading.lines_of(path):
-        if head is None or head.mark in line:
-            found = Head(line, columns)
-            lacks = found.missing(wanted)
-            if "JobID" in found.names and (head is None or lacks is None):
-                if lacks is not None:
-                    named = " or ".join((lacks, *columns[lacks][1:]))
-                    raise WorkloadError(f"{path}:{number}: no column {named}; {remedy}")
-                if held:
-                    count(TRUNCATED, held_at)
-                head = found
-                continue
-            if head is None:
-                passed, first = passed + 1, first or line
-                if passed == MOST_BEFORE or (len(found.titles) >= len(NEEDED) and JOB_ID.fullmatch(found.titles[0])):
-                    break
-                continue
-        fields = head.fields(line)
-        n_columns = len(head.titles)
-        if len(fields) == n_columns and not held:
-            yield head, fields
-            continue
-        record, barred = head.fitted(fields)
-        if held and record is None:
-            whole = head.fields(f"{held}\n{line}")
-            joined, _ = head.fitted(whole)
-            if joined is not None:
-                broken = " and ".join(head.titles[place] for place, text in enumerate(joined) if "\n" in text)
-                count(f"with a line break in {broken}, read as one line", held_at)
-                yield head, joined
-                continue
-            short = len(held) < LONGEST_RECORD and number - held_at < MOST_LINES
-            if short and len(whole) < n_columns:
-                held = f"{held}\n{line}"
-                continue
-        if held:
-            count(TRUNCATED, held_at)
-        if record is not None:
-            if barred:
-                mark = DIVIDERS[head.divider]
-                count(f"with a {mark} in {' or '.join(barred)}, read by the form of the other columns", number)
-            yield head, record
-        elif len(fields) == n_columns:
-            yield head, fields
-        elif len(fields) > n_columns:
-            mark = DIVIDERS[head.divider].replace(" ", "s ", 1)
-            where = f"{mark}, which may be in {' or '.join(barred)}" if barred else "more fields than columns"
-            count(f"with {where}: cannot be told apart, left out", number)
-        elif head.begins(fields):
-            held, held_at = line, number
-        else:
-            count("lines that begin no record (after a line break in the last column?), left out", number)
-    if held:
-        count(TRUNCATED, held_at)
-    if head is None and (kind := next((kind for kind, begin in OTHERS.items() if re.match(begin, first)), "")):
-        raise WorkloadError(f"{path}: it is {kind}, and not what sacct prints; {remedy}")
-    if head is None and passed:
-        raise WorkloadError(f"{path}:{number}: no column {' or '.join(COLUMNS['JobID'])} is named up to here; {remedy}")
 
 
 class Records:
@@ -469,10 +371,9 @@ class Records:
     command = ""
     again_s = AGAIN_S
 
-    def __init__(self, result: Reading, clusters: frozenset[str] | None) -> None:
+    def __init__(self, result: Reading, clusters: frozenset[str] = frozenset()) -> None:
         self.clock = zone_of(result.zone)
         self.result = result
-        self.result.jobs.extra = {}
         self.clusters = clusters
         self.cluster_names = Names()
         self.odd_ids: dict[str, int] = {}
@@ -480,17 +381,98 @@ class Records:
 
     def read_files(self, paths: list[Path]) -> None:
         reading = self.result
-        chosen = (("Partition", reading.only), ("Cluster", self.clusters))
-        wanted = [name for name, choice in chosen if choice is not None]
+        wanted = [name for name, choice in (("Partition", reading.only), ("Cluster", self.clusters)) if choice]
         for path in paths:
             reading.files[path] = 0
-            for head, rows in groupby(_rows(path, wanted, reading, self.columns, self.command), itemgetter(0)):
+            for head, rows in groupby(self._rows(path, wanted), itemgetter(0)):
                 while some := [fields for _, fields in islice(rows, BLOCK)]:
                     self.read(head.table(some))
                     reading.files[path] += len(some)
 
+    def _rows(self, path: Path, wanted: list[str]) -> Iterator[tuple[Head, list[str]]]:
+        """The fields of each record of a file, with the line that names its columns, which may be there several times.
+
+        A line with too few fields begins a record with a line break in a field, or is truncated. What cannot be told
+        apart is counted.
+        """
+        head: Head | None = None
+        held, held_at, passed, first = "", 0, 0, ""
+
+        def count(reason: str, at: int) -> None:
+            nonlocal held
+            self.result.note(reason, example=f"{path.name}:{at}")
+            held = ""
+
+        command = self.command or f"sacct -P -o {','.join((*NEEDED, *wanted))},..."
+        remedy = f"use {command} with its line of column names, without -n"
+        number = 0
+        for number, line in self.result.lines_of(path):
+            if head is None or head.mark in line:
+                found = Head(line, self.columns)
+                lacks = [name for name in (*NEEDED, *wanted) if name not in found.names]
+                if "JobID" in found.names and (head is None or not lacks):
+                    if lacks:
+                        named = " or ".join((lacks[0], *self.columns[lacks[0]][1:]))
+                        raise WorkloadError(f"{path}:{number}: no column {named}; {remedy}")
+                    if held:
+                        count(TRUNCATED, held_at)
+                    head = found
+                    continue
+                if head is None:
+                    passed, first = passed + 1, first or line
+                    if passed == MOST_BEFORE or (
+                        len(found.titles) >= len(NEEDED) and JOB_ID.fullmatch(found.titles[0])
+                    ):
+                        break
+                    continue
+            fields = head.fields(line)
+            n_columns = len(head.titles)
+            if len(fields) == n_columns and not held:
+                yield head, fields
+                continue
+            record, barred = head.fitted(fields)
+            if held and record is None:
+                whole = head.fields(f"{held}\n{line}")
+                joined, _ = head.fitted(whole)
+                if joined is not None:
+                    broken = " and ".join(head.titles[place] for place, text in enumerate(joined) if "\n" in text)
+                    count(f"with a line break in {broken}, read as one line", held_at)
+                    yield head, joined
+                    continue
+                short = len(held) < LONGEST_RECORD and number - held_at < MOST_LINES
+                if short and len(whole) < n_columns:
+                    held = f"{held}\n{line}"
+                    continue
+            if held:
+                count(TRUNCATED, held_at)
+            if record is not None:
+                if barred:
+                    mark = DIVIDERS[head.divider]
+                    count(f"with a {mark} in {' or '.join(barred)}, read by the form of the other columns", number)
+                yield head, record
+            elif len(fields) == n_columns:
+                yield head, fields
+            elif len(fields) > n_columns:
+                mark = DIVIDERS[head.divider].replace(" ", "s ", 1)
+                where = f"{mark}, which may be in {' or '.join(barred)}" if barred else "more fields than columns"
+                count(f"with {where}: cannot be told apart, left out", number)
+            elif all(
+                form(text) for form, text in takewhile(itemgetter(0), zip(head.forms, fields, strict=False)) if form
+            ):
+                held, held_at = line, number
+            else:
+                count("lines that begin no record (after a line break in the last column?), left out", number)
+        if held:
+            count(TRUNCATED, held_at)
+        if head is None and (kind := next((kind for kind, begin in OTHERS.items() if re.match(begin, first)), "")):
+            raise WorkloadError(f"{path}: it is {kind}, and not what sacct prints; {remedy}")
+        if head is None and passed:
+            raise WorkloadError(
+                f"{path}:{number}: no column {' or '.join(COLUMNS['JobID'])} is named up to here; {remedy}"
+            )
+
     def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
-        """Further columns of these records, (n,) each, for `Jobs.extra`; it may fill in unknown values in `columns`."""
+        """Further columns of these records, (n,) each; it may fill in unknown values in `columns`."""
         nodes, cpus = (column.tolist() for column in (table.counts("NNodes")[0], columns["procs"]))
         texts = map(tres_text, table["TRES"], table["ReqTRES"], table["ReqMem"], nodes, cpus)
         takes = self.result.jobs.takes.codes(list(map(takes_of, texts)))
@@ -502,7 +484,7 @@ class Records:
         self.result.eligible = self.result.eligible is not False and "Eligible" in table
         keys, components, valid = self._ids(table)
         cluster = self.cluster_names.codes(table["Cluster"])
-        if self.clusters is not None:
+        if self.clusters:
             others = valid & ~np.array([name in self.clusters for name in self.cluster_names])[cluster]
             self.result.note("records of other clusters, left out", int(np.count_nonzero(others)))
             valid &= ~others
@@ -517,22 +499,18 @@ class Records:
             "status": each(table["State"], status_of),
             **{kind: names[kind].codes(table[column]) for column, kind in TEXTS.items()},
             "group": names["group"].codes([group or account for group, account in groups]),
+            "key": keys,
+            "component": components,
+            "cluster": cluster,
         }
+        columns |= self.more(table, columns)
         self.result.add_ended(
             columns,
             valid,
             table.show,
-            {"key": keys, "component": components, "cluster": cluster, **self.more(table, columns)},
-            titles={
-                "submit_s": "Submit",
-                "start_s": "Start",
-                "end_s": "End",
-                "procs": table.names["AllocCPUS"],
-                **({"eligible_s": "Eligible"} if "Eligible" in table else {}),
-                "requested_s": table.names.get("Timelimit", "TimelimitRaw or Timelimit"),
-                **({"requested_procs": table.names["ReqCPUS"]} if "ReqCPUS" in table else {}),
-            },
-            guessed={f"jobs whose {table.names['AllocCPUS']} may be rounded; use sacct --noconvert": rounded},
+            {"requested_s": "TimelimitRaw or Timelimit"}
+            | {name: table.names.get(title, title) for name, title in TITLED.items() if title in table},
+            {f"jobs whose {table.names['AllocCPUS']} may be rounded; use sacct --noconvert": rounded},
         )
 
     def _ids(self, table: Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
@@ -567,11 +545,10 @@ class Records:
 
     def reading(self) -> Reading:
         jobs = self.result.jobs
-        if self.clusters is not None:
-            require_known("cluster", self.clusters, self.cluster_names)
+        require_known("cluster", self.clusters, self.cluster_names)
         if len(jobs):
             others = int(np.count_nonzero(jobs["cluster"] != jobs["cluster"][0]))
-            first = self.cluster_names.text(int(jobs["cluster"][0]))
+            first = list(self.cluster_names)[jobs["cluster"][0]]
             self.result.unmodelled[f"are of other clusters than {first} (--cluster chooses)"] += others
             self.drop_copies()
             parts = np.flatnonzero(jobs["component"] >= 0)
@@ -581,7 +558,8 @@ class Records:
             self.note_missing(self.result.notes.get(LEFT_OUT, 0))
             for k, what in enumerate((*BESIDE, PAUSED)):
                 self.result.unmodelled[what] += int(np.count_nonzero(jobs["beside"] & (1 << k)))
-        jobs.extra = {name: column for name, column in jobs.extra.items() if name in TAKEN}
+        for name in jobs.columns.keys() - {*TYPES, *TAKEN}:
+            del jobs.columns[name]
         return self.result
 
     def note_missing(self, tries: int) -> None:
@@ -595,8 +573,7 @@ class Records:
         rows = _repeated(jobs["key"])
         if not len(rows):
             return
-        columns = (*TYPES, *(name for name in jobs.extra if name not in TAKEN))
-        order, starts = _grouped(jobs, rows, columns)
+        order, starts = _grouped(jobs, rows, [name for name in jobs.columns if name not in TAKEN])
         kept = np.ones(len(jobs), bool)
         kept[order] = False
         kept[order[starts]] = True
@@ -622,7 +599,7 @@ class Records:
             last, first = order[np.append(starts[1:], len(order)) - 1], np.minimum.reduceat(order, starts)
             submit_s = np.minimum.reduceat(jobs["submit_s"][order], starts)
             eligible_s = jobs["eligible_s"][order[starts]]
-            for name in (*TYPES, *jobs.extra):
+            for name in jobs.columns:
                 jobs[name][first] = jobs[name][last]
             jobs["submit_s"][first], jobs["eligible_s"][first] = submit_s, eligible_s
             kept[rows], among[first] = False, True
@@ -638,8 +615,8 @@ class Records:
         order, starts = _grouped(jobs, np.flatnonzero(parts), SAME_PARTS, then=("submit_s",))
         submit_s = jobs["submit_s"][order].astype(np.int64)
         starts = np.union1d(starts, np.flatnonzero(np.diff(submit_s) > REQUEUED_S) + 1)
-        order, starts = _by_first(order, starts)
-        column = {name: jobs[name][order] for name in (*TYPES, *jobs.extra)}
+        by_row = np.argsort(order[starts])
+        column = {name: jobs[name][order] for name in jobs.columns}
         head = {name: values[starts] for name, values in column.items()}
         start_s = np.minimum.reduceat(np.where(column["start_s"] > 0, column["start_s"], LAST_S), starts)
         failing = np.where(column["status"] == COMPLETED, len(order), np.arange(len(order)))
@@ -660,25 +637,17 @@ class Records:
             head[name] = np.where(total > 0, np.minimum(total, LARGEST), -1)
         self.result.notes["components of heterogeneous jobs, joined"] += len(order)
         jobs.keep(~parts)
-        jobs.add({name: head[name] for name in TYPES}, {name: head[name] for name in jobs.extra})
+        jobs.add({name: values[by_row] for name, values in head.items()})
 
 
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.intp]:
     ordered = np.sort(keys)
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if not len(repeated):
-        return np.arange(0)
-    del ordered
-    found = np.empty(len(keys), bool)
-    for start in range(0, len(keys), ROWS_AT_ONCE):  # `np.isin` needs several times the memory of the keys
-        part = keys[start : start + ROWS_AT_ONCE]
-        at = np.minimum(np.searchsorted(repeated, part), len(repeated) - 1)
-        found[start : start + ROWS_AT_ONCE] = repeated[at] == part
-    return np.flatnonzero(found)
+    repeated = np.append(ordered[1:][ordered[1:] == ordered[:-1]], np.iinfo(np.int64).max)
+    return np.flatnonzero(repeated[np.searchsorted(repeated, keys)] == keys)
 
 
 def _grouped(
-    jobs: Jobs, rows: NDArray[np.intp], same: tuple[str, ...], then: tuple[str, ...] = ()
+    jobs: Jobs, rows: NDArray[np.intp], same: Sequence[str], then: tuple[str, ...] = ()
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The rows in groups that are equal in these columns, each by the columns `then` and by row; each group's start."""
     order = rows[np.lexsort([jobs[name][rows] for name in (*reversed(then), *same)])]
@@ -688,11 +657,3 @@ def _grouped(
         values = jobs[name][order]
         changes[1:] |= values[1:] != values[:-1]
     return order, np.flatnonzero(changes)
-
-
-def _by_first(order: NDArray[np.intp], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The groups of `_grouped` in the order of their first rows."""
-    sizes = np.diff(np.append(starts, len(order)))
-    group = np.repeat(np.argsort(np.argsort(order[starts], kind="stable")), sizes)
-    ends = np.cumsum(sizes[np.argsort(group[starts])])
-    return order[np.argsort(group, kind="stable")], np.append(0, ends[:-1])

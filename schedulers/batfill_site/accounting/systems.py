@@ -27,20 +27,19 @@ def read_records(
     zone: str = "UTC",
     cores_per_resource: int = 1,
     partition_limit_s: float | None = None,
-    partitions: Collection[str] | None = None,
-    clusters: Collection[str] | None = None,
+    partitions: Collection[str] = (),
+    clusters: Collection[str] = (),
 ) -> Reading:
-    """The finished jobs in these files of slurm, oar or pbs; of Slurm's partitions and clusters None are all."""
+    """The finished jobs in these files of slurm, oar or pbs; of Slurm's partitions and clusters none are all."""
     zone_of(zone)  # the header states it, also of a system whose times need none
-    reading = Reading(zone, partition_limit_s, None if partitions is None else frozenset(partitions))
+    reading = Reading(zone, partition_limit_s, frozenset(partitions))
     if system == "slurm":
-        read_slurm(paths, reading, clusters=None if clusters is None else frozenset(clusters))
+        read_slurm(paths, reading, clusters=frozenset(clusters))
     elif system == "oar":
         read_oar(paths, reading, cores_per_resource=cores_per_resource)
     else:
         read_pbs(paths, reading)
-    if reading.only is not None:
-        require_known("partition", reading.only, reading.jobs.names["partition"])
+    require_known("partition", reading.only, reading.jobs.names["partition"])
     return reading
 
 
@@ -48,7 +47,7 @@ def read_accounting(
     path: Path, system: System, *, procs: int | None = None, timezone: str = "UTC", cores_per_resource: int = 1
 ) -> SwfLog:
     reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
-    return ClusterLog(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone).log()
+    return ClusterLog(reading, source=f"{path}: {system} accounting", procs=procs).log()
 
 
 def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_by: str) -> tuple[int, tuple[str, ...]]:

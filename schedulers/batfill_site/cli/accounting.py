@@ -22,12 +22,6 @@ from batfill.cli.parameters import (
 )
 
 SYSTEMS = ("slurm", "oar", "pbs")
-ONLY_FOR = {  # the system for which an option does something
-    "cores_per_resource": "oar",
-    "partitions": "slurm",
-    "clusters": "slurm",
-    "partition_limit_s": "slurm",
-}
 
 
 @command("import")
@@ -74,23 +68,22 @@ def import_log(
 
     given = {name: value for name, value in choices.items() if value not in (None, ())}
     for parameter in click.get_current_context().command.params:
-        if parameter.name in given and system != (of := ONLY_FOR[parameter.name]):
+        # The help of an option begins with the system for which it does something.
+        if parameter.name in given and system != (of := parameter.to_info_dict()["help"].partition(":")[0]):
             raise click.UsageError(f"{parameter.opts[0]} applies to {of} only, not to {system}; leave it out")
     format_of(out)  # refuses another name before the work
     if key is not None and key.resolve() == out.resolve():
         raise click.UsageError(f"--key and --out are both {key}; name two files")
-    if key is not None:
-        Key.load(key)  # refuses another file before the work
+    Key.load(key)  # refuses another file before the work
     reading = read_records(system, list(files), zone=zone, **given)
     with nullcontext() if key is None else one_at_a_time(key), all_or_none():  # other imports add names to the key
-        names = Key() if key is None else Key.load(key)
+        names = Key.load(key)
         log = ClusterLog(
             reading,
             source=f"{system} accounting",
             anonymise=anonymise,
             key=names,
             procs=procs,
-            zone=zone,
             computer=computer,
         )
         if key is not None:

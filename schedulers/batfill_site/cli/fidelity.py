@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,10 +21,7 @@ from batfill.cli.parameters import (
     out_option,
     seed_option,
 )
-from batfill_site.cli.of_slurm import RUNS, require_forms, require_one_kind, site_options
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
 
 
 def machine_of(name: str, value: Any) -> str | int:
@@ -67,7 +65,7 @@ def fidelity(
     machine: str | int | None,
     calendar: Path | None,
     site: dict[str, Any],
-    runs: int | None,
+    runs: int,
     seed: int,
     out: Path | None,
     details: bool,
@@ -85,13 +83,9 @@ def fidelity(
     from batfill.model.limits.calendar import Calendar
     from batfill_site import fidelity as library
 
-    require_one_kind(site, {"runs", "seed"}, {"log", "out", "details", "as_json"})
-    page = out if out is not None and ".html" in map(str.lower, out.suffixes) else None
-    require_forms(details=details, as_json=as_json)
+    require_one_kind(site, {"runs", "seed"}, {"log"})
     line = command_line()
-    how |= (
-        {"seed": seed, **site, **({} if runs is None else {"runs": runs})} if site else {"fit": fit, "machine": machine}
-    )
+    how |= {"seed": seed, "runs": runs, **site} if site else {"fit": fit, "machine": machine}
     found = library.fidelity(log, **how)
     if calendar is not None:
         its = found["calendar"]
@@ -99,9 +93,9 @@ def fidelity(
         whose = f"the jobs of {its['part']} alone" if its["part"] else "the log"
         words = " ".join(f"--{name} {value}" for name, value in its["options"].items())
         note(f"{calendar}: {things(len(its['windows']), 'window')}; replay {whose} with --calendar {calendar} {words}")
-    if page is not None:
-        write_text(page, found.answer().as_page(line, {str(log): found["input"]["source_sha256"]}))
-        offer(page)
+    if out is not None and ".html" in map(str.lower, out.suffixes):
+        write_text(out, found.answer().as_page(line, {str(log): found["input"]["source_sha256"]}))
+        offer(out)
     elif out is not None:
         found.save(out)
     if as_json:  # the text has them

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,16 +27,10 @@ from batfill.cli.parameters import (
 )
 from batfill.model.options import SHARED_BY_CHOICES, SHARED_BY_ORDERS, SHARED_BY_TRIES, arguments_of
 from batfill_site.cli.fidelity import MACHINE
-from batfill_site.cli.of_slurm import RUNS, require_forms, require_one_kind, site_options
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
 
 # A shorter threshold is probably meant in hours.
 SHORT_S = 600
-# The options of changes to a site's Slurm, and those that they share with the orders of a queue.
-OF_SLURM = {"changes", "add_nodes", "runs"}
-OF_BOTH = {"log", "out", "tau_s", "seed", "details", "as_json"}
 
 
 @command("what-if", heading="advice")
@@ -100,7 +95,7 @@ def what_if(
     site: dict[str, Any],
     changes: tuple[str, ...],
     add_nodes: tuple[str, ...],
-    runs: int | None,
+    runs: int,
     details: bool,
     as_json: bool,
     **how: Any,
@@ -112,15 +107,13 @@ def what_if(
     """
     from batfill.base.files import write_text
 
-    require_forms(details=details, as_json=as_json)
-    require_one_kind(site, OF_SLURM, OF_BOTH)
+    require_one_kind(site, {"changes", "add_nodes", "runs"}, {"log", "tau_s", "seed"})
     line = command_line()
     if site:
         from batfill_site.slurm.what_if import ADD_NODES, slurm
 
         changes = (*changes, *(f"{ADD_NODES}={nodes}" for nodes in add_nodes))
-        given: dict[str, Any] = {} if runs is None else {"runs": runs}
-        result = slurm(log, **site, changes=changes, **given, tau_s=how["tau_s"], seed=how["seed"])
+        result = slurm(log, **site, changes=changes, runs=runs, tau_s=how["tau_s"], seed=how["seed"])
         answer, warnings, inputs = result.answer(), result.warnings, result.inputs
     else:
         from batfill_site.advice.what_if import what_if as library

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,10 +22,7 @@ from batfill.cli.parameters import (
 from batfill.model.kinds import PREDICTIONS, URGENT_JOBS
 from batfill.model.options import NAMES, OPTIONS, arguments_of
 from batfill_site.cli.fidelity import MACHINE
-from batfill_site.cli.of_slurm import require_forms, require_one_kind, site_options
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from batfill_site.cli.of_slurm import require_one_kind, site_options
 
 NEVER_LEARNED = tuple(
     name for name in NAMES if OPTIONS[name].group not in (PREDICTIONS, URGENT_JOBS) and name != "seed"
@@ -87,8 +85,7 @@ def when(
     from batfill.base.files import write_text
     from batfill_site.starts.when import when as estimate
 
-    require_forms(details=details, as_json=as_json)
-    require_one_kind(site, {"past"}, {"state", "job", "submit", "at", "forks", "seed", "out", "details", "as_json"})
+    require_one_kind(site, {"past"}, {"state", "job", "submit", "at", "forks", "seed"})
     how = (
         site | {"past": past}
         if site

@@ -202,7 +202,7 @@ class SlurmRecords(Records):
     assumed: tuple[str, ...] = ()  # what is assumed of some jobs, by its bit
 
     def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:
-        super().__init__(result, None)
+        super().__init__(result)
         self.limits, self.names = limits, {name: Names() for name in TEXTS}
 
     def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
@@ -328,14 +328,14 @@ class SlurmRecords(Records):
         reading.notes.pop(NEVER_STARTED, 0)
         reading.note(WAITED, int(np.count_nonzero(left)))
         reading.note(UNREADY, int(np.count_nonzero(~ran & ~left)))
-        jobs.extra["left"] = left.astype(np.int64)
+        jobs.columns["left"] = left.astype(np.int64)
         jobs["start_s"][left] = jobs["end_s"][left]
         jobs.keep(ran | left)
         self.drop_copies()
         self._part_tries()
         part = np.array([-1, *map(float, self.components)])[jobs["component"] + 1]
         rows = np.lexsort((part, jobs["key"], jobs["submit_s"]))
-        column: dict[str, Any] = {name: jobs[name][rows].astype(np.int64) for name in (*TAKEN, *jobs.extra)}
+        column: dict[str, Any] = {name: jobs[name][rows].astype(np.int64) for name in jobs.columns}
         for bit, what in enumerate(self.assumed):
             reading.note(what, int(np.count_nonzero(column["assumed"] >> bit & 1)))
         reading.note(PARTS, int(np.count_nonzero(column["component"] >= 0)))
@@ -373,7 +373,7 @@ class SlurmRecords(Records):
         order = np.lexsort([jobs[name] for name in ("end_s", *same)])
         earlier, later = order[:-1], order[1:]
         again = np.all([jobs[name][later] == jobs[name][earlier] for name in same], axis=0)
-        own = jobs.extra["for_good"] = jobs["preempted"].copy()
+        own = jobs.columns["for_good"] = jobs["preempted"].copy()
         joined = again & (own[earlier] > 0) & (jobs["submit_s"][later] <= jobs["end_s"][earlier] + REQUEUED_S)
         again &= ~joined
         self.result.note(TRIES, int(np.count_nonzero(again)))

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import BatfillError
 from batfill.base.tables import KeptRows, read_only
 from batfill.base.version import __version__
 from batfill.base.words import percent, things
+from batfill.model.jobs import Clock
 from batfill_pages.words import duration_html
 from batfill_site.answer import Answer, Answered, Detail, Screen, Span, Spans, Table
 from batfill_site.starts.forecast import FEWEST_STARTS, SHARE
+from batfill_site.starts.past import Past
 from batfill_site.starts.why_not import Instants
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Self
-
-    from numpy.typing import NDArray
-
-    from batfill.model.jobs import Clock
-    from batfill_site.starts.past import Past
-
 MOST_ROWS = 12  # on the screen
+MOST_LEFT_OUT = 0.05  # of the waiting jobs: beyond it the answer begins with a caution
 DATES = ("submit_s", "start_s", "from_s", "to_s")
 COLUMNS: dict[str, type] = {"job_id": object, "procs": np.int64, "requested_s": np.float64}
 COLUMNS |= dict.fromkeys(DATES, np.float64) | {"why": object}
@@ -125,18 +121,23 @@ class Estimates(Answered, KeptRows):
         ]
         head = ("asked" if self.asked else "job", "processors", "expected", share)
         why = {f"{job}{row['job_id']}": f"{row['why']}." for row in rows}
-        for_what = Counter(self.left_out.values()).most_common()
-        left_out = ", ".join(f"{why} ({number:,})" for why, number in for_what)
+        every, lost = self.waiting + len(self.left_out), len(self.left_out)
+        left_out = ", ".join(f"{why} ({number:,})" for why, number in Counter(self.left_out.values()).most_common())
+        cautions = [
+            f"{lost:,} of {things(every, 'waiting job')} left out, so starts may be expected too early: {left_out}"
+        ]
+        cautions *= bool(rows) and lost > MOST_LEFT_OUT * every
         on = f"calibrated on {self.calibrated_on:,} past starts."
         if not self.is_calibrated:
             found = f"only {things(self.calibrated_on, 'past start')}" if self.calibrated_on else "no past starts"
             on = f"not calibrated ({found}), so how many starts they hold is unknown; add the jobs that have ended."
         lines = {
-            "Left out": f"{things(len(self.left_out), 'job')}: {left_out}." if left_out else "",
+            "Left out": f"{things(lost, 'job')}: {left_out}." if left_out and not cautions else "",
             "Intervals": on if rows else "",
             **why,
         }
         made = f"Made with {self.model}. What that does not know, as {self.lacks}, moves real starts."
+        made += " Jobs that were cancelled while they waited are left out, and those that wait now are not cancelled."
         return Answer(
             title=f"{self.name}: when {'these' if self.asked else 'waiting'} jobs are expected to start",
             about=f"{things(self.waiting, 'waiting job')} on {things(self.size, 'processor')} "
@@ -148,8 +149,10 @@ class Estimates(Answered, KeptRows):
                 Detail("How the estimates are made", [HOW.format(forks=self.forks), made]),
                 *([Detail("Notes on the state and the configuration", self.warnings)] if self.warnings else []),
             ],
+            cautions=cautions,
             data={
                 **self.about(),
+                "cautions": cautions,
                 "jobs": [
                     {name: None if value == math.inf or value != value else value for name, value in row.items()}
                     for row in rows
@@ -170,10 +173,8 @@ class Estimates(Answered, KeptRows):
         job = f"**{row['job_id']}**" if self.asked else f"**Job {row['job_id']}**"
         if row["start_s"] == self.now_s:
             return f"{job} would start now"
-        at = f"at {instants.text(row['start_s'])}"
-        if len(self) > 1:
-            return f"{job} is expected to start first, {at}"
-        return f"{job} is expected to start {at}"
+        first = " first," if len(self) > 1 else ""
+        return f"{job} is expected to start{first} at {instants.text(row['start_s'])}"
 
     def picture(self, cells: Sequence[tuple[str, ...]]) -> Spans:
         dates_s = np.array([self.jobs[name] for name in ("from_s", "start_s", "to_s")])[:, : len(cells)] - self.now_s

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from batfill.model.jobs import DAY_S
 from batfill.replays.many import in_threads
-from batfill_site.starts.past import DAYS_AHEAD, NEVER_S, Past
+from batfill_site.starts.past import NEVER_S, Past
 
 FORKS = 21
+DAYS = 7  # the last days whose arrivals come again
+DAYS_AHEAD = 16  # days to come whose arrivals are drawn
 MORE = 4  # times more days of arrivals if they do not suffice
 SHARE = 0.8  # of the starts lie within the intervals
 OUTSIDE = (1 - SHARE) / 2  # on each side
@@ -47,7 +49,9 @@ class Found(NamedTuple):
 def starts(past: Past, machine: Machine, forks: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """The rows of the waiting jobs, and their starts in each fork, (forks, n); nan for one that never starts."""
     random, alive = np.random.default_rng([seed, int(past.now_s * 1000)]), past.alive
-    days = random.integers(1, past.days + 1, (forks, DAYS_AHEAD))
+    age_s = past.now_s - float(past.submit_s[0]) if len(past.submit_s) else 0.0
+    span_s = min(DAY_S, age_s)
+    days = random.integers(1, int(min(max(1, age_s // DAY_S), DAYS)) + 1, (forks, DAYS_AHEAD))
     fork = machine(past, forks, random)
     # Users in the order of their first jobs: a job more, the last, leaves what is drawn for the others as it is.
     _, first, of_job = np.unique(past.user[alive], return_index=True, return_inverse=True)
@@ -60,7 +64,7 @@ def starts(past: Past, machine: Machine, forks: int, seed: int) -> tuple[NDArray
     usual_s = np.where(np.isnan(past.end_s), np.minimum(past.request_s, NEVER_S), past.end_s - past.start_s)
 
     def run(k: int) -> NDArray[np.float64]:
-        coming, dates_s = past.arrivals(days[k, : ahead if past.span_s else 0].tolist(), past.span_s)
+        coming, dates_s = past.arrivals(days[k, : ahead if span_s else 0].tolist(), span_s)
         run_s = usual_s.copy()
         run_s[alive] = drawn_s[k]
         rows = np.concatenate([alive, coming])

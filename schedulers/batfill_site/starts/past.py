@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.model.jobs import DAY_S
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from numpy.typing import NDArray
 
 AGES = np.arange(64)  # of a user's last jobs, which are remembered
 OF_ALL = 512  # jobs of all users that are remembered, of which
@@ -25,8 +20,6 @@ HALF_LIFE = 8.0  # and half as much after so many of the user's jobs
 UNKNOWN_S = 60.0  # is added to t, so that this also holds for a job that has just begun
 MOST_TIMES = 100.0
 NEVER_S = 10 * 365 * DAY_S  # until a job ends of which nothing is known
-DAYS = 7  # the last days whose arrivals come again
-DAYS_AHEAD = 16  # days to come whose arrivals are drawn
 
 
 class Past(NamedTuple):
@@ -125,15 +118,3 @@ class Past(NamedTuple):
             rows.append(first + np.flatnonzero(usable[first:last]))
             dates_s.append(self.submit_s[rows[-1]] + (ago + ahead) * span_s)
         return np.concatenate(rows), np.concatenate(dates_s)
-
-    @property
-    def span_s(self) -> float:
-        return min(DAY_S, self.age_s)
-
-    @property
-    def age_s(self) -> float:
-        return self.now_s - float(self.submit_s[0]) if len(self.submit_s) else 0.0
-
-    @property
-    def days(self) -> int:
-        return int(min(max(1, math.floor(self.age_s / DAY_S)), DAYS))

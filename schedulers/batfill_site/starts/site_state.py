@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import any_length, loaded_json
@@ -24,9 +25,6 @@ from batfill.model.jobs import Clock, Jobs, checked_size, job_table
 from batfill.model.values import number_or_text, seconds_of
 from batfill_site.accounting.record_text import clock_seconds
 from batfill_site.slurm.hosts import by_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # The names of a job's values, the first ours.
 NAMES = {
@@ -68,18 +66,13 @@ class SiteState:
 def read_state(
     source: str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]], *, at: Any = None, procs: int | None = None
 ) -> SiteState:
-    """The state of a site.
+    """The state of a site: a path, or in Python the list of jobs, a mapping with `jobs`, `procs` and `at`, or a frame.
 
-    Args:
-        source: a path, or in Python the list of jobs, a mapping with `jobs`, `procs` and `at`, or a data frame. A file
-            is CSV with a line of names; JSON, a list or such an object; or what `scontrol show job`,
-            `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"` or `sacct` (USE_SACCT) prints. A job has an id, `submit` and
-            `processors`, and where they are known `request`, `user` and `class`; a running one has a `start`, one that
-            has ended a `start` and an `end`, and one that is pending for something else than processors a `left_out`:
-            for what. Dates are seconds, or ISO 8601.
-        at: the instant, as a job's dates; by default the state's `at`, or the last date of its jobs, for how long they
-            have run by then included where scontrol says it.
-        procs: the machine's processors, by default the state's.
+    A file is CSV with a line of names; JSON, a list or such an object; or what Slurm prints (USE_SQUEUE, USE_SACCT, or
+    `scontrol show job`). A job has an id, `submit` and `processors`, and where they are known `request`, `user` and
+    `class`; a running one has a `start`, one that has ended a `start` and an `end`, and one that is pending for
+    something else than processors a `left_out`: for what. Dates are seconds, or ISO 8601. The instant is by default
+    the state's `at`, or the last date of its jobs, with how long they have run by then where scontrol says it.
     """
     about: Mapping[str, Any] = {}
     name = "the state"
@@ -105,31 +98,21 @@ def read_state(
 
 def is_site_state(path: Path) -> bool:
     """Whether a file holds a site's state, and not a log: by what it says, or as it ends in .csv or .txt."""
-    if path.suffix in (".csv", ".txt"):
-        return True
-    begin = begin_of(path)
-    if path.suffix != ".json" and not begin.startswith(("[", "{")):
-        first = begin.partition("\n")[0].strip()
-        is_slurm = first == NO_JOBS or re.match(r"JOBID\b|JobId=\S+ (ArrayJobId|HetJobId|JobName)=", first)
-        return bool(is_slurm) or set(first.split("|")) == set(SACCT.values())  # a log of sacct has others
+    if path.suffix in (".csv", ".txt") or not path.is_file():  # a pipe could not be read again
+        return path.suffix in (".csv", ".txt")
     try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            begin = file.read(BEGIN).lstrip()
+        if path.suffix != ".json" and not begin.startswith(("[", "{")):
+            first = begin.partition("\n")[0].strip()
+            is_slurm = first == NO_JOBS or re.match(r"JOBID\b|JobId=\S+ (ArrayJobId|HetJobId|JobName)=", first)
+            return bool(is_slurm) or set(first.split("|")) == set(SACCT.values())  # a log of sacct has others
         found = loaded_json(path.read_bytes())
     except OSError:
         return False  # readers of logs say what is wrong
     except ValueError:
         return path.suffix == ".json" or begin.startswith("[")
     return isinstance(found, list) or (isinstance(found, dict) and not {"profiles", "nb_res"} & found.keys())
-
-
-def begin_of(path: Path) -> str:
-    """The first text in a file without blank lines; nothing of a pipe, which could not be read again."""
-    try:
-        if not path.is_file():
-            return ""
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            return file.read(BEGIN).lstrip()
-    except OSError:
-        return ""
 
 
 def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
@@ -145,7 +128,8 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
             raise WorkloadError(f"{path}: is not JSON ({error}); give a list of jobs") from None
         return (found.get("jobs"), found) if isinstance(found, dict) else (found, {})
     if re.search(r"^\s*JobId=\S+", text, re.MULTILINE):
-        return whole_jobs(path, (job for each in slurm_jobs(text) for job in of_slurm(each))), {}
+        read = ({ours: one.get(theirs, "") for ours, theirs in SCONTROL.items()} for one in slurm_fields(text))
+        return whole_jobs(path, read), {}
     if text.strip() == NO_JOBS:
         return [], {}
     first = text.partition("\n")[0]
@@ -170,8 +154,7 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
         if None in row or None in row.values():
             raise WorkloadError(f"{path}:{number}: not as many values as the first line has names; is it truncated?")
     if slurm:
-        named = ({ours: row[name].strip() for ours, name in theirs.items()} for row in rows)
-        return whole_jobs(path, (job for each in named for job in of_slurm(each))), {}
+        return whole_jobs(path, ({ours: row[name].strip() for ours, name in theirs.items()} for row in rows)), {}
     return rows, {}
 
 
@@ -228,13 +211,6 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
     left_out |= {job["id"]: TOO_WIDE for job in jobs if job["processors"] > size and math.isnan(job["start"])}
     jobs = [job for job in jobs if job["id"] not in left_out]
     begin_s = math.floor(min(first_s, now_s)) if now_s >= UNIX_S else 0
-    return table_of(name, jobs, left_out, now_s - begin_s, begin_s, size)
-
-
-def table_of(
-    name: str, jobs: list[dict[str, Any]], left_out: Mapping[str, str], now_s: float, first_s: int, size: int
-) -> SiteState:
-    """The state of checked jobs whose dates begin at `first_s`, a Unix time, or 0."""
     named = dict.fromkeys(known_text(job["user"]) for job in jobs if job["user"] is not None)
     users = {user: number for number, user in enumerate(named)}
     jobs = sorted(jobs, key=lambda job: (job["submit"], by_name(job["id"]), job["id"]))
@@ -242,12 +218,12 @@ def table_of(
     def column(key: str) -> NDArray[np.float64]:
         return np.array([job[key] for job in jobs], np.float64)
 
-    start_s, end_s = column("start") - first_s, column("end") - first_s
+    start_s, end_s = column("start") - begin_s, column("end") - begin_s
     request_s = column("request")
     ran_s = end_s - start_s
     table = job_table(
         name,
-        submit_s=column("submit") - first_s,
+        submit_s=column("submit") - begin_s,
         runtime_s=np.where(np.isnan(ran_s), np.where(np.isinf(request_s), 0, request_s), ran_s),
         walltime_s=np.where(ran_s > request_s, ran_s, request_s),
         procs=np.array([job["processors"] for job in jobs], np.int64),
@@ -255,9 +231,9 @@ def table_of(
         user=np.array([users.get(known_text(job["user"]), -1) for job in jobs], np.int64),
         job_class=np.array([job["class"] for job in jobs], object) if any(job["class"] for job in jobs) else None,
     )
-    clock = Clock(first_s, UTC) if first_s else None
+    clock = Clock(begin_s, UTC) if begin_s else None
     names = np.array([job["id"] for job in jobs], object)
-    return SiteState(name, table, names, start_s, end_s, now_s, size, clock, left_out, users)
+    return SiteState(name, table, names, start_s, end_s, now_s - begin_s, size, clock, left_out, users)
 
 
 def known_text(value: Any) -> str:
@@ -350,10 +326,6 @@ def slurm_fields(text: str) -> list[dict[str, str]]:
     return jobs
 
 
-def slurm_jobs(text: str) -> list[dict[str, Any]]:
-    return [{ours: found.get(theirs, "") for ours, theirs in SCONTROL.items()} for found in slurm_fields(text)]
-
-
 def of_slurm(job: dict[str, Any]) -> list[dict[str, Any]]:
     """A job of Slurm as a state has it, or the tasks of an array; none if it is over and did not run."""
     state, ids = str(job["state"]).partition(" ")[0].partition("+")[0], tasks_of(job["id"])
@@ -372,10 +344,10 @@ def of_slurm(job: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**job, "id": name, "start": "", "end": "", "left_out": left_out} for name in ids]
 
 
-def whole_jobs(path: Path, jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def whole_jobs(path: Path, read: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The jobs of Slurm; the waiting parts of a heterogeneous one, 7+0 and 7+1, are one job: they start together."""
     found: dict[str, dict[str, Any]] = {}
-    for job in jobs:
+    for job in (job for one in read for job in of_slurm(one)):
         whole, parts, _ = job["id"].partition("+")
         if not parts or "left_out" not in job:
             found[job["id"]] = job

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import decompressed, place_of
+from batfill.base.files import place_of
 from batfill.base.tables import JobRows
 from batfill.base.words import things
-from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Jobs, refuse_cancelled
-from batfill.model.options import REQUEST
+from batfill.model.jobs import LARGE, SMALL, UNKNOWN, Clock, Jobs, refuse_cancelled
+from batfill.model.options import REQUEST, Options
+from batfill.model.policy import Policy
+from batfill.model.rules import Rules
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.replay import options_of
@@ -29,25 +32,13 @@ from batfill_site.starts.estimates import Estimates
 from batfill_site.starts.forecast import FORKS, MARGIN_S, Fork, calibrated, estimated
 from batfill_site.starts.past import Past
 from batfill_site.starts.site_state import count_of, is_site_state, read_state
-from batfill_site.starts.submit import AT_ONCE, of_form, questions, said_of, time_of
+from batfill_site.starts.submit import AT_ONCE, Asked, Check, of_form, questions, said_of, time_of
 from batfill_site.starts.why_not import Instants, reasons
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from batfill.model.jobs import Clock
-    from batfill.model.options import Options
-    from batfill.model.policy import Policy
-    from batfill.model.rules import Rules
-    from batfill_site.starts.submit import Asked, Check
 
 STARTS = (  # of a job that a site's own system let wait
     "nothing here: by these rules it starts now; its batch system has not looked since, or has a limit that they lack"
 )
 A_DATE = "2024-05-02T10:00 or 2024-05-02T10:00+02:00"
-A_MINUTE = "%Y-%m-%dT%H:%M"
 MOST_FORKS = 1001
 OF_SLURM = ("past", "accounts", "sshare", "windows", "slurm_version")  # options
 
@@ -127,7 +118,7 @@ def when(
         if not Path(state).exists():
             raise BatfillError(f"{state}: no such file; give a state of the cluster, or a log")
         if at is None:
-            refuse_jobless(Path(state))
+            source_of(Path(state), procs=procs)  # which refuses a file that holds no job
             raise BatfillError(f"option at: {state} is a log: give the instant, seconds or a date such as {A_DATE}")
         if options.get("unrequested") == "runtime":
             raise BatfillError(
@@ -356,35 +347,18 @@ def chosen_by(job: str | None, ids: NDArray[Any]) -> Any:
 
 
 def require_known(options: Options) -> None:
-    if options.learns or options.kills:
-        name = "predict" if options.predict != REQUEST else "small"
-        raise BatfillError(
-            f"option {name}: a state does not say which jobs are in their first tries, or what was predicted; leave it "
-            "out"
-        )
-    if options.keeps:
-        raise BatfillError("option reservation: a forecast makes the head's at each decision; leave kept out")
-    if options.urgent is not None:
-        raise BatfillError("option urgent: a state does not say which jobs are urgent; leave it out")
-    for name, value in (("pool", options.pool), ("energy-budget", options.energy_budget)):
-        if value is not None:
-            raise BatfillError(f"option {name}: an expected start is of processors alone; leave it out")
-    if options.backfill_while is not None:
-        raise BatfillError("option backfill-while: an expected start knows no gate; leave it out")
-
-
-def refuse_jobless(path: Path) -> None:
-    """Refuse what can hold no log: a file of blank lines, comments, or a header alone."""
-    with decompressed(path) as content:
-        said = (line.strip() for line in content)
-        first = next((line for line in said if line and line[:1] not in b";#"), None)
-        if first is None:
-            what = "holds comments at most, and no job" if content.tell() else "is empty"
-        elif b"State" in first.split(b"|") and not any(said):
-            what = "holds the names of columns, and no job"
-        else:
-            return
-    raise BatfillError(f"{path}: {what}; give a state of the cluster, or a log")
+    alone, tried = "an expected start is of processors alone", options.learns or options.kills
+    unsaid = "a state does not say which jobs are in their first tries, or what was predicted"
+    for name, given, why in (
+        ("predict" if options.predict != REQUEST else "small", tried, unsaid),
+        ("reservation", options.keeps, "a forecast makes the head's at each decision"),
+        ("urgent", options.urgent is not None, "a state does not say which jobs are urgent"),
+        ("pool", options.pool is not None, alone),
+        ("energy-budget", options.energy_budget is not None, alone),
+        ("backfill-while", options.backfill_while is not None, "an expected start knows no gate"),
+    ):
+        if given:
+            raise BatfillError(f"option {name}: {why}; leave it out")
 
 
 def run_until(run: Replay, at: Any) -> float:
@@ -398,7 +372,7 @@ def run_until(run: Replay, at: Any) -> float:
         return instant_s
     last_s, form = run.run().now_s, "seconds from its begin"
     first, middle, last = (
-        f"{s:.0f} s" if clock is None else f"{clock.date(s):{A_MINUTE}}" for s in (0, last_s / 2, last_s)
+        f"{s:.0f} s" if clock is None else f"{clock.date(s):%Y-%m-%dT%H:%M}" for s in (0, last_s / 2, last_s)
     )
     form = form if clock is None else f"a date such as {middle}, or {form}"
     raise BatfillError(f"option at: {at} {wrong}; {name} goes from {first} to {last}: give {form}")

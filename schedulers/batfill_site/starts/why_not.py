@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from batfill.base.words import duration, instant, things
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
 from batfill.engine.records import OVERDUE, URGENT
-from batfill.model.jobs import DAY_S
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from batfill.model.jobs import Clock
-    from batfill.queue import Queue
+from batfill.model.jobs import DAY_S, Clock
+from batfill.queue import Queue
 
 UNKNOWN, NEVER = "unknown", "never"
 NAMED = 3  # jobs that a sentence names
@@ -82,11 +78,11 @@ def reasons(queue: Queue, now_s: float, rows: Sequence[int], names: Mapping[int,
     found = []
     for row in rows:
         procs, request_s = int(jobs["procs"][row]), float(jobs["expected_s"][row])
-        short = things(procs - free, "more processor")
+        short, before = things(procs - free, "more processor"), place.get(row, 0)
+        ahead = f"{things(before, 'job')} go{'es' if before == 1 else ''} before it"
         if row not in place:
             found.append(held)
         elif rules.calendar is not None:
-            ahead = f"{things(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
             needs = f"needs {short} than are idle" if procs > free else "would run into a window, or delay another job"
             found.append(f"it {needs}; {ahead}, and the calendar has windows")
         elif row == head and procs > free:
@@ -94,9 +90,8 @@ def reasons(queue: Queue, now_s: float, rows: Sequence[int], names: Mapping[int,
         elif row == head and rules.max_running is not None:
             found.append("the next decision looks again: a job before it has reached its user's limit since the last")
         elif procs > free:
-            ahead = f"{things(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
             found.append(f"it needs {short} than are idle, and {ahead}, first {reserved}")
-        elif place[row] >= rules.tested:
+        elif before >= rules.tested:
             found.append(f"a decision looks at {things(rules.tested, 'job')} that must wait, and it comes behind them")
         elif rules.planned or now_s + request_s <= shadow_s:
             found.append(f"it would delay a job that goes before it, first {reserved}")
