@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from markupsafe import Markup
 
 from batfill.base.files import json_text
 from batfill.base.tables import heading, shown, text_html
@@ -18,7 +19,7 @@ from batfill.base.version import __version__
 from batfill.base.words import duration as cut_duration
 from batfill.replays.found import Found
 from batfill_pages.palette import colour_script
-from batfill_pages.words import asset, guide, html_of, no_break, submission_dates, units_kept
+from batfill_pages.words import asset, guide, html_of, no_break, submission_dates, templates, units_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -155,7 +156,6 @@ class Bars(NamedTuple):
     heads: tuple[str, str]  # of the bars, and of what stands behind them
     bars: Sequence[Bar]
     least_s: float = 1.0
-    points: Sequence[Point] = ()
 
     @classmethod
     def of_waits(cls, groups: Iterable[tuple[str, str, float, float]]) -> Bars:
@@ -183,7 +183,6 @@ class Spans(NamedTuple):
 
     spans: Sequence[Span]
     caption: str
-    points: Sequence[Point] = ()
 
 
 @dataclass(frozen=True)
@@ -204,8 +203,8 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what is said, and every figure."""
-        said = {"headline": self.screen.headline, "lines": self.screen.first}
-        return {**stored(self.data), **plain(said)}
+        found: dict[str, Any] = stored({**self.data, "headline": self.screen.headline, "lines": self.screen.first})
+        return found
 
     def as_json(self) -> str:
         """One object."""
@@ -213,13 +212,15 @@ class Answer:
 
     def as_text(self, *, details: bool = False) -> str:
         """One screen of a terminal of 80 columns, behind the details if they are wanted."""
-        lines = [line for one in self.all_details for line in detail_lines(one)] if details else []
+        lines = []
+        for one in self.all_details if details else ():
+            lines += [one.title, *map(filled, one.sentences), *columns(one.table), *one.code.splitlines(), ""]
         lines += [
             filled(f"{self.title.partition(': ')[0]}: {self.about}"),
             *([filled(f"Assumed: {self.assumed}.")] if self.assumed else []),
             *(filled(f"Warning: {text}.") for text in self.cautions),
         ]
-        lines += [filled(self.screen.headline), *(columns(self.screen.table) if self.screen.table.rows else [])]
+        lines += [filled(self.screen.headline), *columns(self.screen.table)]
         lines += [filled(f"{name}: {text}") for name, text in self.screen.first.items()]
         lines.append(f"{self.more}: --details; as a page: --out FILE.html")
         return "\n".join(lines).replace(NB, " ")
@@ -233,14 +234,13 @@ class Answer:
 
     def as_page(self, command: str = "", inputs: Mapping[str, str] | None = None) -> str:
         """A page in one file; `inputs` are files and their sha256."""
-        drawn = [asset("what-if.js", "batfill_site")] if self.picture.points else []
-        known = {"answer": self, "command": command, "inputs": inputs or {}}
-        known["more"] = markup(guide(self.guide, "What all of this means"))
-        body = markup(templates().get_template("answer.html.j2").render(known))
+        known = {"answer": self, "marked": marked, "command": command, "inputs": inputs or {}}
+        known["more"] = guide(self.guide, "What all of this means")
+        drawn = [asset("what-if.js", "batfill_site")] if isinstance(self.picture, Picture) else []
         page = {
             "title": self.title,
-            "log": templates().filters["marked"](self.about),
-            "sections": [body],
+            "log": marked(self.about),
+            "sections": [templates().from_string(asset("answer.html.j2", "batfill_site")).render(known)],
             "styles": [asset("report.css"), asset("what-if.css", "batfill_site")],
             "scripts": [colour_script(), asset("draw.js"), *drawn],
             "generator": f"batfill {__version__}",
@@ -289,30 +289,15 @@ class FoundAnswer(Found):
         return self._answer.as_text(details=details)
 
 
-@cache
-def templates() -> Any:
-    import jinja2
-
-    def marked(text: str) -> Any:
-        """A sentence as HTML: **bold**, `code`, flags in colour, each number on one line with its unit."""
-        html = units_kept(escape(text)).replace("=", "=<wbr>").replace("▲", '<span class="pays">▲</span>')
-        html = re.sub("`([^`]+)`", r"<code>\1</code>", html)
-        return markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html))
-
-    loader = jinja2.PackageLoader("batfill_site", "assets")
-    found = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    found.filters["marked"] = marked
-    return found
-
-
-def markup(html: str) -> Any:
-    from markupsafe import Markup
-
-    return Markup(html)
+def marked(text: str) -> Markup:
+    """A sentence as HTML: **bold**, `code`, flags in colour, each number on one line with its unit."""
+    html = units_kept(escape(text)).replace("=", "=<wbr>").replace("▲", '<span class="pays">▲</span>')
+    html = re.sub("`([^`]+)`", r"<code>\1</code>", html)
+    return Markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html))
 
 
 def stored(value: Any) -> Any:
-    """As JSON has it: records by the names of their fields, and texts with plain spaces."""
+    """As JSON has it: records by the names of their fields, and plain texts."""
     for name in ("as_dict", "_asdict"):
         if hasattr(value, name):
             return stored(getattr(value, name)())
@@ -320,14 +305,12 @@ def stored(value: Any) -> Any:
         return {name: stored(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(map(stored, value))
-    return value.replace(NB, " ") if isinstance(value, str) else value
+    return plain(value) if isinstance(value, str) else value
 
 
-def plain(value: Any) -> Any:
-    """Text as a terminal and JSON have it."""
-    if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
-    return re.sub(MARKS, "", value).replace(NB, " ") if isinstance(value, str) else value
+def plain(text: str) -> str:
+    """As a terminal and JSON have it."""
+    return re.sub(MARKS, "", text).replace(NB, " ")
 
 
 def duration(seconds: float) -> str:
@@ -365,8 +348,10 @@ def filled(text: str) -> str:
     )
 
 
-def columns(table: Table) -> list[str]:
-    """The rows as lines; where they would be too long, the names have lines of their own."""
+def columns(table: Table | None) -> list[str]:
+    """The rows, if there are any, as lines; where they would be too long, the names have lines of their own."""
+    if table is None or not table.rows:
+        return []
     rows = [[re.sub(MARKS, "", cell) for cell in row] for row in (table.head, *table.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if table.left > 0:
@@ -383,8 +368,3 @@ def columns(table: Table) -> list[str]:
         ]
         lines.append(gap.join([first, *cells]).rstrip())
     return lines
-
-
-def detail_lines(detail: Detail) -> list[str]:
-    found = [detail.title, *map(filled, detail.sentences), *(columns(detail.table) if detail.table else [])]
-    return [*found, *detail.code.splitlines(), ""]
