@@ -11,17 +11,13 @@ from batfill.base.words import percent as in_percent
 from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
-from batfill_pages.stats import BETTER, CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
+from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR
 from batfill_pages.words import count, interval_text, log_name, slowdown
 from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.found import (
     ADVICE,
-    ALONE,
-    FREE,
     GENTLE,
-    HIGH_P,
-    HIGH_WEEKS,
     MACHINE_FILE,
     REFERENCE,
     UNSURE,
@@ -44,8 +40,8 @@ from batfill_site.answer import (
     dates_text,
     duration,
 )
-from batfill_site.fidelity import LOW_IDLE, MOST_IDLE, PLAIN, holds_text, machine_text
-from batfill_site.score import FAR, ratio_text
+from batfill_site.fidelity import PLAIN, holds_text, machine_text
+from batfill_site.score import ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +54,6 @@ HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
 FIGURES = ("mean wait", "longest", "slowdown")
 OWN = ("policy", "preset", "threshold")  # options of a choice alone
-MOST_NOTES = 3  # of an import
 MOST_WORDS = 12  # of a headline
 MOST_PERIODS = 6  # in a line
 CAPTION = "Shaded: above the limit, or without one above twice fcfs's longest wait."
@@ -67,14 +62,6 @@ TERMS = (
     "all jobs, and 1 is the best. **Try**: a first short run of a job; a **kill** ends it, and the job starts again "
     "from its beginning. fcfs is EASY backfilling in order of arrival, simulated: it is not what the cluster ran."
 )
-RULE = (
-    "The best has the lowest slowdown of the choices within the limit that gain over fcfs: by at least {}, with a p of "
-    "at most 5 %, corrected for all choices compared. Under any limit, the longest wait of an order without a "
-    "threshold (spf, saf) is at most fcfs's. Of those that it does not gain over, unless one is better in "
-    "slowdown and longest wait, the advice is the one that asks least of a site (an order, then a threshold, then "
-    "kills); ties go to the shorter longest wait, which decides first without a limit. A choice is out if another asks "
-    "less of a site and has the shorter mean wait and no longer a longest one."
-)
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
 OF_PERIODS = (
     "The same rule for the jobs of each period, counted back from the log's end; a gain may be chance; the advice "
@@ -82,14 +69,9 @@ OF_PERIODS = (
     "the limit in them, does not gain over fcfs, or is worse than another beyond chance."
 )
 SURE = (
-    f"Confidence is that slowdown is lower than under fcfs, both simulated on this log. It is high with p below "
-    f"{HIGH_P:g} over at least {HIGH_WEEKS} weeks, medium with p at most 0.05 over at least {FEWEST_BLOCKS}; at most "
-    f"medium if the choice kills jobs, or if correlated weeks leave fewer than {FEWEST_BLOCKS} groups of them; low if "
-    f"requests are invented, or if nothing known holds jobs for over {in_percent(LOW_IDLE)} of their waiting time. It "
-    f"cannot tell with fewer weeks, over {in_percent(MOST_IDLE)} of that, or if simulated waits are over {FAR:g} times "
-    "the logged ones or less than that part of them. Intervals and p swap whole weeks at random; the user "
-    "or group that changes most is tested among all of its kind. The choice is tested on the log that selected it, and "
-    "users do not react: expect slightly less next year."
+    "Intervals and p swap whole weeks at random, and p is corrected for all choices compared; the user or group that "
+    "changes most is tested among all of its kind. docs/how-to/what-if.md has the rule by which a choice is advised, "
+    "and what each confidence means."
 )
 BESIDE = (
     "No real run checks these figures: try the lines on a test partition first. What holds whatever the order, such as "
@@ -187,16 +169,16 @@ def headed(lead: str, o: ChoiceFigures) -> str:
 
 
 def cells(found: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
-    mark, differs, names = "", "", {FREE: "fcfs without {}", ALONE: "fcfs, no job stopped"}
-    name = names.get(row.role, "").format(found.cost.name if found.cost else "")
+    name, differs = row.role, ""
     if (k := row.choice) is not None:
         name = short(found.outcomes[k]) if k else f"fcfs with {found.cost.name}" if found.cost else REFERENCE
         if row.role == GENTLE:
             kills = found.outcomes[found.shown(limit)].effort == KILLS
             name = f"{'no kills' if kills else 'next'}: {name}"
         name = f"**{name}**" if row.role in (ADVICE, UNSURE) else name
-        mark, differs = " ▲" * starves(found, k), wait_change(found, k) if k else ""
-    return name, duration(row.mean_wait_s), differs, f"{duration(row.max_wait_s)}{mark}", slowdown(row.mean_bsld)
+        differs = wait_change(found, k) if k else ""
+    mean, *others = figures(found, row)
+    return name, mean, differs, *others
 
 
 def wait_change(found: WhatIf, k: int) -> str:
@@ -452,17 +434,14 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         o, users = found.outcomes[k], found.outcomes[k].payers.users
         of_users = f"{count(users.longer)} of {count(sum(users))}" if users else ""
         pays = (percent(o.payers.jobs.share), of_users) if k else ("", "")
-        rows.append((o.name, *figures(found, k), *pays, count(o.kills) if o.kills else ""))
+        rows.append((o.name, *figures(found, o), *pays, count(o.kills) if o.kills else ""))
         if k:
             one = found.gain(k)
             ends = (difference(one.value), interval_text(one, difference), f"{one.corrected_p:.2g}")
             tests.append((o.name, *ends, wait_change(found, k)))
     head = ("choice", *FIGURES, "jobs longer", "users longer", "kills")
-    limits = [
-        (stop_name(one), found.outcomes[one.advised].name, *figures(found, one.advised))
-        for one in found.limits
-        if not found.undecided
-    ]
+    taken = [(stop_name(one), found.outcomes[one.advised]) for one in found.limits if not found.undecided]
+    limits = [(grown, o.name, *figures(found, o)) for grown, o in taken]
     by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, range(len(limits)), "limit", left=1)
     mine = found.outcomes[shown]
     longer = (
@@ -479,7 +458,7 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
         Detail(
             "Statistics: intervals, p, what the confidence means",
-            [RULE.format(setting(settings["min_gain"])), SURE],
+            [SURE],
             Table(
                 ("choice", "slowdown", f"{percent(CONFIDENCE)} interval", "corrected p", f"mean wait, 95{NB}%"), tests
             ),
@@ -499,8 +478,7 @@ def by_periods(found: WhatIf) -> Table:
     for one in found.periods:
         about = one.submitted, count(one.rows.sum()), ratio_text(one.ratio)
         for row in {each.choice: each for each in one.figures}.values():
-            waits = duration(row.mean_wait_s), duration(row.max_wait_s), slowdown(row.mean_bsld)
-            rows.append((*about, found.outcomes[row.choice or 0].name, *waits))
+            rows.append((*about, found.outcomes[row.choice or 0].name, *figures(found, row)))
             about = ("", "", "")
     return Table(("submitted", "jobs", "sim/log", "advice, then others", *FIGURES), rows, left=3)
 
@@ -512,9 +490,7 @@ def notes(found: WhatIf) -> list[str]:
     said = [f"{count(number)} of {count(site.rows)} rows: {reason}" for reason, number in site.left_out.items()]
     said += [f"{count(site.cancelled)} of them cancelled"] * bool(site.cancelled)
     said += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
-    said += [*site.imported[:MOST_NOTES]]
-    said += [f"{len(site.imported) - MOST_NOTES} more kinds of records"] * (len(site.imported) > MOST_NOTES)
-    said += [*found.workload.notes, *found.workload.warnings, grade]
+    said += [*site.imported, *found.workload.notes, *found.workload.warnings, grade]
     if not found.undecided:
         compared = zip(found.comparison.names, found.bsld[0], strict=True)
         said += found.comparison.doubts({name: one for name, one in compared if one is not None})
@@ -530,9 +506,9 @@ def notes(found: WhatIf) -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def figures(found: WhatIf, k: int) -> tuple[str, str, str]:
-    o = found.outcomes[k]
-    return duration(o.mean_wait_s), f"{duration(o.max_wait_s)}{' ▲' * starves(found, k)}", slowdown(o.mean_bsld)
+def figures(found: WhatIf, one: Row | ChoiceFigures) -> tuple[str, str, str]:
+    flag = " ▲" * (one.max_wait_s > STARVED * found.outcomes[0].max_wait_s)
+    return duration(one.mean_wait_s), f"{duration(one.max_wait_s)}{flag}", slowdown(one.mean_bsld)
 
 
 def configurations(options: Mapping[str, Any]) -> str:
@@ -603,7 +579,3 @@ def users_text(changed: Changed) -> str:
 
 def difference(value: float) -> str:
     return f"{value:+,.2f}".replace("-", MINUS)
-
-
-def starves(found: WhatIf, k: int) -> bool:
-    return found.outcomes[k].max_wait_s > STARVED * found.outcomes[0].max_wait_s
