@@ -180,6 +180,62 @@ class WhatIf(Answered, Keyed):
             name = self.outcomes[limit.advised].name
             found += [(MEDIUM, why) for why in self.comparison.doubts({name: gain})]
         if self.fidelity.held is not None and self.fidelity.low:
+            found.append(
+                (LOW, f"nothing known holds jobs for {percent(self.fidelity.held.idle)} of their waiting time")
+            )
+        kills = self.outcomes[limit.advised].effort == KILLS
+        return [*found, *[(MEDIUM, "at most medium, since it kills jobs")] * kills]
+
+    @property
+    def offered(self) -> list[int]:
+        """The choices that can be advised: those that the batch system given can do."""
+        return [k for k in range(1, len(self.outcomes)) if k not in self.withheld]
+
+    def allowed(self, limit: Limit, k: int) -> bool:
+        return allowed(self.outcomes, k, limit.longest_s)
+
+    def gain(self, k: int) -> Paired:
+        """The comparison of a choice, not fcfs, with fcfs."""
+        found = self.bsld[0][k]
+        assert found is not None
+        return found
+
+    def runner_up(self, limit: Limit) -> int | None:
+        """The best other choice that kills no jobs, if there is one: the advice if there were only these.
+
+        If none of them gains, that with the least slowdown within the limit, or with the shortest longest wait.
+        """
+        others = [k for k in self.offered if self.outcomes[k].effort != KILLS and k != self.shown(limit)]
+        best, min_gain = 0, self.settings["min_gain"]
+        if not self.undecided:
+            best, *_ = advised(self.outcomes, self.bsld, limit.longest_s, min_gain, others)
+        if best or not others:
+            return best or None
+        if within := [k for k in others if self.allowed(limit, k)]:
+            return min(within, key=lambda k: self.outcomes[k].mean_bsld)
+        return min(others, key=lambda k: self.outcomes[k].max_wait_s)
+
+    @property
+    def best_seen(self) -> int:
+        """The choice with the least slowdown, of those that the system can do; fcfs if it can do none."""
+        offered = [k for k in range(len(self.outcomes)) if k not in self.withheld] or [0]
+        return min(offered, key=lambda k: self.outcomes[k].mean_bsld)
+
+    def shown(self, limit: Limit) -> int:
+        """The choice that is shown first: the advice under the limit, or the best seen if the log cannot decide."""
+        return self.best_seen if self.undecided else limit.advised
+
+    def rows(self, limit: Limit, chosen: int | None = None) -> list[Row]:
+        """The first table, all simulated: the advice under the limit, the best without kills, fcfs; or a chosen one."""
+        roles = {UNSURE if self.undecided else ADVICE: self.shown(limit), GENTLE: self.runner_up(limit), REFERENCE: 0}
+        if chosen is not None:
+            roles = {CHOSEN: chosen, REFERENCE: 0}
+        found: list[Row] = []
+        for role, k in roles.items():
+            if k is not None and k not in [row.choice for row in found]:
+                found.append(row_of(role, self.outcomes, k))
+        if (cost := self.cost) is not None:
+            found += [Row(ALONE, None, *cost.alone, NEEDS[0])] if cost.alone else []
             found.append(Row(f"fcfs without {cost.name}", None, *cost[1:4], NEEDS[0]))
         return found
 
