@@ -50,6 +50,7 @@ class About:
     # Of a calendar: begin, end, amount and pool, "" for processors; None if it is not known any more.
     windows: tuple[tuple[float, float | None, int, str], ...] | None = ()
     open: tuple[tuple[float, float | None], ...] | None = None  # when a gate is; None without one, or if it is unknown
+    logged_s: float | None = None  # the mean wait of the jobs in the log, if it is known
     given: Mapping[str, Any] = field(default_factory=dict)  # the options as recorded; empty if unknown
     hindsight: bool = False  # whether a policy was learned from the log that it ran on
 
@@ -165,6 +166,7 @@ def of_replay(record: Mapping[str, Any]) -> About:
         open=tuple((begin, end) for begin, end in record["gate_periods"]) if "gate_periods" in record else None,
         warnings=tuple(record["warnings"]),
         notes=tuple(record["workload_notes"]),
+        logged_s=record.get("logged_mean_wait_s"),
         given=stated,
         hindsight=learned_here(record),
     )

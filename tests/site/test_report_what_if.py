@@ -22,6 +22,7 @@ from batfill.workloads.swf_log import write_log
 from batfill_pages.comparison import FEWEST_JOBS, compare
 from batfill_pages.comparison_page import View
 from batfill_pages.stats import Paired
+from batfill_pages.words import slowdown
 from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
 from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.fill import MOST_WORDS, commands, ends_of, options_words, screen, unclear
@@ -736,6 +737,11 @@ def test_a_batch_system_is_offered_only_what_it_can_do(log, system, withheld):
     assert not {limit.advised for limit in found.limits if limit.advised} & set(found.withheld)
     assert not set(found.offered) & set(found.withheld)
     assert ("is not offered for" in told(found)) == bool(withheld)
+    for limit in found.limits:  # another headline than without a system is no contradiction
+        assert head(found, limit).startswith(
+            f"Of what {SYSTEMS[system]} can do, {'take' if limit.advised else 'keep'} "
+        )
+        assert len(head(found, limit).split()) <= MOST_WORDS
     none = what_if(log, **how, backfill="spf")
     assert {"saf", "saf + 24 h"} <= set(none.as_dict()["withheld"])
     nothing = replace(none, withheld=dict.fromkeys(range(1, 4), "it cannot"))
@@ -917,6 +923,39 @@ def test_what_is_left_out_of_a_log_and_what_a_replay_knows_nothing_of_is_said(tm
     for left in ("6 of 252 rows: run time <= 0 or unknown", "5 of them cancelled", "1 job wider", "12 records: of"):
         assert left in told(found)
     assert found.as_dict()["site_log"]["slurm"] is True
+
+
+def test_confidence_says_what_another_year_may_bring(answer):
+    limit = answer.limits[-1]
+    gain = answer.gain(limit.advised)
+    low, high = (slowdown(-end) for end in (gain.high, gain.low))
+    text = f"lower by {slowdown(-gain.value)} (95 % interval {low} to {high}), and in another year by slightly less"
+    assert text in said(answer, "Confidence", limit)
+
+
+def test_a_threshold_that_is_given_and_never_applies_is_said_on_the_first_screen(light):
+    given = what_if(light, thresholds_s=[99 * DAY_S], small_first=False)
+    assert said(given, "Without effect").startswith("saf + 2,376 h: no job waits as long as the threshold")
+    usual = what_if(light, small_first=False)
+    assert said(usual, "Without effect") == ""
+    assert "no job waits as long as the threshold" in told(usual)
+
+
+def test_a_cap_that_cannot_carry_the_load_is_a_warning_with_the_load(tmp_path):
+    rows = (row(k + 1, k * HOUR_S, 7272, req_time=7272, user=1) for k in range(2200))  # 2.02 processors, all the time
+    path = log_of(tmp_path / "even.swf", rows)
+    options = {
+        "the cap": {"pool": "power=2W@1W"},
+        "the budget": {"energy_budget": f"{4400 * HOUR_S}J@0..2200h,watts=1W"},
+    }
+    for name, option in options.items():
+        found = what_if(path, thresholds_s=[], small_first=False, **option)
+        assert found.cost.load == pytest.approx(1.01, rel=0.001)
+        shown = " ".join(found.answer().as_text().split())
+        assert f"Warning: the jobs want 101 % of what {name} allows while they arrive, so waits grow" in shown
+    more = what_if(path, thresholds_s=[], small_first=False, pool="power=3W@1W")
+    assert more.cost.load < 1
+    assert "so waits grow" not in more.answer().as_text()
 
 
 @pytest.mark.parametrize("name", CAPS)

@@ -13,7 +13,7 @@ from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR
 from batfill_pages.words import count, interval_text, log_name, slowdown
-from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, TODAY
+from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, THRESHOLDS_S, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.found import (
     ADVICE,
@@ -110,7 +110,7 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         picture=picture,
         details=details(found, log),
         data=found.figures(),
-        cautions=[*workload.size_warnings, *found.invented],
+        cautions=[*workload.size_warnings, *overload(found.cost), *found.invented],
         terms=TERMS.format(found.settings["tau_s"]),
         guide="how-to/what-if",
     )
@@ -131,6 +131,7 @@ def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
         "Confidence": confidence(found, limit) if k is None else "",
         f"By {found.periods[0].unit if found.periods else ''}": by_period(found) if k is None else "",
         "Needs": needs(found, shown) if taken else "",
+        "Without effect": never_applied(found) if found.settings["thresholds_s"] != [*THRESHOLDS_S] else "",
         "Real waits": real_waits(found, shown),
         "Machine": machine(found),
     }
@@ -141,6 +142,8 @@ def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
 
 def headline(found: WhatIf, limit: Limit) -> str:
     """The advice under a limit in at most `MOST_WORDS` words; what forbids to trust it, if anything does."""
+    system = found.settings["system"]
+    of = f"of what {SYSTEMS[system]} can do" if system else ""
     if found.undecided:
         return fitting(f"Cannot tell: {found.undecided.partition(':')[0]}", "Cannot tell: the log is too short")
     if found.invented:
@@ -150,14 +153,19 @@ def headline(found: WhatIf, limit: Limit) -> str:
     if found.whole:
         taken, other = (one.outcomes[one.limits[found.limits.index(limit)].advised] for one in (found, found.whole))
         differs = f", not **{short(other)}**" * (taken.name != other.name)
-        return f"Last {found.periods[0].unit}: {'take' if limit.advised else 'keep'} **{short(taken)}**{differs}"
-    if limit.advised:
-        return headed("Take", found.outcomes[limit.advised])
+        lead = f"Last {found.periods[0].unit}{f', {of}' * bool(of)}: {'take' if limit.advised else 'keep'}"
+        return fitting(f"{lead} **{short(taken)}**{differs}", f"{lead} **{short(taken)}**")
     if not found.offered:
-        return f"Keep **fcfs**: {SYSTEMS[found.settings['system']]} can do none of the other choices"
-    if limit.by_slowdown:
-        return "Keep **fcfs**: less slowdown would cost longer waits"
-    return f"Keep **fcfs**: no choice that was tested is better{' within the limit' * bool(found.limits[-1].advised)}"
+        return f"Keep **fcfs**: {SYSTEMS[system]} can do none of the other choices"
+    taken, within = found.outcomes[limit.advised], " within the limit" * bool(found.limits[-1].advised)
+    lead = f"{of}, {'take' if limit.advised else 'keep'}".removeprefix(", ")
+    lead = f"{lead[:1].upper()}{lead[1:]}"
+    if limit.advised:
+        return headed(lead, taken)
+    why = (
+        "less slowdown would cost longer waits" if limit.by_slowdown else f"no choice that was tested is better{within}"
+    )
+    return fitting(f"{lead} **fcfs**: {why}", f"{lead} **fcfs**")
 
 
 def fitting(text: str, shorter: str) -> str:
@@ -307,8 +315,16 @@ def confidence(found: WhatIf, limit: Limit) -> str:
     sure = found.confidence(limit)
     if sure is None:
         return ""
-    said = f"**{sure}** that slowdown is below fcfs's (p {found.gain(limit.advised).corrected_p:.2g})"
-    return f"{'; '.join([said, *(why for _, why in found.doubts(limit))])}."
+    gain = found.gain(limit.advised)
+    said = [
+        f"**{sure}** that slowdown is below fcfs's (p {gain.corrected_p:.2g})",
+        *(why for _, why in found.doubts(limit)),
+    ]
+    if gain.bounded:
+        interval = f"95{NB}% interval {slowdown(-gain.high)} to {slowdown(-gain.low)}"
+        lower = f"it is lower by {slowdown(-gain.value)} ({interval})"
+        said.append(f"{lower}, and in another year by slightly less, since this log selected the choice")
+    return f"{'; '.join(said)}."
 
 
 def by_period(found: WhatIf) -> str:
@@ -389,6 +405,13 @@ def cap(cost: Cost) -> str:
     said += ["they are drawn at random: another seed may give other costs, and other advice"] * drawn
     said += [f"the log's own starts used up to {used}"] * bool(used)
     return f"{'; '.join(said)}."
+
+
+def overload(cost: Cost | None) -> list[str]:
+    if cost is None or cost.load < 1:
+        return []
+    more = f"the jobs want {percent(cost.load)} of what {cost.name} allows while they arrive"
+    return [f"{more}, so waits grow as long as the log goes on, and these figures are of its length"]
 
 
 # The picture
@@ -501,9 +524,13 @@ def notes(found: WhatIf) -> list[str]:
     said += ["inform users before jobs are killed, and exempt those that must not start twice"] * any(
         o.effort == KILLS for o in found.outcomes
     )
-    idle = [o.name for o in found.outcomes if o.overdue == 0 and "threshold" in o.options]
-    said += [f"{in_a_row(idle)}: no job waits as long as the threshold, which never applies"] * bool(idle)
+    said += filter(None, [never_applied(found)])
     return list(dict.fromkeys(said))
+
+
+def never_applied(found: WhatIf) -> str:
+    idle = [short(o) for o in found.outcomes if o.overdue == 0 and "threshold" in o.options]
+    return f"{in_a_row(idle)}: no job waits as long as the threshold, which never applies." * bool(idle)
 
 
 def figures(found: WhatIf, one: Row | ChoiceFigures) -> tuple[str, str, str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from batfill.base.words import in_a_row
 from batfill.engine.records import AT_DIVIDER
+from batfill.model.jobs import DAY_S
 from batfill.model.limits.pools import amount_text
 from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
@@ -153,6 +154,7 @@ class Cost(NamedTuple):
     payers: Payers  # under them, against without
     left_out: int  # jobs that want more than there is
     used: dict[str, str]  # of each pool the most that the log's own starts used at once, and what there is; {}: unknown
+    load: float  # the most that its jobs want of a pool or a budget, as a share of what there is while they arrive
     rushed: Rushed | None  # how urgent jobs fared, if there are any,
     alone: tuple[float, float, float] | None  # and the first three, and no job is stopped for them; None if none is
 
@@ -183,6 +185,19 @@ def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:
         what = "processors" if pool.share is not None and not pool.base else pool.name
         found[pool.name] = f"{' of '.join(amounts)} {what}"
     return found
+
+
+def load_of(schedule: Schedule) -> float:
+    """The largest share of a pool, or of a budget, that the jobs want from its begin, or theirs, until the end."""
+    jobs, shares = schedule.jobs, [0.0]
+    if (span_s := float(np.ptp(jobs.submit_s))) >= DAY_S:
+        pools = [pool for pool in schedule.pools if not pool.of_user]
+        shares += [float(pool.amounts(jobs) @ jobs.runtime_s) / (pool.capacity * span_s) for pool in pools]
+    if (budget := schedule.budget) is not None and budget.pool is not None and budget.span_s >= DAY_S:
+        there = (budget.begin <= jobs.submit_s) & (jobs.submit_s < budget.end)
+        drawn_j = float((budget.pool.amounts(jobs) * jobs.runtime_s)[there].sum())
+        shares.append(drawn_j / (budget.joules - budget.idle_w * budget.span_s))
+    return max(shares)
 
 
 def killed(schedule: Schedule, longer_s: NDArray[np.float64]) -> Kills | None:

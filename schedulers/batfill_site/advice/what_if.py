@@ -42,7 +42,17 @@ from batfill_site.advice.found import (
     row_of,
     stated,
 )
-from batfill_site.advice.payers import LIMITING, STOPPING, Cost, Kind, Payers, kinds_of, number_in_log, used_in_log
+from batfill_site.advice.payers import (
+    LIMITING,
+    STOPPING,
+    Cost,
+    Kind,
+    Payers,
+    kinds_of,
+    load_of,
+    number_in_log,
+    used_in_log,
+)
 from batfill_site.fidelity import SiteLog, fidelity_of
 from batfill_site.machine import machine_or_stated
 from batfill_site.score import Whose, score
@@ -318,7 +328,7 @@ def cost_of(
     payers = Payers.of(under, without, kinds, partial(both.paired, seed=seed))
     left_out, used = len(jobs) - len(under.jobs), used_in_log(under, jobs)
     figures, by_priority = three_of(without, tau_s), three_of(alone, tau_s) if alone else None
-    return Cost(limits, *figures, longer, payers, left_out, used, under.rushed(), by_priority)
+    return Cost(limits, *figures, longer, payers, left_out, used, load_of(under), under.rushed(), by_priority)
 
 
 def three_of(one: Schedule, tau_s: float) -> tuple[float, float, float]:

@@ -255,6 +255,8 @@ def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
     if found.logged is not None and found.logged.unlike:
         lines["Real waits"] = f"{real_waits(found)} `batfill fidelity` looks for causes."
     lines["Not modelled"] = not_modelled(found)
+    same = [found.names[k] for k in range(1, len(found.names)) if (found.mean_wait_s[k] == found.mean_wait_s[0]).all()]
+    lines["Without effect"] = f"{'; '.join(same)}: mean waits are those as configured, in each run." if same else ""
     if more is not None:
         others = sorted({*range(1, len(found.names))} - {k}, key=lambda j: found.all[j].wait_s.mean)
         pairs = [f"mean wait {change(found.pair(j, k))} against {found.names[j]}" for j in others]
@@ -296,31 +298,40 @@ def verdict(found: SlurmWhatIf, k: int) -> str:
 
 def by_group(found: SlurmWhatIf, k: int) -> str:
     """Of each kind of groups the one that gains most, and the one that loses most."""
-    said = []
-    for name, most in ends_of(found, k).items():
-        each = [f"{one.by} {one.name} ({change(more).partition(' ±')[0]})" for one, more in most]
-        said += [f"{name.replace('_', ' ')}: {', '.join(each)}"] * bool(each)
+    said = [f"{name.replace('_', ' ')}: {named(most)}" for name, most in ends_of(found, k).items() if most]
     return f"{'; '.join(said) or 'none changes beyond noise'}." if found.groups[1:] else ""
 
 
+def named(groups: list[tuple[Group, Difference]], sign: int = 1) -> str:
+    changes = [(one, change(more._replace(value=sign * more.value)).partition(" ±")[0]) for one, more in groups]
+    return ", ".join(f"{one.by} {one.name} ({said})" for one, said in changes)
+
+
 def preempted(found: SlurmWhatIf, k: int) -> str:
-    """How often jobs are preempted, whose, and what is lost."""
-    one = found.all[k]
+    """How often jobs are preempted, whose, and what is lost; of a change that ends it, what it costs as configured."""
+    base, own = found.all[0], found.all[k]
+    ends = bool(base.stops and base.stops.mean and own.stops and not own.stops.mean)
+    one = base if ends else own
     if one.stops is None or one.killed is None or one.lost_h is None:
         return ""
     most: dict[str, tuple[float, str]] = {}
-    work_h, base = float((found.jobs.run_s * found.jobs.cpus).sum()) / 3600, found.all[0]
-    said = f"jobs {slowdown(one.stops.mean)} times a run"
+    work_h = float((found.jobs.run_s * found.jobs.cpus).sum()) / 3600
+    said = f"{'as configured ' * ends}jobs {slowdown(one.stops.mean)} times a run"
     said += f" ({slowdown(one.killed.mean)} for good)" if one.killed.mean else ""
     said += f", {slowdown(one.lost_h.mean)} processor-hours of work lost, {percent(one.lost_h.mean / work_h)} of all"
-    if k and base.stops and base.lost_h:
+    if k and base.stops and base.lost_h and not ends:
         said += f"; as configured {slowdown(base.stops.mean)} times, {slowdown(base.lost_h.mean)} hours"
     for group in found.groups[1:]:
-        stops = group.outcomes[k].stops
+        stops = group.outcomes[0 if ends else k].stops
         if group.by in ("partition", "QOS", USER) and group.name != OTHERS and stops and stops.mean > 0:
             most[group.by] = max(most.get(group.by, (0.0, "")), (stops.mean, group.name))
     whose = ", ".join(f"{by} {name} ({percent(stops / one.stops.mean)})" for by, (stops, name) in most.items())
-    return f"{said}{f'; most often of {whose}' if whose else ''}."
+    said += f"; most often of {whose}" * bool(whose)
+    if ends and own.wait_s.more is not None:
+        more, (pays, gains) = own.wait_s.more, ends_of(found, k).values()
+        said += f". It costs a mean wait of {change(more._replace(value=-more.value))}"
+        said += f"; longer: {named(pays, -1)}" * bool(pays) + f"; shorter: {named(gains, -1)}" * bool(gains)
+    return f"{said}."
 
 
 def who_pays(found: SlurmWhatIf, k: int) -> str:
@@ -331,7 +342,8 @@ def who_pays(found: SlurmWhatIf, k: int) -> str:
     if users is not None:
         longer += f" and {users_text(users)}"
         less += f" and {things(users.less, 'user')}"
-    return f"{longer} wait over {duration(by_s)} longer, on average over the runs; {less} wait so much less."
+    beyond = "each by at least what two runs of one configuration differ by"
+    return f"{longer} wait over {duration(by_s)} longer, on average over the runs and {beyond}; {less} so much less."
 
 
 def not_modelled(found: SlurmWhatIf) -> str:
