@@ -54,7 +54,6 @@ class Detail(NamedTuple):
 
     @property
     def there(self) -> bool:
-        """Whether it has something: a table has rows, whatever is said above it."""
         return bool(self.table.rows if self.table else self.sentences or self.code)
 
 
@@ -227,7 +226,6 @@ class Answer:
 
     @property
     def all_details(self) -> list[Detail]:
-        """The details that have something, behind the lines that had no room."""
         said, first = self.screen.lines, self.screen.first
         more = [f"{name}: {text}" for name, text in said.items() if text and name not in first]
         return [one for one in (Detail("More", more), *self.details) if one.there]
@@ -273,8 +271,10 @@ class Answered:
         return text_html(self.as_text())
 
 
-class FoundAnswer(Found):
+class FoundAnswer(Answered, Found):
     """A result file that is displayed as an answer."""
+
+    as_json = Found.as_json
 
     def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], answer: Answer) -> None:
         super().__init__(content, rows, plain(answer.screen.headline))
@@ -283,10 +283,6 @@ class FoundAnswer(Found):
     def answer(self) -> Answer:
         """In a headline, a table, lines and details."""
         return self._answer
-
-    def as_text(self, *, details: bool = False) -> str:
-        """One screen of a terminal of 80 columns, behind the details if they are wanted."""
-        return self._answer.as_text(details=details)
 
 
 def marked(text: str) -> Markup:
@@ -320,7 +316,6 @@ def duration(seconds: float) -> str:
 
 
 def change(longer_s: float) -> str:
-    """A difference of durations, with its sign."""
     said = duration(abs(longer_s))
     return said if said.startswith(f"0{NB}") else f"{MINUS if longer_s < 0 else '+'}{said}"
 

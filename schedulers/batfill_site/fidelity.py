@@ -111,7 +111,6 @@ class Site(NamedTuple):
         return counted
 
     def until_half(self) -> Site:
-        """The same of the first half of its jobs, on the machine and under the limit of all."""
         first, submit_s = self.logged.first_half, self.logged.workload.submit_s
         past = tuple(window for window in self.found.windows if window.end <= submit_s[len(submit_s) // 2])
         found = replace(self.found, windows=past, digest="")
@@ -121,12 +120,10 @@ class Site(NamedTuple):
         return self.logged.workload.select(self.machine.rows(part)).stating(size=part.size)
 
     def sudden(self, part: Part) -> list[bool]:
-        """Which outages a replay of a part learns of only when they begin."""
         walltime_s = self.logged.workload.walltime_s[self.machine.rows(part)]
         return sudden_windows(self.found, float(walltime_s.max(initial=0.0)))
 
     def outages(self, part: Part, factors: Factors) -> list[Window]:
-        """The outages of a part as they are announced; none if they are left out."""
         if factors.notice_s is None or not self.found.windows:
             return []
         return [
@@ -158,7 +155,6 @@ class Site(NamedTuple):
 
 
 def limit_of(logged: Logged, its: NDArray[np.bool_]) -> int | None:
-    """The limit of running jobs per user that these jobs of a log show; None if they show none."""
     jobs = logged.workload.jobs
     rows = np.flatnonzero(its & ~np.isnan(logged.wait_s) & (jobs.user >= 0) & (jobs.runtime_s > 0))
     start_s = jobs.submit_s[rows] + logged.wait_s[rows]
@@ -375,7 +371,6 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
 
 
 def unmodelled(log: SwfLog) -> list[str]:
-    """What a replay knows nothing of, as the notes of its import say it."""
     return [text.partition(NOT_MODELLED)[0] for text in notes_of(log) if NOT_MODELLED in text]
 
 
@@ -517,7 +512,6 @@ def holds_text(grade: Fidelity) -> str:
 
 
 def besides(steps: Sequence[Mapping[str, Any]]) -> str:
-    """What the factors that hold leave of the error; "" without a fit."""
     if not steps:
         return ""
     errors = [step["later"]["error"] or 0.0 for step in steps]
@@ -600,7 +594,6 @@ class Fidelity(NamedTuple):
 
     @property
     def scores(self) -> dict[str, Score]:
-        """By what is replayed; what is the same as one before is left out."""
         found = {"header": self.header, "machine": self.plain, "near": self.near}
         same = {"machine": self.machine.as_stated, "near": self.factors == PLAIN}
         return {name: one for name, one in found.items() if one is not None and not same.get(name)}
@@ -615,7 +608,6 @@ class Fidelity(NamedTuple):
 
     @property
     def low(self) -> bool:
-        """Whether advice deserves low confidence at most."""
         return self.held is not None and self.held.idle > LOW_IDLE
 
     def __str__(self) -> str:
@@ -625,7 +617,6 @@ class Fidelity(NamedTuple):
 
 
 def machine_in(source: Jobs, machine: str | int = LOG) -> Machine:
-    """The machine of a log; the header's if it has no waits of a site."""
     workload = part_of(source, source.log)
     try:
         return machine_of(logged_of(workload, source.log, source.where), machine)

@@ -120,7 +120,6 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
 
 
 def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
-    """The headline, the table and the lines: of the advice under a limit, or of another choice."""
     rows, shown = found.rows(limit, k), found.shown(limit) if k is None else k
     taken = shown and (k is not None or not found.undecided)  # nothing is said of a choice that is not advised
     table = Table(HEAD, [cells(found, limit, row) for row in rows], [row.choice for row in rows])
@@ -196,7 +195,6 @@ def wait_change(found: WhatIf, k: int) -> str:
 
 
 def interval(one: Paired) -> str:
-    """In whole minutes if they are several."""
     step_s = 60 if max(abs(one.low), abs(one.high)) >= 600 else 1
     return interval_text(one, lambda longer_s: change(step_s * round(longer_s / step_s)))
 
@@ -328,7 +326,6 @@ def confidence(found: WhatIf, limit: Limit) -> str:
 
 
 def by_period(found: WhatIf) -> str:
-    """Fcfs's slowdown and that of the whole log's advice in each period, and what the rule would take there."""
     shown = found.periods[-MOST_PERIODS:] if not found.undecided else ()
     if not shown:
         return ""
@@ -345,7 +342,6 @@ def by_period(found: WhatIf) -> str:
 
 
 def needs(found: WhatIf, k: int) -> str:
-    """What a choice asks of a batch system, and which has it; where one lacks a threshold, what it does without."""
     o, said = found.outcomes[k], list[str]()
     if o.effort == TODAY:
         return ""
@@ -360,7 +356,6 @@ def needs(found: WhatIf, k: int) -> str:
 
 
 def real_waits(found: WhatIf, k: int) -> str:
-    """The waits in the log, how near simulated ones are, whose the longest are, and what explains the real ones."""
     score, first, taken, near = found.logged, found.outcomes[0], found.outcomes[k], found.fidelity
     longest = f"fcfs's longest is {first.whose}"
     longest += f", {short(taken)}'s {taken.whose}" if taken.whose != first.whose else ""
@@ -376,7 +371,6 @@ def real_waits(found: WhatIf, k: int) -> str:
 
 
 def machine(found: WhatIf) -> str:
-    """Which machine is replayed, which part of it the figures are of, what the site does, and what is not modelled."""
     near, site = found.fidelity, found.site
     part, parts, gone = near.part, len(near.machine.parts), sum(site.left_out.values()) + site.wide
     said = [machine_text(near)] if found.logged else []
@@ -389,7 +383,6 @@ def machine(found: WhatIf) -> str:
 
 
 def cap(cost: Cost) -> str:
-    """What limits cost fcfs, who pays, how many jobs never fit, and what the log used."""
     longer = cost.longer
     said = [f"{cost.text} leaves fcfs's mean wait as it is"]
     if longer.value or cost.payers.jobs.longer:

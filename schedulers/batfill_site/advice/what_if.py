@@ -175,7 +175,6 @@ def what_if(
     }
 
     def over(rows: NDArray[np.bool_]) -> WhatIf:
-        """The answer of these jobs alone."""
         of = [one.of(rows) for one in (*schedules, unlimited)]
         first, kinds = of[0], kinds_of(of[0].jobs, size, group[rows])
         comparison = of_jobs(
@@ -296,7 +295,6 @@ def limit_of(
 
 
 def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float, Whose] | tuple[None, None, None]:
-    """The score of this schedule, its jobs' mean bounded slowdown in the log, and whose wait was the longest there."""
     jobs, waited_s = first.jobs, first.jobs.waited_s
     if waited_s is None or np.isnan(waited_s).all():
         return None, None, None
@@ -332,7 +330,6 @@ def cost_of(
 
 
 def three_of(one: Schedule, tau_s: float) -> tuple[float, float, float]:
-    """The mean wait, the longest one, and the mean bounded slowdown."""
     return mean_of(one.wait_s), float(one.wait_s.max()), mean_of(bounded_slowdown(one.wait_s, one.runtime_s, tau_s))
 
 

@@ -66,7 +66,6 @@ REPLAYS = {"pool": "one pool, FCFS with EASY", "model": "Slurm as configured", "
 
 
 def pool_waits(site: Site, jobs: SlurmJobs) -> Floats:
-    """The waits of the same jobs on one pool of the site's processors, under FCFS with EASY backfilling, (jobs,)."""
     order = np.argsort(jobs.eligible_s, kind="stable")
     table = job_table(
         submit_s=(jobs.eligible_s - jobs.eligible_s.min())[order],

@@ -206,7 +206,6 @@ class SlurmWhatIf(Answered, Keyed):
 
 
 def ends_of(answer: SlurmWhatIf, k: int) -> dict[str, list[tuple[Group, Difference]]]:
-    """Who gains and who loses most under a change, beyond noise: of each kind of groups one, if there are any."""
     found: dict[str, list[tuple[Group, Difference]]] = {"gain_most": [], "lose_most": []}
     changed = [(one, more) for one in answer.groups[1:] if (more := one.outcomes[k].wait_s.more) and more.beyond]
     for by in dict.fromkeys(one.by for one, _ in changed):
@@ -272,7 +271,6 @@ def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
 
 
 def headline(found: SlurmWhatIf) -> str:
-    """What the best change does to the mean wait, behind a warning if the model or the log does not decide that."""
     best, several = found.best, len(found.names) > 2
     more, stuck = found.all[best].wait_s.more, found.never[best] > found.never[0]
     good = more is not None and more.beyond and more.value < 0 and not stuck
@@ -297,7 +295,6 @@ def verdict(found: SlurmWhatIf, k: int) -> str:
 
 
 def by_group(found: SlurmWhatIf, k: int) -> str:
-    """Of each kind of groups the one that gains most, and the one that loses most."""
     said = [f"{name.replace('_', ' ')}: {named(most)}" for name, most in ends_of(found, k).items() if most]
     return f"{'; '.join(said) or 'none changes beyond noise'}." if found.groups[1:] else ""
 

@@ -159,7 +159,6 @@ def compared(
 
 
 def grouped(by: str, names: list[str], group: Ints, found: list[Ran], slowdowns: list[Floats]) -> list[Group]:
-    """The groups of a kind; `found` and `slowdowns` are of each configuration."""
     jobs, waits = np.bincount(group), [one.wait_s for one in found]
     means, longest = ([by_group(one, group, function) for one in waits] for function in (np.add, np.maximum))
     figures = [means, longest, [by_group(one, group, np.add) for one in slowdowns]]
@@ -185,7 +184,6 @@ def payers_of(groups: list[Group], k: int, base: Floats, other: Floats) -> Payer
 
 
 def logged_of(jobs: SlurmJobs, wait_s: Floats, tau_s: float) -> Logged | None:
-    """The log's waits beside those of the runs, (runs, jobs); None if no wait is known."""
     known = np.isfinite(jobs.started_s) & ~jobs.held
     if not known.any():
         return None
