@@ -98,7 +98,6 @@ class Point(NamedTuple):
     screen: Screen
     shares: Sequence[Share]
     bars: Sequence[Bar]
-    note: str = ""  # instead of the shares
 
     @property
     def key(self) -> str:

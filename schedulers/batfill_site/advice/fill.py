@@ -12,7 +12,7 @@ from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR
-from batfill_pages.words import count, interval_text, log_name, slowdown
+from batfill_pages.words import count, interval_text, log_name, signed, slowdown
 from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, THRESHOLDS_S, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.found import (
@@ -25,7 +25,6 @@ from batfill_site.advice.found import (
 )
 from batfill_site.advice.payers import KINDS
 from batfill_site.answer import (
-    MINUS,
     NB,
     Answer,
     Bar,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
     from batfill_pages.stats import Paired
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
-    from batfill_site.advice.payers import Changed, Cost, Payers
+    from batfill_site.advice.payers import Changed, Cost
 
 HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
@@ -272,7 +271,7 @@ def unclear(found: WhatIf, k: int) -> set[tuple[str, str]]:
 
 def who_pays(found: WhatIf, k: int) -> str:
     o = found.outcomes[k]
-    said, killed = [longer_text(o.payers)], o.payers.killed
+    said, killed = [longer_text(CHANGED_S, *o.payers[:2])], o.payers.killed
     if (job := o.payers.job) is not None:
         said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
     said += filter(None, ends_of(found, k))
@@ -301,12 +300,13 @@ def ends_of(found: WhatIf, k: int) -> tuple[str, str]:
     return longer, shorter and f"shorter: {shorter}"
 
 
-def longer_text(payers: Payers) -> str:
-    users = payers.users
-    of = f" and {users_text(users)}" if users else ""
-    unknown = "" if users else f"; the log names no users with {FEWEST_JOBS} jobs"
-    less = f"{percent(payers.jobs.less / sum(payers.jobs))} of jobs so much less"
-    return f"{percent(payers.jobs.share)} of jobs{of} wait over {LONGER} longer, {less}{unknown}"
+def longer_text(by_s: float, jobs: Changed, users: Changed | None) -> str:
+    """Which share of jobs, and how many users, wait longer by more than this, and which less."""
+    some = f"users with at least {FEWEST_JOBS} jobs"
+    of = f" and {count(users.longer)} of {count(sum(users))} {some}" if users else ""
+    less = f"{percent(jobs.less / sum(jobs))} of jobs so much less"
+    unknown = "" if users else f"; the log names no {some.replace('at least ', '')}"
+    return f"{percent(jobs.share)} of jobs{of} wait over {duration(by_s)} longer, {less}{unknown}"
 
 
 def confidence(found: WhatIf, limit: Limit) -> str:
@@ -321,7 +321,7 @@ def confidence(found: WhatIf, limit: Limit) -> str:
     if gain.bounded:
         interval = f"95{NB}% interval {slowdown(-gain.high)} to {slowdown(-gain.low)}"
         lower = f"it is lower by {slowdown(-gain.value)} ({interval})"
-        said.append(f"{lower}, and in another year by slightly less, since this log selected the choice")
+        said.append(f"{lower}, in another year by slightly less, since this log selected it")
     return f"{'; '.join(said)}."
 
 
@@ -390,7 +390,10 @@ def cap(cost: Cost) -> str:
         few = f"{longer.blocks} groups of correlated weeks"
         between += f", which may be too narrow: it rests on {few}" * longer.narrow
         between = between if longer.bounded else "too few weeks for an interval"
-        said = [f"{cost.text}: fcfs's mean wait **{change(longer.value)}** ({between})", longer_text(cost.payers)]
+        said = [
+            f"{cost.text}: fcfs's mean wait **{change(longer.value)}** ({between})",
+            longer_text(CHANGED_S, *cost.payers[:2]),
+        ]
     said += [f"left out: {things(cost.left_out, 'job')} that would never fit"] * bool(cost.left_out)
     used = in_a_row(list(cost.used.values()))
     said += [cost.rushed.as_text()] if cost.rushed is not None else []
@@ -422,7 +425,6 @@ def point(found: WhatIf, k: int) -> Point:
         *(o.name, o.mean_bsld, o.max_wait_s, screen(found, found.limit, k)),
         shares=shares(CHANGED_S, o.payers.jobs, o.payers.users) if k else [],
         bars=bars,
-        note="" if k else "All other choices are compared with this one.",
     )
 
 
@@ -453,7 +455,7 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         rows.append((o.name, *figures(found, o), *pays, count(o.kills) if o.kills else ""))
         if k:
             one = found.gain(k)
-            ends = (difference(one.value), interval_text(one, difference), f"{one.corrected_p:.2g}")
+            ends = (signed(one.value), interval_text(one, signed), f"{one.corrected_p:.2g}")
             tests.append((o.name, *ends, wait_change(found, k)))
     head = ("choice", *FIGURES, "jobs longer", "users longer", "kills")
     taken = [(stop_name(one), found.outcomes[one.advised]) for one in found.limits if not found.undecided]
@@ -591,11 +593,3 @@ def lower(words: str) -> str:
 def first_upper(text: str) -> str:
     name = "." in text.partition(" ")[0]  # of a file, which keeps its letters
     return (text if name else f"{text[:1].upper()}{text[1:]}").removesuffix(".")
-
-
-def users_text(changed: Changed) -> str:
-    return f"{count(changed.longer)} of {count(sum(changed))} users with at least {FEWEST_JOBS} jobs"
-
-
-def difference(value: float) -> str:
-    return f"{value:+,.2f}".replace("-", MINUS)

@@ -17,7 +17,7 @@ from batfill.model.kinds import plain_value
 from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import Comparison, Difference
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
-from batfill_site.advice.choices import KILLS, NEEDS, ORDER
+from batfill_site.advice.choices import KILLS, ORDER
 from batfill_site.advice.payers import Cost, Payers
 from batfill_site.answer import Answered, duration, stored
 from batfill_site.score import Whose
@@ -58,7 +58,6 @@ class ChoiceFigures(NamedTuple):
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
-    waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -66,7 +65,7 @@ class ChoiceFigures(NamedTuple):
         return arguments_of(self.options)
 
     def columns(self) -> dict[str, Any]:
-        columns = {name: value for name, value in self._asdict().items() if name not in ("waits", "whose")}
+        columns = {name: value for name, value in self._asdict().items() if name != "whose"}
         return {**columns, **self.whose.as_dict(), "options": stated(self.options), "payers": stored(self.payers)}
 
 
@@ -78,7 +77,6 @@ class Row(NamedTuple):
     mean_wait_s: float
     max_wait_s: float
     mean_bsld: float
-    needs: str  # what it asks of a site
 
 
 class Period(NamedTuple):
@@ -235,8 +233,8 @@ class WhatIf(Answered, Keyed):
             if k is not None and k not in [row.choice for row in found]:
                 found.append(row_of(role, self.outcomes, k))
         if (cost := self.cost) is not None:
-            found += [Row(ALONE, None, *cost.alone, NEEDS[0])] if cost.alone else []
-            found.append(Row(f"fcfs without {cost.name}", None, *cost[1:4], NEEDS[0]))
+            found += [Row(ALONE, None, *cost.alone)] if cost.alone else []
+            found.append(Row(f"fcfs without {cost.name}", None, *cost[1:4]))
         return found
 
     def outdoing(self, limit: Limit) -> int:
@@ -314,7 +312,7 @@ class WhatIf(Answered, Keyed):
             "of": "all jobs" if self.whole is None else "the jobs of the newest period",
             "advice_of_all": (self.whole or self).advised_name,
             "site_log": self.site,
-            "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
+            "outcomes": [outcome.columns() for outcome in self.outcomes],
             "groups": self.groups,
             "limits": [] if self.undecided else [limit_of(limit) for limit in self.limits],
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
@@ -329,7 +327,6 @@ class WhatIf(Answered, Keyed):
             "cost": self.cost,
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
-            "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
             "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
             "gain": self.gain(advised) if advised else None,
             "wait_gain": self.waits[advised - 1] if advised else None,
@@ -342,7 +339,7 @@ class WhatIf(Answered, Keyed):
 
 def row_of(role: str, outcomes: Sequence[ChoiceFigures], k: int) -> Row:
     o = outcomes[k]
-    return Row(role, k, o.mean_wait_s, o.max_wait_s, o.mean_bsld, NEEDS[o.effort])
+    return Row(role, k, o.mean_wait_s, o.max_wait_s, o.mean_bsld)
 
 
 def stated(options: Mapping[str, Any]) -> dict[str, Any]:

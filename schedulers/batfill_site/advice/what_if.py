@@ -16,7 +16,7 @@ from batfill.base.sums import mean_of
 from batfill.base.words import things
 from batfill.model.jobs import WEEK_S
 from batfill.model.limits.pools import Pools, rejected, wanted
-from batfill.model.metrics import TAU_S, bounded_slowdown, who_pays
+from batfill.model.metrics import TAU_S, bounded_slowdown
 from batfill.model.options import OPTIONS, Options
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
@@ -341,21 +341,18 @@ def outcome_of(
     kinds: Mapping[str, Kind],
     pairing: Pairing,
 ) -> ChoiceFigures:
-    jobs, wait_s = schedule.jobs, schedule.wait_s
-    waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=first.wait_s)
-    options, figures = Options.of(choice.options), schedule.summary()
+    wait_s, options, figures = schedule.wait_s, Options.of(choice.options), schedule.summary()
     return ChoiceFigures(
         **choice._asdict(),
         mean_bsld=mean_of(bsld),
         mean_wait_s=mean_of(wait_s),
         p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
-        whose=whose_of(jobs, int(np.argmax(wait_s))),
+        whose=whose_of(schedule.jobs, int(np.argmax(wait_s))),
         payers=Payers.of(schedule, first, kinds, pairing),
         overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
-        waits=waits,
     )
 
 

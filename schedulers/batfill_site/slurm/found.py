@@ -12,7 +12,7 @@ from batfill.base.version import __version__
 from batfill.base.words import things
 from batfill.model.jobs import Clock
 from batfill_pages.words import count, slowdown
-from batfill_site.advice.fill import first_upper, percent, shares, users_text
+from batfill_site.advice.fill import first_upper, longer_text, percent, shares
 from batfill_site.advice.found import too_short
 from batfill_site.advice.payers import Changed
 from batfill_site.answer import (
@@ -313,7 +313,7 @@ def preempted(found: SlurmWhatIf, k: int) -> str:
         return ""
     most: dict[str, tuple[float, str]] = {}
     work_h = float((found.jobs.run_s * found.jobs.cpus).sum()) / 3600
-    said = f"{'as configured ' * ends}jobs {slowdown(one.stops.mean)} times a run"
+    said = f"{'as configured, ' * ends}jobs {slowdown(one.stops.mean)} times a run"
     said += f" ({slowdown(one.killed.mean)} for good)" if one.killed.mean else ""
     said += f", {slowdown(one.lost_h.mean)} processor-hours of work lost, {percent(one.lost_h.mean / work_h)} of all"
     if k and base.stops and base.lost_h and not ends:
@@ -335,12 +335,7 @@ def who_pays(found: SlurmWhatIf, k: int) -> str:
     by_s, jobs, users = found.payers[k - 1]
     if not any(one and (one.longer or one.less) for one in (jobs, users)):
         return f"no job waits over {duration(by_s)} longer, or less, on average over the runs."
-    longer, less = f"{percent(jobs.share)} of jobs", f"{percent(jobs.less / len(found.jobs))} of jobs"
-    if users is not None:
-        longer += f" and {users_text(users)}"
-        less += f" and {things(users.less, 'user')}"
-    beyond = "each by at least what two runs of one configuration differ by"
-    return f"{longer} wait over {duration(by_s)} longer, on average over the runs and {beyond}; {less} so much less."
+    return f"{longer_text(by_s, jobs, users)}; means over the runs, beyond what two of one configuration differ by."
 
 
 def not_modelled(found: SlurmWhatIf) -> str:
@@ -370,7 +365,6 @@ def point(found: SlurmWhatIf, k: int) -> Point:
         *(found.names[k], one.bsld.mean, one.longest_s.mean, screen(found, k, first_upper(verdict(found, k)))),
         shares=shares(*payers) if payers else [],
         bars=bars,
-        note="" if payers else "All changes are compared with this one.",
     )
 
 
