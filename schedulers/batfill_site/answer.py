@@ -74,8 +74,8 @@ class Share(NamedTuple):
     """How many of some jobs or users wait less, about as long and longer."""
 
     of: str
-    counts: tuple[int, int, int]
-    words: tuple[str, str, str]
+    counts: Sequence[int]
+    words: Sequence[str]  # that say the counts
 
 
 class Bar(NamedTuple):

@@ -926,7 +926,7 @@ def test_confidence_says_what_another_year_may_bring(answer):
     limit = answer.limits[-1]
     gain = answer.gain(limit.advised)
     low, high = (slowdown(-end) for end in (gain.high, gain.low))
-    text = f"lower by {slowdown(-gain.value)} (95 % interval {low} to {high}), in another year by slightly less"
+    text = f"lower by {slowdown(-gain.value)} (95 % interval {low} to {high}), in another year by less"
     assert text in said(answer, "Confidence", limit)
 
 

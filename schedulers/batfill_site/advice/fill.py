@@ -319,9 +319,9 @@ def confidence(found: WhatIf, limit: Limit) -> str:
         *(why for _, why in found.doubts(limit)),
     ]
     if gain.bounded:
-        interval = f"95{NB}% interval {slowdown(-gain.high)} to {slowdown(-gain.low)}"
-        lower = f"it is lower by {slowdown(-gain.value)} ({interval})"
-        said.append(f"{lower}, in another year by slightly less, since this log selected it")
+        value, high, low = (slowdown(-one) for one in (gain.value, gain.low, gain.high))
+        lower = f"lower by {value} (95{NB}% interval {low} to {high})"
+        said.append(f"{lower}, in another year by less, since this log selected it")
     return f"{'; '.join(said)}."
 
 
@@ -434,11 +434,8 @@ def shares(by_s: float, jobs: Changed, users: Changed | None) -> list[Share]:
         if changed is not None:
             total = sum(changed)
             said = [percent(n / total) if changed is jobs else count(n) for n in changed]
-            words = tuple(
-                f"{n} {does}" for n, does in zip(said, ("wait less", "about as long", "wait longer"), strict=True)
-            )
             of = f"{count(total)} {what}, those whose {mean}wait changes by more than {duration(by_s)}"
-            found.append(Share(of, tuple(changed), words))  # type: ignore[arg-type]
+            found.append(Share(of, changed, said))
     return found
 
 

@@ -253,7 +253,9 @@ def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
     lines = {"Never start": f"{', '.join(never)}; no figure counts them." if never else ""}
     if found.logged is not None and found.logged.unlike:
         lines["Real waits"] = f"{real_waits(found)} `batfill fidelity` looks for causes."
-    lines["Not modelled"] = not_modelled(found)
+    parts = [text.removeprefix(NOT).lstrip(":; ") for text in found.warnings if text.startswith(NOT)]
+    unsaid = f"; {len(parts) - MOST_PARTS} more with --details" * (len(parts) > MOST_PARTS)
+    lines["Not modelled"] = f"{'; '.join(parts[:MOST_PARTS])}{unsaid}." if parts else ""
     same = [found.names[k] for k in range(1, len(found.names)) if (found.mean_wait_s[k] == found.mean_wait_s[0]).all()]
     lines["Without effect"] = f"{'; '.join(same)}: mean waits are those as configured, in each run." if same else ""
     if more is not None:
@@ -338,12 +340,6 @@ def who_pays(found: SlurmWhatIf, k: int) -> str:
     return f"{longer_text(by_s, jobs, users)}; means over the runs, beyond what two of one configuration differ by."
 
 
-def not_modelled(found: SlurmWhatIf) -> str:
-    parts = [text.removeprefix(NOT).lstrip(":; ") for text in found.warnings if text.startswith(NOT)]
-    more = f"; {len(parts) - MOST_PARTS} more with --details" * (len(parts) > MOST_PARTS)
-    return f"{'; '.join(parts[:MOST_PARTS])}{more}." if parts else ""
-
-
 def real_waits(found: SlurmWhatIf) -> str:
     log = found.logged
     if log is None:
@@ -355,25 +351,22 @@ def real_waits(found: SlurmWhatIf) -> str:
 
 
 def point(found: SlurmWhatIf, k: int) -> Point:
-    one, bars = found.all[k], []
+    one, bars = found.all[k], list[Bar]()
     for by in dict.fromkeys(group.by for group in found.groups[1:]):
         those = [group for group in found.groups if group.by == by]
         kind = f"{by}: {MOST_ROWS} of {len(those)}, all with --details" if len(those) > MOST_ROWS else by
-        bars += [bar(kind, group, k) for group in those[:MOST_ROWS]]
+        for group in those[:MOST_ROWS]:
+            wait_s, longest_s, *_ = group.outcomes[k]
+            more, words = wait_s.more, change(wait_s.more).strip("()") or around(*wait_s[:2])
+            value, unclear = (0.0, False) if more is None else (float(more.value), not more.beyond)
+            longest = duration(longest_s.mean)
+            bars.append(Bar(kind, group.name, value, unclear, words.partition(" ±")[0], longest))  # without an interval
     payers = found.payers[k - 1] if k else None
     return Point(
         *(found.names[k], one.bsld.mean, one.longest_s.mean, screen(found, k, first_upper(verdict(found, k)))),
         shares=shares(*payers) if payers else [],
         bars=bars,
     )
-
-
-def bar(kind: str, group: Group, k: int) -> Bar:
-    """A group's change of the mean wait; beside a bar is no room for the interval."""
-    wait_s, longest_s, *_ = group.outcomes[k]
-    more, words = wait_s.more, change(wait_s.more).strip("()") or around(*wait_s[:2])
-    value, unclear = (0.0, False) if more is None else (float(more.value), not more.beyond)
-    return Bar(kind, group.name, value, unclear, words.partition(" ±")[0], duration(longest_s.mean))
 
 
 def groups_table(found: SlurmWhatIf, k: int) -> Table:
