@@ -35,12 +35,11 @@ NB, MINUS = "\u00a0", "\u2212"
 
 
 class Table(NamedTuple):
-    """Rows of words below a head; on a page a row picks a point of the picture, or a limit."""
+    """Rows of words below a head; on a page a row picks a point of the picture."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    picks: Sequence[int | None] = ()  # what each row picks, if anything,
-    kind: str = "pick"  # a point, or a "limit"
+    picks: Sequence[int | None] = ()  # which each row picks, if any
     left: int = -1  # a further column of words, as the first is
 
 
@@ -58,7 +57,7 @@ class Detail(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """What is said first, of the answer, of a limit or of a point of the picture."""
+    """What is said first, of the answer or of a point of the picture."""
 
     headline: str
     table: Table
@@ -104,18 +103,8 @@ class Point(NamedTuple):
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
-class Stop(NamedTuple):
-    """A place of the slider: a limit of the longest wait, and what is advised there."""
-
-    grown: str
-    longest_s: float | None
-    up_to: str
-    take: int
-    screen: Screen
-
-
 class Picture(NamedTuple):
-    """Slowdown and longest wait of each point; the slider moves the limit."""
+    """Slowdown and longest wait of each point."""
 
     points: Sequence[Point]
     shown: int
@@ -123,8 +112,7 @@ class Picture(NamedTuple):
     base: str
     caption: str
     chance: str = "may be chance"
-    stops: Sequence[Stop] = ()
-    given: int = 0
+    limit_s: float | None = None  # of the longest wait
     least_s: float = 60.0  # a change of less has no bar
     sure: bool = True  # whether the row of what is shown is marked
 
@@ -133,18 +121,8 @@ class Picture(NamedTuple):
             {"name": units_kept(p.name), "key": p.key, "slowdown": p.slowdown, "longest": p.longest_s}
             for p in self.points
         ]
-        stops = [
-            {
-                "grown": s.grown,
-                "key": s.grown.split(NB)[0],
-                "upTo": s.up_to,
-                "longest": s.longest_s,
-                "take": s.take,
-            }
-            for s in self.stops
-        ]
         base = {"whose": self.whose, "name": self.base}
-        return {"choices": points, "limits": stops, "given": self.given, "seen": self.shown, "base": base}
+        return {"choices": points, "limit": self.limit_s, "seen": self.shown, "base": base}
 
 
 class Bars(NamedTuple):

@@ -432,22 +432,12 @@ def text_of(browser, selector):
     return " ".join(browser.run(f"return document.querySelector('{selector}').innerText").split())
 
 
-def slid(browser, at):
-    """Move the slider of the limit there, and find where on the page it is."""
-    return browser.run(
-        "const grow = document.getElementById('grow'); grow.value = arguments[0];"
-        "grow.dispatchEvent(new Event('input')); return grow.getBoundingClientRect().top",
-        at,
-    )
-
-
 def chosen(browser, k):
     """Press the button of this choice."""
     browser.run(f"document.querySelector('[data-pick=\"{k}\"] button').click()")
 
 
 SHOWN = "return [...document.querySelectorAll('[data-choice]')].filter((e) => !e.hidden).map((e) => e.dataset.choice)"
-MARKED = "return [...document.querySelectorAll('tr.chosen')].map((e) => [...Object.entries(e.dataset)].flat())"
 
 
 @pytest.mark.usefixtures("page")
@@ -457,17 +447,16 @@ def test_the_address_names_the_choice_and_a_button_leads_back_to_the_advice(brow
     assert "Confidence" in text_of(browser, "#brief")
     chosen(browser, other)
     address = browser.run("return location.hash")
-    assert address == "#limit=10&choice=spf"
+    assert address == "#choice=spf"
     assert "Confidence" not in text_of(browser, "#brief")
     assert text_of(browser, "#advice .answer").startswith("If you took spf: shortest first")
     browser.run("document.getElementById('back').click()")
     assert set(browser.run(SHOWN)) == {str(limit.advised)}
     assert browser.run("return document.getElementById('back')") is None
-    browser.call("POST", "/url", {"url": f"{page.resolve().as_uri()}#limit=any&choice=spf"})
+    browser.call("POST", "/url", {"url": f"{page.resolve().as_uri()}#choice=spf"})
     browser.run("location.reload()")
     browser.waited("return document.documentElement.dataset.ready === 'yes'")
     assert set(browser.run(SHOWN)) == {str(other)}
-    assert browser.run("return document.getElementById('grown').textContent") == f"any{NB}amount"
 
 
 @pytest.mark.usefixtures("page")
@@ -821,7 +810,7 @@ def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path):
     assert (found.as_dict()["advice"], found.as_dict()["trusted"], found.as_dict()["limits"]) == (None, False, [])
     check("what-if-short-log", found.answer().as_text(details=True))
     page = page_of(found)
-    for word in ("Keep", "class=chosen", 'id="grow"', "The advice at each limit"):
+    for word in ("Keep", "class=chosen", "The advice at each limit"):
         assert word not in page
 
 
@@ -854,12 +843,10 @@ def test_the_page_says_everything_without_a_script(answer, text):
     for detail in first.all_details:
         for each in (detail.title, *map(plain, detail.sentences), detail.code):
             assert each in shown
-    assert text.count("<template") == len(answer.outcomes) + len(answer.limits)
-    assert still.count("data-limit=") == len(answer.limits)
+    assert text.count("<template") == len(answer.outcomes)
     panels = re.findall("(?s)<div data-choice=(\\d+)( hidden)?>", still)
     assert [int(k) for k, hidden in panels if not hidden] == [answer.limit.advised]
-    unlimited = re.sub('(?s)<div class="limit controls live" hidden>.*?</div></div>', "", still)
-    assert re.findall("<(?:button|input)[^>]*>", unlimited) == []
+    assert re.findall("<(?:button|input)[^>]*>", still) == []
 
 
 def test_a_name_from_a_log_or_an_option_is_no_html(answer):
@@ -867,21 +854,6 @@ def test_a_name_from_a_log_or_an_option_is_no_html(answer):
     page = page_of(replace(answer, outcomes=outcomes))
     assert "<b>saf" not in page
     assert "&lt;b&gt;" in page
-
-
-@pytest.mark.usefixtures("page")
-def test_the_limit_moves_the_advice_and_what_is_shown_of_it(browser, answer):
-    for at in (len(LIMITS), 0, 2):
-        slid(browser, at)
-        advised = answer.limits[at].advised
-        assert text_of(browser, "#advice .answer") == head(answer, answer.limits[at])
-        assert f"Why {said(answer, 'Why', answer.limits[at])}"[:40] in text_of(browser, "#brief")
-        assert set(browser.run(SHOWN)) == {str(advised)}
-        marked = browser.run(MARKED)
-        assert ["limit", str(at)] in marked
-        assert [one for one in marked if one[0] == "pick" and one != ["pick", str(advised)]] == []
-        aloud = browser.run("return document.getElementById('grow').ariaValueText")
-        assert answer.outcomes[advised].name in aloud.replace(NB, " ")
 
 
 def test_the_waits_beside_the_logged_ones_are_those_of_this_replay(tmp_path, light):

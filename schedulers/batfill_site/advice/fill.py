@@ -33,7 +33,6 @@ from batfill_site.answer import (
     Point,
     Screen,
     Share,
-    Stop,
     Table,
     change,
     dates_text,
@@ -80,22 +79,11 @@ SLURM_MODEL = "; with `sacct -P` as LOG and `--slurm-conf slurm.conf` they are"
 
 
 def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
-    stops = [
-        Stop(
-            stop_name(limit),
-            None if limit.growth is None else limit.longest_s,
-            "" if limit.growth is None else f"to {duration(limit.longest_s)}",
-            limit.advised,
-            screen(found, limit),
-        )
-        for limit in found.limits
-    ]
     picture = Picture(
         [point(found, k) for k in range(len(found.outcomes))],
         found.shown(found.limit),
         *("fcfs's", "simulated", CAPTION),
-        stops=[] if found.undecided else stops,
-        given=found.given,
+        limit_s=None if found.undecided or found.limit.growth is None else found.limit.longest_s,
         sure=not found.undecided,
     )
     workload, of, jobs = found.workload, len(found.comparison.at), things(found.site.jobs, "job")
@@ -455,9 +443,12 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             ends = (signed(one.value), interval_text(one, signed), f"{one.corrected_p:.2g}")
             tests.append((o.name, *ends, wait_change(found, k)))
     head = ("choice", *FIGURES, "jobs longer", "users longer", "kills")
-    taken = [(stop_name(one), found.outcomes[one.advised]) for one in found.limits if not found.undecided]
-    limits = [(grown, o.name, *figures(found, o)) for grown, o in taken]
-    by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, range(len(limits)), "limit", left=1)
+    limits = []
+    for one in found.limits if not found.undecided else ():
+        grown, taken = f"any{NB}amount" if one.growth is None else setting(one.growth), found.outcomes[one.advised]
+        limits.append((grown, taken.name, *figures(found, taken)))
+    picks = [one.advised for one in found.limits]
+    by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, picks, left=1)
     mine = found.outcomes[shown]
     longer = (
         f"Longer: jobs by over {LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much."
@@ -573,10 +564,6 @@ def percent(share: float) -> str:
 
 def setting(share: float) -> str:
     return f"{100 * share:.6g}{NB}%"
-
-
-def stop_name(limit: Limit) -> str:
-    return f"any{NB}amount" if limit.growth is None else setting(limit.growth)
 
 
 def short(o: ChoiceFigures) -> str:
