@@ -16,7 +16,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.words import things
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.limits.calendar import Calendar, Window
-from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
+from batfill.model.options import ALL, Options
 from batfill.replays.found import document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import part_of, replayable
@@ -294,10 +294,8 @@ def fidelity(
         if other := [name for name, value in given.items() if value is not None]:
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
         return slurm_fidelity(log, slurm_conf, **site)
-    for name in site:
-        if name.replace("_", "-") in SHARED_BY_CHOICES:
-            raise BatfillError(f"option {name}: the log is compared with fcfs on processors alone; leave it out")
-        raise BatfillError(f"option {name}: it belongs to a site's Slurm; give its slurm_conf, too")
+    if site:
+        raise BatfillError(f"option {next(iter(site))}: it belongs to a site's Slurm; give its slurm_conf, or leave it out")
     machine = machine_or_stated(machine, procs, None)
     source = replayable(log, **how)
     workload = part_of(source, source.log)

@@ -151,8 +151,7 @@ function details(run, i) {
   return `${job}, waited ${duration(run.wait[i])}, ran ${duration(run.runtime[i])} on machines ${run.machines(i)}, ${far}; ${marks.join(", ")}.`;
 }
 
-const FEW = 3; // jobs, which are named
-const named = (jobs = []) => (jobs.length && jobs.length <= FEW ? ` (${jobs.join(", ")})` : "");
+const named = (jobs = []) => (jobs.length && jobs.length < 4 ? ` (${jobs.join(", ")})` : ""); // a few
 const STOPPED = [" at its divider", " by a failure", " for an urgent job"]; // as in results.py
 
 // Why a job waited; of the longest waits the place in the order is in the page, and the number of all later jobs.
