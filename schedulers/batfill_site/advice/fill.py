@@ -129,28 +129,26 @@ def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
 def headline(found: WhatIf, limit: Limit) -> str:
     """The advice under a limit in at most `MOST_WORDS` words; what forbids to trust it, if anything does."""
     system = found.settings["system"]
-    of = f"of what {SYSTEMS[system]} can do" if system else ""
+    of = f"of what {SYSTEMS[system]} can do, " if system else ""
     if found.undecided:
         return fitting(f"Cannot tell: {found.undecided.partition(':')[0]}", "Cannot tell: the log is too short")
     if found.invented:
         jobs = found.workload.jobs
         share = percent(jobs.n_missing(found.workload.unrequested) / len(jobs))
         return f"Do not trust this advice: {share} of the requests are invented"
+    taken, within = found.outcomes[limit.advised], " within the limit" * bool(found.limits[-1].advised)
+    lead = f"{of}{'take' if limit.advised else 'keep'}"
+    lead = f"Last {found.periods[0].unit}: {lead}" if found.whole else first_upper(lead)
     if found.whole:
-        taken, other = (one.outcomes[one.limits[found.limits.index(limit)].advised] for one in (found, found.whole))
+        other = found.whole.outcomes[found.whole.limits[found.limits.index(limit)].advised]
         differs = f", not **{short(other)}**" * (taken.name != other.name)
-        lead = f"Last {found.periods[0].unit}{f', {of}' * bool(of)}: {'take' if limit.advised else 'keep'}"
         return fitting(f"{lead} **{short(taken)}**{differs}", f"{lead} **{short(taken)}**")
     if not found.offered:
         return f"Keep **fcfs**: {SYSTEMS[system]} can do none of the other choices"
-    taken, within = found.outcomes[limit.advised], " within the limit" * bool(found.limits[-1].advised)
-    lead = f"{of}, {'take' if limit.advised else 'keep'}".removeprefix(", ")
-    lead = f"{lead[:1].upper()}{lead[1:]}"
     if limit.advised:
         return headed(lead, taken)
-    why = (
-        "less slowdown would cost longer waits" if limit.by_slowdown else f"no choice that was tested is better{within}"
-    )
+    why = f"no choice that was tested is better{within}"
+    why = "less slowdown would cost longer waits" if limit.by_slowdown else why
     return fitting(f"{lead} **fcfs**: {why}", f"{lead} **fcfs**")
 
 
@@ -444,10 +442,13 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             tests.append((o.name, *ends, wait_change(found, k)))
     head = ("choice", *FIGURES, "jobs longer", "users longer", "kills")
     limits = []
-    for one in found.limits if not found.undecided else ():
-        grown, taken = f"any{NB}amount" if one.growth is None else setting(one.growth), found.outcomes[one.advised]
+    for limit in found.limits if not found.undecided else ():
+        grown, taken = (
+            f"any{NB}amount" if limit.growth is None else setting(limit.growth),
+            found.outcomes[limit.advised],
+        )
         limits.append((grown, taken.name, *figures(found, taken)))
-    picks = [one.advised for one in found.limits]
+    picks = [limit.advised for limit in found.limits]
     by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, picks, left=1)
     mine = found.outcomes[shown]
     longer = (
