@@ -24,7 +24,6 @@ from batfill.model.option_texts import described
 from batfill.model.options import LIVE, OPTIONS, named_values
 from batfill.model.values import as_word, finite
 from batfill.workloads.batsim_json import FIRST_WORKLOAD, name_in, read_members, usable
-from batfill_pages.words import log_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,10 +52,6 @@ class About:
     logged_s: float | None = None  # the mean wait of the jobs in the log, if it is known
     given: Mapping[str, Any] = field(default_factory=dict)  # the options as recorded; empty if unknown
     hindsight: bool = False  # whether a policy was learned from the log that it ran on
-
-    @property
-    def log_name(self) -> str:
-        return log_name(self.log)
 
     @property
     def invented(self) -> tuple[str, ...]:

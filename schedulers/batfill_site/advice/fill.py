@@ -443,10 +443,8 @@ def details(found: WhatIf, log: str) -> list[Detail]:
     head = ("choice", *FIGURES, "jobs longer", "users longer", "kills")
     limits = []
     for limit in found.limits if not found.undecided else ():
-        grown, taken = (
-            f"any{NB}amount" if limit.growth is None else setting(limit.growth),
-            found.outcomes[limit.advised],
-        )
+        taken = found.outcomes[limit.advised]
+        grown = f"any{NB}amount" if limit.growth is None else setting(limit.growth)
         limits.append((grown, taken.name, *figures(found, taken)))
     picks = [limit.advised for limit in found.limits]
     by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, picks, left=1)
