@@ -61,11 +61,6 @@ TERMS = (
     "from its beginning. fcfs is EASY backfilling in order of arrival, simulated: it is not what the cluster ran."
 )
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
-OF_PERIODS = (
-    "The same rule for the jobs of each period, counted back from the log's end; a gain may be chance; the advice "
-    "of the whole log stays where it is as good. All figures are of the last weeks if the whole log's advice is beyond "
-    "the limit in them, does not gain over fcfs, or is worse than another beyond chance."
-)
 SURE = (
     "Intervals and p swap whole weeks at random, and p is corrected for all choices compared; the user or group that "
     "changes most is tested among all of its kind. docs/how-to/what-if.md has the rule by which a choice is advised, "
@@ -459,7 +454,7 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             Table(head, rows, order),
         ),
         Detail("The advice at each limit", [], by_limit),
-        Detail("The advice in each period", [OF_PERIODS], by_periods(found)),
+        Detail("The advice in each period", [], by_periods(found)),
         Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
         Detail(
             "Statistics: intervals, p, what the confidence means",

@@ -50,11 +50,8 @@ MOST_ROWS = 12  # of a kind of groups beside bars
 MOST_PARTS = 6  # that are not modelled, on the first screen
 CAPTION = "Means over the runs. Shaded: over twice the longest wait as configured."
 RULE = (
-    "Two runs of one configuration of Slurm differ, so each is run {} times here, with cycles at other dates. A figure "
-    "is the mean over the runs, ± half of its 95 % interval. A difference is within Slurm's own noise, and stands in "
-    "brackets, if its interval holds 0, or if two runs of one configuration differ by more on average. An interval "
-    "says nothing of the jobs of another day, and is for its comparison alone. Waits count from a job's eligibility. "
-    "Users do not react to a change."
+    "An interval is of one comparison, over the cycles of {} runs, and says nothing of the jobs of another day. "
+    "docs/how-to/slurm.md has the rule of noise and brackets, and what the model does not know."
 )
 
 
