@@ -612,7 +612,7 @@ def graded(answer, ratio, logged_s=10_000.0, rank=0.5, idle=0.2, **near):
     )
     held = Held(0.75 - idle, 0.1, 0.15, 0.0, idle)
     its = answer.fidelity._replace(near=score, held=held, held_header=Held(0.1, 0.1, 0.1, 0.0, 0.7), **near)
-    return replace(answer, logged=score, logged_bsld=7.0, logged_whose=Whose("12", 3), fidelity=its)
+    return replace(answer, logged=score, logged_whose=Whose("12", 3), fidelity=its)
 
 
 def with_figures(answer, k, **changes):

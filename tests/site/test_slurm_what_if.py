@@ -236,7 +236,7 @@ def test_the_real_run_is_one_that_the_model_could_make(answer):
 def test_when_a_model_does_not_show_a_sites_waits(mean_s, logged_s, rho, unlike):
     ratio = mean_s / logged_s if logged_s else None
     found = Score(9, None, None, mean_s, logged_s, ratio, 0.9, rho, 0.5, 300, 300, 50)
-    assert bool(Logged(found, 1, Whose("1", None), mean_s - 10, mean_s + 10).unlike) == unlike
+    assert bool(Logged(found, Whose("1", None), mean_s - 10, mean_s + 10).unlike) == unlike
 
 
 def test_the_first_screen_names_what_is_not_modelled_and_how_many_jobs_it_could_touch(answer):

@@ -129,7 +129,6 @@ class WhatIf(Answered, Keyed):
     site: SiteLog  # what else the log says
     filled: Callable[[WhatIf, str], Answer]  # how it is said
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
-    logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
     logged_whose: Whose | None = None  # the job with the longest wait in the log
     cost: Cost | None = None  # of the limits that the choices share, if any
     periods: Sequence[Period] = ()  # the oldest first; () if the log has only one
@@ -322,8 +321,7 @@ class WhatIf(Answered, Keyed):
             "behaviour": str(self.fidelity.factors),
             "held": self.fidelity.held,
             "held_on_header": self.fidelity.held_header,
-            "logged": self.logged
-            and {**stored(self.logged), "mean_bsld": self.logged_bsld, **(stored(self.logged_whose) or {})},
+            "logged": self.logged and {**stored(self.logged), **(stored(self.logged_whose) or {})},
             "cost": self.cost,
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),

@@ -197,7 +197,7 @@ def what_if(
         ]
         begun = fitting.select(fitting.submit_s >= first.submit_s[0])
         known = near.plain is not None
-        logged, logged_bsld, whose = logged_figures(of[-1], tau_s) if known else (None, None, None)
+        logged, whose = logged_figures(of[-1]) if known else (None, None)
         return WhatIf(
             workload,
             settings,
@@ -213,7 +213,6 @@ def what_if(
             site,
             answer_of,
             logged,
-            logged_bsld,
             whose,
             cost_of(stated(limits), begun, first, of[-1], alone and alone.of(rows), tau_s, seed, kinds)
             if limits
@@ -294,14 +293,13 @@ def limit_of(
     return Limit(growth, longest_s, *advised(outcomes, pairs, longest_s, min_gain, offered))
 
 
-def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float, Whose] | tuple[None, None, None]:
+def logged_figures(first: Schedule) -> tuple[Score, Whose] | tuple[None, None]:
     jobs, waited_s = first.jobs, first.jobs.waited_s
     if waited_s is None or np.isnan(waited_s).all():
-        return None, None, None
+        return None, None
     known, most = ~np.isnan(waited_s), int(np.nanargmax(waited_s))
-    bsld = mean_of(bounded_slowdown(waited_s[known], first.runtime_s[known], tau_s))
     near = score(jobs.submit_s[known], waited_s[known], first.wait_s[known], jobs.procs[known])
-    return near, bsld, whose_of(jobs, most)
+    return near, whose_of(jobs, most)
 
 
 def whose_of(jobs: Jobs, row: int) -> Whose:

@@ -99,7 +99,6 @@ class Logged(NamedTuple):
     """The log's waits beside those of the model as configured, of jobs that waited for nothing that is not modelled."""
 
     score: Score  # of the means over the runs
-    bsld: float
     whose: Whose  # the longest wait is
     lowest_s: float  # the mean wait in the run where it is lowest,
     highest_s: float  # and where it is highest
