@@ -21,18 +21,18 @@ from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from batfill_pages.comparison import FEWEST_JOBS, compare
 from batfill_pages.comparison_page import View
-from batfill_pages.stats import Paired
+from batfill_pages.stats import FEWEST_BLOCKS, Paired
 from batfill_pages.words import slowdown
 from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
 from batfill_site.advice.configuration import SYSTEMS
 from batfill_site.advice.fill import MOST_WORDS, commands, ends_of, options_words, screen, unclear
-from batfill_site.advice.found import LOW, ChoiceFigures, advised, outdoes
+from batfill_site.advice.found import HIGH_P, HIGH_WEEKS, LOW, ChoiceFigures, advised, outdoes
 from batfill_site.advice.payers import Changed, Payers, kinds_of
 from batfill_site.advice.what_if import LIMITS, limit_of, what_if
 from batfill_site.answer import NB, columns, duration, plain
-from batfill_site.fidelity import Factors
+from batfill_site.fidelity import LOW_IDLE, Factors
 from batfill_site.machine import Held
-from batfill_site.score import Score, Whose
+from batfill_site.score import FAR, Score, Whose
 from command import batfill, json_result, refusal
 from golden_text import check
 from swf_text import row
@@ -892,6 +892,14 @@ def test_what_is_left_out_of_a_log_and_what_a_replay_knows_nothing_of_is_said(tm
     for left in ("6 of 252 rows: run time <= 0 or unknown", "5 of them cancelled", "1 job wider", "12 records: of"):
         assert left in told(found)
     assert found.as_dict()["site_log"]["slurm"] is True
+
+
+def test_the_guide_has_the_figures_of_the_rules():
+    text = (Path(__file__).parents[2] / "docs/how-to/what-if.md").read_text()
+    sure = f"p is below {100 * HIGH_P:g} % and the log has at least {HIGH_WEEKS} weeks"
+    idle = f"in over {100 * LOW_IDLE:g} % of the waiting time", f"more than {FAR:g} times the logged"
+    for words in (sure, f"it has at least {FEWEST_BLOCKS} weeks", *idle):
+        assert words in text
 
 
 def test_confidence_says_what_another_year_may_bring(answer):

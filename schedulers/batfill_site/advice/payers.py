@@ -93,7 +93,6 @@ class OneGroup(NamedTuple):
     jobs: int
     before_s: float  # the mean wait under fcfs
     after_s: float  # and under the choice
-    longest_s: float  # under the choice
     chance: bool  # whether the change may be chance, as the largest of its kind
 
 
@@ -133,11 +132,11 @@ class Payers(NamedTuple):
                 if counted.sum() > 1 and changed_s.max() > 0:
                     rows = where == (k := int(np.argmax(changed_s)))
                     before_s, after_s = (float(wait_s[rows].mean()) for wait_s in waits)
-                    name, longest_s = kind.name(int(groups[k])), float(schedule.wait_s[rows].max())
+                    name = kind.name(int(groups[k]))
                     (one,) = paired([np.where(rows, longer_s, 0)])
                     chance = one.periods < FEWEST_BLOCKS or one.p * int(counted.sum()) > 1 - CONFIDENCE
                     about = (by, name, KINDS[by].format(name), int(each[k]))
-                    found.append(OneGroup(*about, before_s, after_s, longest_s, chance))
+                    found.append(OneGroup(*about, before_s, after_s, chance))
         whose = number_in_log(schedule.jobs.ids[most]), int(schedule.jobs.user[most])
         job = OneJob(*whose, *(float(one[most]) for one in waits)) if longer_s[most] > 0 else None
         return cls(Changed.of(longer_s), users, job, ends[1], ends[-1], killed(schedule, longer_s))
