@@ -24,7 +24,6 @@ from batfill.model.option_texts import described
 from batfill.model.options import LIVE, OPTIONS, named_values
 from batfill.model.values import as_word, finite
 from batfill.workloads.batsim_json import FIRST_WORKLOAD, name_in, read_members, usable
-from batfill_pages.words import log_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,12 +49,9 @@ class About:
     # Of a calendar: begin, end, amount and pool, "" for processors; None if it is not known any more.
     windows: tuple[tuple[float, float | None, int, str], ...] | None = ()
     open: tuple[tuple[float, float | None], ...] | None = None  # when a gate is; None without one, or if it is unknown
+    logged_s: float | None = None  # the mean wait of the jobs in the log, if it is known
     given: Mapping[str, Any] = field(default_factory=dict)  # the options as recorded; empty if unknown
     hindsight: bool = False  # whether a policy was learned from the log that it ran on
-
-    @property
-    def log_name(self) -> str:
-        return log_name(self.log)
 
     @property
     def invented(self) -> tuple[str, ...]:
@@ -165,6 +161,7 @@ def of_replay(record: Mapping[str, Any]) -> About:
         open=tuple((begin, end) for begin, end in record["gate_periods"]) if "gate_periods" in record else None,
         warnings=tuple(record["warnings"]),
         notes=tuple(record["workload_notes"]),
+        logged_s=record.get("logged_mean_wait_s"),
         given=stated,
         hindsight=learned_here(record),
     )

@@ -24,7 +24,7 @@ from batfill_pages.sample import span_s
 from batfill_pages.single import Course, course
 from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS, comparison_warnings, paired
 from batfill_pages.uses import uses_of
-from batfill_pages.words import submission_dates, zone_text
+from batfill_pages.words import log_name, submission_dates, zone_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +182,7 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
         ),
         warnings=tuple(dict.fromkeys(warning for one in about for warning in one.warnings)),
         words=names_in_words(runs),
-        log=first.about.log_name,
+        log=log_name(first.about.log),
         about=f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}, {dates}",
         hindsight=tuple(one.hindsight for one in about),
         commands=tuple(dict.fromkeys(one.command for one in about if one.command)),

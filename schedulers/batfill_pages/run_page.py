@@ -18,7 +18,7 @@ from batfill.model.states import CUT, REQUEUED, STATES
 from batfill_pages.panels import caption_of, in_words
 from batfill_pages.sample import BINS, out_of_use_proc_s, span_s
 from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
-from batfill_pages.words import date_text, duration_html, html_of, submission_dates, units_kept, zone_text
+from batfill_pages.words import date_text, duration_html, html_of, log_name, submission_dates, units_kept, zone_text
 
 if TYPE_CHECKING:
     from batfill.model.metrics import Summary
@@ -39,7 +39,7 @@ def run_title(run: ReportedRun) -> str:
         return run.title
     long, short = policy_words(run.about.given)
     words = f"{long} ({short.partition(',')[0]})" if short != long else long
-    return f"{run.about.log_name} under {words[0].lower()}{words[1:]}" if run.about.log else words
+    return f"{log_name(run.about.log)} under {words[0].lower()}{words[1:]}" if run.about.log else words
 
 
 def run_line(run: ReportedRun) -> str:

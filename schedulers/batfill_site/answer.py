@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from markupsafe import Markup
 
 from batfill.base.files import json_text
 from batfill.base.tables import heading, shown, text_html
@@ -18,7 +19,7 @@ from batfill.base.version import __version__
 from batfill.base.words import duration as cut_duration
 from batfill.replays.found import Found
 from batfill_pages.palette import colour_script
-from batfill_pages.words import asset, guide, html_of, no_break, submission_dates, units_kept
+from batfill_pages.words import asset, guide, html_of, no_break, submission_dates, templates, units_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,12 +35,11 @@ NB, MINUS = "\u00a0", "\u2212"
 
 
 class Table(NamedTuple):
-    """Rows of words below a head; on a page a row picks a point of the picture, or a limit."""
+    """Rows of words below a head; on a page a row picks a point of the picture."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    picks: Sequence[int | None] = ()  # what each row picks, if anything,
-    kind: str = "pick"  # a point, or a "limit"
+    picks: Sequence[int | None] = ()  # which each row picks, if any
     left: int = -1  # a further column of words, as the first is
 
 
@@ -53,12 +53,11 @@ class Detail(NamedTuple):
 
     @property
     def there(self) -> bool:
-        """Whether it has something: a table has rows, whatever is said above it."""
         return bool(self.table.rows if self.table else self.sentences or self.code)
 
 
 class Screen(NamedTuple):
-    """What is said first, of the answer, of a limit or of a point of the picture."""
+    """What is said first, of the answer or of a point of the picture."""
 
     headline: str
     table: Table
@@ -74,8 +73,8 @@ class Share(NamedTuple):
     """How many of some jobs or users wait less, about as long and longer."""
 
     of: str
-    counts: tuple[int, int, int]
-    words: tuple[str, str, str]
+    counts: Sequence[int]
+    words: Sequence[str]  # that say the counts
 
 
 class Bar(NamedTuple):
@@ -98,25 +97,14 @@ class Point(NamedTuple):
     screen: Screen
     shares: Sequence[Share]
     bars: Sequence[Bar]
-    note: str = ""  # instead of the shares
 
     @property
     def key(self) -> str:
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
-class Stop(NamedTuple):
-    """A place of the slider: a limit of the longest wait, and what is advised there."""
-
-    grown: str
-    longest_s: float | None
-    up_to: str
-    take: int
-    screen: Screen
-
-
 class Picture(NamedTuple):
-    """Slowdown and longest wait of each point; the slider moves the limit."""
+    """Slowdown and longest wait of each point."""
 
     points: Sequence[Point]
     shown: int
@@ -124,8 +112,7 @@ class Picture(NamedTuple):
     base: str
     caption: str
     chance: str = "may be chance"
-    stops: Sequence[Stop] = ()
-    given: int = 0
+    limit_s: float | None = None  # of the longest wait
     least_s: float = 60.0  # a change of less has no bar
     sure: bool = True  # whether the row of what is shown is marked
 
@@ -134,18 +121,8 @@ class Picture(NamedTuple):
             {"name": units_kept(p.name), "key": p.key, "slowdown": p.slowdown, "longest": p.longest_s}
             for p in self.points
         ]
-        stops = [
-            {
-                "grown": s.grown,
-                "key": s.grown.split(NB)[0],
-                "upTo": s.up_to,
-                "longest": s.longest_s,
-                "take": s.take,
-            }
-            for s in self.stops
-        ]
         base = {"whose": self.whose, "name": self.base}
-        return {"choices": points, "limits": stops, "given": self.given, "seen": self.shown, "base": base}
+        return {"choices": points, "limit": self.limit_s, "seen": self.shown, "base": base}
 
 
 class Bars(NamedTuple):
@@ -155,7 +132,6 @@ class Bars(NamedTuple):
     heads: tuple[str, str]  # of the bars, and of what stands behind them
     bars: Sequence[Bar]
     least_s: float = 1.0
-    points: Sequence[Point] = ()
 
     @classmethod
     def of_waits(cls, groups: Iterable[tuple[str, str, float, float]]) -> Bars:
@@ -183,7 +159,6 @@ class Spans(NamedTuple):
 
     spans: Sequence[Span]
     caption: str
-    points: Sequence[Point] = ()
 
 
 @dataclass(frozen=True)
@@ -204,8 +179,8 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what is said, and every figure."""
-        said = {"headline": self.screen.headline, "lines": self.screen.first}
-        return {**stored(self.data), **plain(said)}
+        found: dict[str, Any] = stored({**self.data, "headline": self.screen.headline, "lines": self.screen.first})
+        return found
 
     def as_json(self) -> str:
         """One object."""
@@ -213,34 +188,34 @@ class Answer:
 
     def as_text(self, *, details: bool = False) -> str:
         """One screen of a terminal of 80 columns, behind the details if they are wanted."""
-        lines = [line for one in self.all_details for line in detail_lines(one)] if details else []
+        lines = []
+        for one in self.all_details if details else ():
+            lines += [one.title, *map(filled, one.sentences), *columns(one.table), *one.code.splitlines(), ""]
         lines += [
             filled(f"{self.title.partition(': ')[0]}: {self.about}"),
             *([filled(f"Assumed: {self.assumed}.")] if self.assumed else []),
             *(filled(f"Warning: {text}.") for text in self.cautions),
         ]
-        lines += [filled(self.screen.headline), *(columns(self.screen.table) if self.screen.table.rows else [])]
+        lines += [filled(self.screen.headline), *columns(self.screen.table)]
         lines += [filled(f"{name}: {text}") for name, text in self.screen.first.items()]
         lines.append(f"{self.more}: --details; as a page: --out FILE.html")
         return "\n".join(lines).replace(NB, " ")
 
     @property
     def all_details(self) -> list[Detail]:
-        """The details that have something, behind the lines that had no room."""
         said, first = self.screen.lines, self.screen.first
         more = [f"{name}: {text}" for name, text in said.items() if text and name not in first]
         return [one for one in (Detail("More", more), *self.details) if one.there]
 
     def as_page(self, command: str = "", inputs: Mapping[str, str] | None = None) -> str:
         """A page in one file; `inputs` are files and their sha256."""
-        drawn = [asset("what-if.js", "batfill_site")] if self.picture.points else []
-        known = {"answer": self, "command": command, "inputs": inputs or {}}
-        known["more"] = markup(guide(self.guide, "What all of this means"))
-        body = markup(templates().get_template("answer.html.j2").render(known))
+        known = {"answer": self, "marked": marked, "command": command, "inputs": inputs or {}}
+        known["more"] = guide(self.guide, "What all of this means")
+        drawn = [asset("what-if.js", "batfill_site")] if isinstance(self.picture, Picture) else []
         page = {
             "title": self.title,
-            "log": templates().filters["marked"](self.about),
-            "sections": [body],
+            "log": marked(self.about),
+            "sections": [templates().from_string(asset("answer.html.j2", "batfill_site")).render(known)],
             "styles": [asset("report.css"), asset("what-if.css", "batfill_site")],
             "scripts": [colour_script(), asset("draw.js"), *drawn],
             "generator": f"batfill {__version__}",
@@ -273,8 +248,10 @@ class Answered:
         return text_html(self.as_text())
 
 
-class FoundAnswer(Found):
+class FoundAnswer(Answered, Found):
     """A result file that is displayed as an answer."""
+
+    as_json = Found.as_json
 
     def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], answer: Answer) -> None:
         super().__init__(content, rows, plain(answer.screen.headline))
@@ -284,35 +261,16 @@ class FoundAnswer(Found):
         """In a headline, a table, lines and details."""
         return self._answer
 
-    def as_text(self, *, details: bool = False) -> str:
-        """One screen of a terminal of 80 columns, behind the details if they are wanted."""
-        return self._answer.as_text(details=details)
 
-
-@cache
-def templates() -> Any:
-    import jinja2
-
-    def marked(text: str) -> Any:
-        """A sentence as HTML: **bold**, `code`, flags in colour, each number on one line with its unit."""
-        html = units_kept(escape(text)).replace("=", "=<wbr>").replace("▲", '<span class="pays">▲</span>')
-        html = re.sub("`([^`]+)`", r"<code>\1</code>", html)
-        return markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html))
-
-    loader = jinja2.PackageLoader("batfill_site", "assets")
-    found = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    found.filters["marked"] = marked
-    return found
-
-
-def markup(html: str) -> Any:
-    from markupsafe import Markup
-
-    return Markup(html)
+def marked(text: str) -> Markup:
+    """A sentence as HTML: **bold**, `code`, flags in colour, each number on one line with its unit."""
+    html = units_kept(escape(text)).replace("=", "=<wbr>").replace("▲", '<span class="pays">▲</span>')
+    html = re.sub("`([^`]+)`", r"<code>\1</code>", html)
+    return Markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html))
 
 
 def stored(value: Any) -> Any:
-    """As JSON has it: records by the names of their fields, and texts with plain spaces."""
+    """As JSON has it: records by the names of their fields, and plain texts."""
     for name in ("as_dict", "_asdict"):
         if hasattr(value, name):
             return stored(getattr(value, name)())
@@ -320,14 +278,12 @@ def stored(value: Any) -> Any:
         return {name: stored(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(map(stored, value))
-    return value.replace(NB, " ") if isinstance(value, str) else value
+    return plain(value) if isinstance(value, str) else value
 
 
-def plain(value: Any) -> Any:
-    """Text as a terminal and JSON have it."""
-    if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
-    return re.sub(MARKS, "", value).replace(NB, " ") if isinstance(value, str) else value
+def plain(text: str) -> str:
+    """As a terminal and JSON have it."""
+    return re.sub(MARKS, "", text).replace(NB, " ")
 
 
 def duration(seconds: float) -> str:
@@ -337,7 +293,6 @@ def duration(seconds: float) -> str:
 
 
 def change(longer_s: float) -> str:
-    """A difference of durations, with its sign."""
     said = duration(abs(longer_s))
     return said if said.startswith(f"0{NB}") else f"{MINUS if longer_s < 0 else '+'}{said}"
 
@@ -365,8 +320,10 @@ def filled(text: str) -> str:
     )
 
 
-def columns(table: Table) -> list[str]:
-    """The rows as lines; where they would be too long, the names have lines of their own."""
+def columns(table: Table | None) -> list[str]:
+    """The rows, if there are any, as lines; where they would be too long, the names have lines of their own."""
+    if table is None or not table.rows:
+        return []
     rows = [[re.sub(MARKS, "", cell) for cell in row] for row in (table.head, *table.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if table.left > 0:
@@ -383,8 +340,3 @@ def columns(table: Table) -> list[str]:
         ]
         lines.append(gap.join([first, *cells]).rstrip())
     return lines
-
-
-def detail_lines(detail: Detail) -> list[str]:
-    found = [detail.title, *map(filled, detail.sentences), *(columns(detail.table) if detail.table else [])]
-    return [*found, *detail.code.splitlines(), ""]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.words import things
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.limits.calendar import Calendar, Window
-from batfill.model.options import ALL, SHARED_BY_CHOICES, Options
+from batfill.model.options import ALL, Options
 from batfill.replays.found import document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import part_of, replayable
@@ -110,7 +111,6 @@ class Site(NamedTuple):
         return counted
 
     def until_half(self) -> Site:
-        """The same of the first half of its jobs, on the machine and under the limit of all."""
         first, submit_s = self.logged.first_half, self.logged.workload.submit_s
         past = tuple(window for window in self.found.windows if window.end <= submit_s[len(submit_s) // 2])
         found = replace(self.found, windows=past, digest="")
@@ -120,12 +120,10 @@ class Site(NamedTuple):
         return self.logged.workload.select(self.machine.rows(part)).stating(size=part.size)
 
     def sudden(self, part: Part) -> list[bool]:
-        """Which outages a replay of a part learns of only when they begin."""
         walltime_s = self.logged.workload.walltime_s[self.machine.rows(part)]
         return sudden_windows(self.found, float(walltime_s.max(initial=0.0)))
 
     def outages(self, part: Part, factors: Factors) -> list[Window]:
-        """The outages of a part as they are announced; none if they are left out."""
         if factors.notice_s is None or not self.found.windows:
             return []
         return [
@@ -157,7 +155,6 @@ class Site(NamedTuple):
 
 
 def limit_of(logged: Logged, its: NDArray[np.bool_]) -> int | None:
-    """The limit of running jobs per user that these jobs of a log show; None if they show none."""
     jobs = logged.workload.jobs
     rows = np.flatnonzero(its & ~np.isnan(logged.wait_s) & (jobs.user >= 0) & (jobs.runtime_s > 0))
     start_s = jobs.submit_s[rows] + logged.wait_s[rows]
@@ -205,14 +202,13 @@ def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
 
 
 class Step(NamedTuple):
-    """Factors that hold, and their error on the jobs that they were fitted to; None if these are too few for one."""
+    """Factors that hold, and how well they do on the jobs that they were fitted to."""
 
     factors: Factors
-    error: float | None = None
-    checks: Sequence[float] = ()  # the errors of these jobs and of either half, and how far the ratio is from 1
+    checks: Sequence[float | None] = ()  # the errors of these and of either half, and how far the ratio is from 1
 
     def no_worse(self, other: Step) -> bool:
-        return all(mine <= its for mine, its in zip(self.checks, other.checks, strict=True))
+        return all((mine or 0.0) <= (its or 0.0) for mine, its in zip(self.checks, other.checks, strict=True))
 
 
 def fitted(past: Site, advance: Callable[[float], None]) -> list[Step]:
@@ -229,20 +225,19 @@ def fitted(past: Site, advance: Callable[[float], None]) -> list[Step]:
         advance(1)
         sides = [logged.compared(wait_s, rows) for rows in (True, first, ~first)]
         scores = [logged.score(wait_s, rows) if rows.any() else None for rows in sides]
-        errors = [one and one.error for one in scores]
         far = abs(math.log(scores[0].ratio)) if scores[0] and scores[0].ratio else 0.0
-        return Step(factors, errors[0], (*(error or 0.0 for error in errors), far))
+        return Step(factors, (*(one and one.error for one in scores), far))
 
     steps = [step(PLAIN)]
     if past.limit is not None and (limited := step(Factors(max_running=past.limit))).no_worse(steps[0]):
         steps.append(limited)
     begun = steps[-1]
-    if begun.error:
+    if most := (1 - LEAST_GAIN) * (begun.checks[0] or 0.0):
         tried = [
             step(begun.factors._replace(notice_s=s, depth=d)) for s in NOTICES_S for d in DEPTHS if (s, d) != USUAL
         ]
-        able = [one for one in tried if one.no_worse(begun) and (one.error or 0.0) <= (1 - LEAST_GAIN) * begun.error]
-        steps += sorted(able, key=lambda one: one.error or 0.0)[:1]
+        able = [(one.checks[0] or 0.0, one) for one in tried if one.no_worse(begun)]
+        steps += [one for error, one in sorted(able, key=itemgetter(0)) if error <= most][:1]
     return steps
 
 
@@ -278,7 +273,7 @@ def fidelity(
     Returns:
         `scores`: of replays on the header's machine, on the one that ran, and there with what else the site does.
         `machine`: its parts. `held`: the shares of the waiting time, by what holds a job. `groups`: scores by width,
-        run time, hour of submission and queue. `fitted`: the factors that hold, a step each. `calendar`: the machine
+        run time and queue. `fitted`: the factors that hold, a step each. `calendar`: the machine
         as a replay takes it. With `slurm_conf` `causes` are what the files do not say that may explain the rest.
 
     Raises:
@@ -299,10 +294,8 @@ def fidelity(
         if other := [name for name, value in given.items() if value is not None]:
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
         return slurm_fidelity(log, slurm_conf, **site)
-    for name in site:
-        if name.replace("_", "-") in SHARED_BY_CHOICES:
-            raise BatfillError(f"option {name}: the log is compared with fcfs on processors alone; leave it out")
-        raise BatfillError(f"option {name}: it belongs to a site's Slurm; give its slurm_conf, too")
+    if site:
+        raise BatfillError(f"option {next(iter(site))}: it belongs to a site's Slurm; give its slurm_conf, too")
     machine = machine_or_stated(machine, procs, None)
     source = replayable(log, **how)
     workload = part_of(source, source.log)
@@ -333,12 +326,12 @@ def fidelity(
         },
         "unmodelled": unmodelled(source.log),
         "without_wait": int(np.isnan(logged.wait_s).sum()),
-        "groups": list(groups(logged, found.shown_s)),
+        "groups": list(groups(logged, {"header": found.header_s, "near": found.waits[found.factors]})),
         "fitted": [
             {
                 "factors": str(step.factors),
                 **step.factors._asdict(),
-                "error": step.error,
+                "error": next(iter(step.checks), None),
                 "later": logged.score(found.waits[step.factors], ~logged.first_half),
             }
             for step in found.steps
@@ -376,14 +369,7 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
 
 
 def unmodelled(log: SwfLog) -> list[str]:
-    """What a replay knows nothing of, as the notes of its import say it."""
     return [text.partition(NOT_MODELLED)[0] for text in notes_of(log) if NOT_MODELLED in text]
-
-
-def number_of(log: SwfLog, place: str) -> int:
-    """How many partitions or queues have `LEAST_SHARE` of the jobs; 0 if those of the jobs are unknown."""
-    number, jobs = np.unique(log[place], return_counts=True)
-    return int(((jobs >= LEAST_SHARE * len(log)) & (number >= 0)).sum())
 
 
 def notes_of(log: SwfLog) -> list[str]:
@@ -410,7 +396,9 @@ class SiteLog(NamedTuple):
         cancelled = (~(log["runtime_s"] > 0) & (log["status"] == CANCELLED) & ~log.left).sum() if idle else 0
         head = " ".join(text for text in log.header if not text.lower().startswith(("; queue", "; user", "; group")))
         slurm = re.search(r"\bslurm\b", head, re.IGNORECASE) if source.system is None else source.system == "slurm"
-        groups, of_gpus = number_of(log, "group"), any(field.startswith("gpu") for field in fields)
+        number, each = np.unique(log["group"], return_counts=True)
+        groups = int(((each >= LEAST_SHARE * len(log)) & (number >= 0)).sum())
+        of_gpus = any(field.startswith("gpu") for field in fields)
         without = [what for what in unmodelled(log) if not (of_gpus and what.endswith(HAD_GPUS))]
         return cls(
             len(log),
@@ -522,19 +510,17 @@ def holds_text(grade: Fidelity) -> str:
 
 
 def besides(steps: Sequence[Mapping[str, Any]]) -> str:
-    """What the factors that hold leave of the error; "" without a fit."""
     if not steps:
         return ""
-    before, left = (percent(step["later"]["error"]) for step in (steps[0], steps[-1]))
+    errors = [step["later"]["error"] or 0.0 for step in steps]
+    without, left = (percent(step["later"]["error"]) for step in (steps[0], steps[-1]))
     if len(steps) == 1:
-        return f"no factor that is tried holds; a mean error of {before} on the second half of the jobs."
-    less = min(steps[:-1], key=lambda step: step["later"]["error"] or 0.0)
-    worse = (steps[-1]["later"]["error"] or 0.0) > (less["later"]["error"] or 0.0)
-    why = (
-        f"; {percent(less['later']['error'])} with {less['factors']}: what is fitted on the first half did worse"
-        * worse
-    )
-    return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {before} without{why}."
+        return f"no factor that is tried holds; a mean error of {without} on the second half of the jobs."
+    said = f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {without} without"
+    said += "; what is fitted on the first half does worse there" * (errors[-1] > min(errors))
+    best = errors.index(min(errors))
+    said += f", {percent(errors[best])} with {steps[best]['factors']}" * (0 < best < len(steps) - 1)
+    return f"{said}."
 
 
 # The grade beside every advice
@@ -549,7 +535,7 @@ class Fidelity(NamedTuple):
     factors: Factors = PLAIN  # those that hold
     steps: Sequence[Step] = ()
     waits: Mapping[Factors, NDArray[np.float64]] = {}  # of each step
-    shown_s: Mapping[str, NDArray[np.float64]] = {}  # on the header's machine, plain, and nearest
+    header_s: NDArray[np.float64] = np.zeros(0)  # and on the header's machine, plain
     header: Score | None = None  # on the header's machine, plain, of the jobs that both replay,
     plain: Score | None = None  # of the plain replay on this machine,
     near: Score | None = None  # and with the factors
@@ -579,7 +565,7 @@ class Fidelity(NamedTuple):
             factors=factors,
             steps=steps if fit else (),
             waits=waits,
-            shown_s={"header": header_s, "near": waits[factors]},
+            header_s=header_s,
             header=header_score,
             plain=plain,
             near=near,
@@ -606,7 +592,6 @@ class Fidelity(NamedTuple):
 
     @property
     def scores(self) -> dict[str, Score]:
-        """By what is replayed; what is the same as one before is left out."""
         found = {"header": self.header, "machine": self.plain, "near": self.near}
         same = {"machine": self.machine.as_stated, "near": self.factors == PLAIN}
         return {name: one for name, one in found.items() if one is not None and not same.get(name)}
@@ -621,7 +606,6 @@ class Fidelity(NamedTuple):
 
     @property
     def low(self) -> bool:
-        """Whether advice deserves low confidence at most."""
         return self.held is not None and self.held.idle > LOW_IDLE
 
     def __str__(self) -> str:
@@ -631,7 +615,6 @@ class Fidelity(NamedTuple):
 
 
 def machine_in(source: Jobs, machine: str | int = LOG) -> Machine:
-    """The machine of a log; the header's if it has no waits of a site."""
     workload = part_of(source, source.log)
     try:
         return machine_of(logged_of(workload, source.log, source.where), machine)

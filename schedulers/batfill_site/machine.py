@@ -69,7 +69,6 @@ class Part(NamedTuple):
         return max(procs for _, procs in self.steps)
 
     def procs(self, at_s: NDArray[np.float64]) -> NDArray[np.int64]:
-        """How many processors there are at these dates."""
         begins, procs = (np.array(column) for column in zip(*self.steps, strict=True))
         there: NDArray[np.int64] = procs[np.maximum(np.searchsorted(begins, at_s, side="right") - 1, 0)]
         return there
@@ -103,11 +102,9 @@ class Machine(NamedTuple):
         return f"{said} (the header: {count(self.header)})"
 
     def rows(self, part: Part) -> NDArray[np.bool_]:
-        """The jobs that run on a part, of all."""
         return part.rows & ~self.wide
 
     def select(self, rows: NDArray[np.bool_]) -> Machine:
-        """The same machine for these of the jobs."""
         parts = tuple(part._replace(rows=part.rows[rows]) for part in self.parts)
         return self._replace(parts=parts, wide=self.wide[rows])
 
@@ -141,7 +138,6 @@ def machine_or_stated(given: str | int | None, procs: int | None, calendar: obje
 
 
 def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
-    """The machine of a log: from the log, its header's, or of so many processors."""
     jobs, header = logged.workload.jobs, logged.size
     plain = one_machine(jobs, given if isinstance(given, int) else header)._replace(header=header)
     if machine_given("machine", given) != LOG:
@@ -170,7 +166,6 @@ def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
 
 
 def one_machine(jobs: Jobs, procs: int) -> Machine:
-    """So many processors for all of the jobs."""
     one = Part("", np.ones(len(jobs), bool), ((0.0, procs),), never=False, waiting=1.0)
     return Machine(procs, (one,), "", jobs.procs > procs, jobs.clock)
 

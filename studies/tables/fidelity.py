@@ -36,7 +36,7 @@ def found_in(path):
 
 def second_half(logged, found):
     """The scores of the second half of the jobs, by what is replayed, of those that both machines replay."""
-    waits = {"header": found.shown_s["header"], "machine": found.waits[PLAIN], "near": found.shown_s["near"]}
+    waits = {"header": found.header_s, "machine": found.waits[PLAIN], "near": found.waits[found.factors]}
     rows = found.site.counted & ~logged.first_half & np.all([logged.compared(one) for one in waits.values()], axis=0)
     return {name: logged.score(wait_s, rows) for name, wait_s in waits.items()}
 

@@ -16,7 +16,7 @@ from batfill_pages.runs import read_run
 from batfill_pages.single import TIME_BINS, course, longest_waits, order_share, wait_grid
 from batfill_pages.uses import uses_of
 from batfill_pages.write import write_report
-from command import result
+from command import json_result, result
 from golden_text import check
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
 
@@ -146,6 +146,17 @@ REPLAYS = {  # the log, the options, and the share of all jobs that the order pu
     "windows": ("head", ("--calendar", "windows.csv"), None),
     "pool": ("head", ("--pool", "power=4W@1W"), None),
 }
+
+
+@pytest.mark.parametrize("waited", [False, True])
+def test_a_replay_of_a_log_with_waits_says_that_its_jobs_waited_otherwise_there(tmp_path, waited):
+    log = tmp_path / "waited.swf"
+    log.write_text(re.sub(r"(?m)^(\d+ \d+) -1", r"\1 7000" if waited else r"\1 -1", LOGS["order"]))
+    figures = json_result("replay", log, "--out", tmp_path / "x")
+    assert figures.get("logged_mean_wait_s") == (7000 if waited else None)
+    shown = said(read_run(tmp_path / "x_jobs.csv", "x"))
+    line = "In the log these jobs waited 1 h 56 min on average: batfill fidelity says on which machine they ran"
+    assert (line in shown) == waited
 
 
 @needs_node

@@ -305,7 +305,7 @@ def test_no_factor_is_fitted_to_what_is_submitted_later(tmp_path, work):
 
 def test_a_fit_is_never_worse_than_the_plain_replay_on_the_jobs_it_is_fitted_to(tmp_path, work):
     waits_s = np.random.default_rng(5).integers(0, 90_000, len(work))
-    errors = [step.error for step in fits(written(tmp_path / "log.swf", work.jobs, waits_s))]
+    errors = [step.checks[0] for step in fits(written(tmp_path / "log.swf", work.jobs, waits_s))]
     assert errors == sorted(errors, reverse=True)
 
 

@@ -159,7 +159,11 @@ def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
     found = payers_of(groups, 1, slow, fast)
     assert found.by_s == 600
     assert {one.by_s for one in answer.payers} == {60}  # a tenth of the longest wait, 11 min, holds a minute
-    assert "over 1 min longer" in " ".join(answer.as_text().split())
+    text = " ".join(answer.as_text().split())
+    assert re.search(
+        "over 1 min longer, [0-9]+ % of jobs so much less; means over the runs, beyond what two of one", text
+    )
+    assert f"Without effect: {SAME}: mean waits are those as configured, in each run." in text
     less, longer = sum(more < -600 for more in sure), sum(more > 600 for more in sure)
     assert (found.jobs.less, found.jobs.longer) == (less, longer)
     assert less > 30
@@ -190,7 +194,12 @@ def test_who_is_preempted_and_what_is_lost_is_that_of_the_runs():
     base, off, more = (one.stops.mean for one in found.all)
     assert off == 0 < base < more
     assert found.all[1].wait_s.mean < found.all[0].wait_s.mean
-    said = plain(found.answer().picture.points[2].screen.lines["Preempted"])
+    points = found.answer().picture.points
+    cost = found.all[1].wait_s.more
+    said = plain(points[1].screen.lines["Preempted"])  # what preempting costs, and whom, where a change ends it
+    assert said.startswith(f"as configured, jobs {base:.1f} times a run")
+    assert f"It costs a mean wait of {plain(change(cost._replace(value=-cost.value)))}; longer: QOS blow (+" in said
+    said = plain(points[2].screen.lines["Preempted"])
     assert re.fullmatch(
         r"jobs [\d.]+ times a run \([\d.]+ for good\), [\d.]+ processor-hours of work lost, [\d.]+ % of all; as "
         r"configured [\d.]+ times, [\d.]+ hours; most often of QOS \w+ \(\d+ %\), user \w+ \(\d+ %\)\.",
@@ -227,7 +236,7 @@ def test_the_real_run_is_one_that_the_model_could_make(answer):
 def test_when_a_model_does_not_show_a_sites_waits(mean_s, logged_s, rho, unlike):
     ratio = mean_s / logged_s if logged_s else None
     found = Score(9, None, None, mean_s, logged_s, ratio, 0.9, rho, 0.5, 300, 300, 50)
-    assert bool(Logged(found, 1, Whose("1", None), mean_s - 10, mean_s + 10).unlike) == unlike
+    assert bool(Logged(found, Whose("1", None), mean_s - 10, mean_s + 10).unlike) == unlike
 
 
 def test_the_first_screen_names_what_is_not_modelled_and_how_many_jobs_it_could_touch(answer):

@@ -102,6 +102,7 @@ class Result(ReadOnly, KeptRows):
             **(self.learned.as_dict() if self.learned else {}),
             **self.who_pays(),
             **self.limits(),
+            **({} if self.logged_mean_wait_s is None else {"logged_mean_wait_s": self.logged_mean_wait_s}),
             **({} if self.ended else {"until_s": self.schedule.until_s, "not_ended": self.not_ended}),
             "read_s": self.read_s,
             "simulate_s": self.simulate_s,
@@ -117,6 +118,12 @@ class Result(ReadOnly, KeptRows):
             "engine": ENGINE,
             "version": __version__,
         }
+
+    @property
+    def logged_mean_wait_s(self) -> float | None:
+        """The mean wait of the same jobs in the log; None if it has no waits."""
+        waited_s = self.schedule.jobs.waited_s
+        return None if waited_s is None or not np.nansum(waited_s) else float(np.nanmean(waited_s))
 
     @property
     def warnings(self) -> list[str]:

@@ -126,15 +126,15 @@ function asked(run, i) {
 // The jobs that started before one, those submitted later and those that were waiting already, what the later ones used,
 // and how long enough processors were idle.
 function before(run, i) {
-  const found = { later: 0, used: 0, ahead: 0, room: run.room(run.submit[i], run.start(i), run.procs[i]) };
+  const found = { laters: [], used: 0, aheads: [], room: run.room(run.submit[i], run.start(i), run.procs[i]) };
   for (let k = 0; k < run.length; k++) {
     if (!run.counts(k) || run.start(k) >= run.start(i)) continue;
     if (run.submit[k] > run.submit[i]) {
-      found.later++;
+      found.laters.push(run.name_of(k));
       found.used += run.procs[k] * run.runtime[k];
-    } else if (run.start(k) > run.submit[i]) found.ahead++;
+    } else if (run.start(k) > run.submit[i]) found.aheads.push(run.name_of(k));
   }
-  return found;
+  return { ...found, later: found.laters.length, ahead: found.aheads.length };
 }
 
 function details(run, i) {
@@ -151,6 +151,7 @@ function details(run, i) {
   return `${job}, waited ${duration(run.wait[i])}, ran ${duration(run.runtime[i])} on machines ${run.machines(i)}, ${far}; ${marks.join(", ")}.`;
 }
 
+const named = (jobs = []) => (jobs.length && jobs.length < 4 ? ` (${jobs.join(", ")})` : ""); // a few
 const STOPPED = [" at its divider", " by a failure", " for an urgent job"]; // as in results.py
 
 // Why a job waited; of the longest waits the place in the order is in the page, and the number of all later jobs.
@@ -169,10 +170,10 @@ function reason(run, i) {
   if (!(run.wait[i] > 0)) words.push("It started at once");
   else if (run.drawn && !told) words.push("This page holds a sample of the jobs, so it does not say which of all started before it");
   else {
-    const { later, used, ahead, room } = run.drawn ? told : before(run, i);
-    words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later started before it${used === undefined ? "" : `; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`}`
+    const { later, used, ahead, room, laters, aheads } = run.drawn ? told : before(run, i);
+    words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later${named(laters)} started before it${used === undefined ? "" : `; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`}`
       : "No job that was submitted later started before it");
-    if (ahead) words.push(`${things(ahead, "job that was", "jobs that were")} already waiting when it came started before it as well`);
+    if (ahead) words.push(`${things(ahead, "job that was", "jobs that were")} already waiting when it came${named(aheads)} started before it as well`);
     if (room >= 1 && !done)
       words.push(`For ${duration(room)} of its wait enough processors were idle${run.easy && run.tries(i) === 1 ? ": it was not let in, because it would have delayed the job at the head of the queue" : run.limits ? `; ${run.limits} may have kept it out` : run.away ? "; a time out of service, or another job's reservation, may have kept it out" : ""}`);
   }

@@ -11,17 +11,13 @@ from batfill.base.words import percent as in_percent
 from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
-from batfill_pages.stats import BETTER, CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
-from batfill_pages.words import count, interval_text, log_name, slowdown
-from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, TODAY
+from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR
+from batfill_pages.words import count, interval_text, log_name, signed, slowdown
+from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, THRESHOLDS_S, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.found import (
     ADVICE,
-    ALONE,
-    FREE,
     GENTLE,
-    HIGH_P,
-    HIGH_WEEKS,
     MACHINE_FILE,
     REFERENCE,
     UNSURE,
@@ -29,7 +25,6 @@ from batfill_site.advice.found import (
 )
 from batfill_site.advice.payers import KINDS
 from batfill_site.answer import (
-    MINUS,
     NB,
     Answer,
     Bar,
@@ -38,27 +33,25 @@ from batfill_site.answer import (
     Point,
     Screen,
     Share,
-    Stop,
     Table,
     change,
     dates_text,
     duration,
 )
-from batfill_site.fidelity import LOW_IDLE, MOST_IDLE, PLAIN, holds_text, machine_text
-from batfill_site.score import FAR, ratio_text
+from batfill_site.fidelity import PLAIN, holds_text, machine_text
+from batfill_site.score import ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from batfill_pages.stats import Paired
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
-    from batfill_site.advice.payers import Changed, Cost, Payers
+    from batfill_site.advice.payers import Changed, Cost
 
 HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
 FIGURES = ("mean wait", "longest", "slowdown")
 OWN = ("policy", "preset", "threshold")  # options of a choice alone
-MOST_NOTES = 3  # of an import
 MOST_WORDS = 12  # of a headline
 MOST_PERIODS = 6  # in a line
 CAPTION = "Shaded: above the limit, or without one above twice fcfs's longest wait."
@@ -67,29 +60,11 @@ TERMS = (
     "all jobs, and 1 is the best. **Try**: a first short run of a job; a **kill** ends it, and the job starts again "
     "from its beginning. fcfs is EASY backfilling in order of arrival, simulated: it is not what the cluster ran."
 )
-RULE = (
-    "The best has the lowest slowdown of the choices within the limit that gain over fcfs: by at least {}, with a p of "
-    "at most 5 %, corrected for all choices compared. Under any limit, the longest wait of an order without a "
-    "threshold (spf, saf) is at most fcfs's. Of those that it does not gain over, unless one is better in "
-    "slowdown and longest wait, the advice is the one that asks least of a site (an order, then a threshold, then "
-    "kills); ties go to the shorter longest wait, which decides first without a limit. A choice is out if another asks "
-    "less of a site and has the shorter mean wait and no longer a longest one."
-)
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
-OF_PERIODS = (
-    "The same rule for the jobs of each period, counted back from the log's end; a gain may be chance; the advice "
-    "of the whole log stays where it is as good. All figures are of the last weeks if the whole log's advice is beyond "
-    "the limit in them, does not gain over fcfs, or is worse than another beyond chance."
-)
 SURE = (
-    f"Confidence is that slowdown is lower than under fcfs, both simulated on this log. It is high with p below "
-    f"{HIGH_P:g} over at least {HIGH_WEEKS} weeks, medium with p at most 0.05 over at least {FEWEST_BLOCKS}; at most "
-    f"medium if the choice kills jobs, or if correlated weeks leave fewer than {FEWEST_BLOCKS} groups of them; low if "
-    f"requests are invented, or if nothing known holds jobs for over {in_percent(LOW_IDLE)} of their waiting time. It "
-    f"cannot tell with fewer weeks, over {in_percent(MOST_IDLE)} of that, or if simulated waits are over {FAR:g} times "
-    "the logged ones or less than that part of them. Intervals and p swap whole weeks at random; the user "
-    "or group that changes most is tested among all of its kind. The choice is tested on the log that selected it, and "
-    "users do not react: expect slightly less next year."
+    "Intervals and p swap whole weeks at random, and p is corrected for all choices compared; the user or group that "
+    "changes most is tested among all of its kind. docs/how-to/what-if.md has the rule by which a choice is advised, "
+    "and what each confidence means."
 )
 BESIDE = (
     "No real run checks these figures: try the lines on a test partition first. What holds whatever the order, such as "
@@ -99,22 +74,11 @@ SLURM_MODEL = "; with `sacct -P` as LOG and `--slurm-conf slurm.conf` they are"
 
 
 def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
-    stops = [
-        Stop(
-            stop_name(limit),
-            None if limit.growth is None else limit.longest_s,
-            "" if limit.growth is None else f"to {duration(limit.longest_s)}",
-            limit.advised,
-            screen(found, limit),
-        )
-        for limit in found.limits
-    ]
     picture = Picture(
         [point(found, k) for k in range(len(found.outcomes))],
         found.shown(found.limit),
         *("fcfs's", "simulated", CAPTION),
-        stops=[] if found.undecided else stops,
-        given=found.given,
+        limit_s=None if found.undecided or found.limit.growth is None else found.limit.longest_s,
         sure=not found.undecided,
     )
     workload, of, jobs = found.workload, len(found.comparison.at), things(found.site.jobs, "job")
@@ -128,7 +92,7 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         picture=picture,
         details=details(found, log),
         data=found.figures(),
-        cautions=[*workload.size_warnings, *found.invented],
+        cautions=[*workload.size_warnings, *overload(found.cost), *found.invented],
         terms=TERMS.format(found.settings["tau_s"]),
         guide="how-to/what-if",
     )
@@ -138,7 +102,6 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
 
 
 def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
-    """The headline, the table and the lines: of the advice under a limit, or of another choice."""
     rows, shown = found.rows(limit, k), found.shown(limit) if k is None else k
     taken = shown and (k is not None or not found.undecided)  # nothing is said of a choice that is not advised
     table = Table(HEAD, [cells(found, limit, row) for row in rows], [row.choice for row in rows])
@@ -149,6 +112,7 @@ def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
         "Confidence": confidence(found, limit) if k is None else "",
         f"By {found.periods[0].unit if found.periods else ''}": by_period(found) if k is None else "",
         "Needs": needs(found, shown) if taken else "",
+        "Without effect": never_applied(found) if found.settings["thresholds_s"] != [*THRESHOLDS_S] else "",
         "Real waits": real_waits(found, shown),
         "Machine": machine(found),
     }
@@ -159,23 +123,28 @@ def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
 
 def headline(found: WhatIf, limit: Limit) -> str:
     """The advice under a limit in at most `MOST_WORDS` words; what forbids to trust it, if anything does."""
+    system = found.settings["system"]
+    of = f"of what {SYSTEMS[system]} can do, " if system else ""
     if found.undecided:
         return fitting(f"Cannot tell: {found.undecided.partition(':')[0]}", "Cannot tell: the log is too short")
     if found.invented:
         jobs = found.workload.jobs
         share = percent(jobs.n_missing(found.workload.unrequested) / len(jobs))
         return f"Do not trust this advice: {share} of the requests are invented"
+    taken, within = found.outcomes[limit.advised], " within the limit" * bool(found.limits[-1].advised)
+    lead = f"{of}{'take' if limit.advised else 'keep'}"
+    lead = f"Last {found.periods[0].unit}: {lead}" if found.whole else first_upper(lead)
     if found.whole:
-        taken, other = (one.outcomes[one.limits[found.limits.index(limit)].advised] for one in (found, found.whole))
+        other = found.whole.outcomes[found.whole.limits[found.limits.index(limit)].advised]
         differs = f", not **{short(other)}**" * (taken.name != other.name)
-        return f"Last {found.periods[0].unit}: {'take' if limit.advised else 'keep'} **{short(taken)}**{differs}"
-    if limit.advised:
-        return headed("Take", found.outcomes[limit.advised])
+        return fitting(f"{lead} **{short(taken)}**{differs}", f"{lead} **{short(taken)}**")
     if not found.offered:
-        return f"Keep **fcfs**: {SYSTEMS[found.settings['system']]} can do none of the other choices"
-    if limit.by_slowdown:
-        return "Keep **fcfs**: less slowdown would cost longer waits"
-    return f"Keep **fcfs**: no choice that was tested is better{' within the limit' * bool(found.limits[-1].advised)}"
+        return f"Keep **fcfs**: {SYSTEMS[system]} can do none of the other choices"
+    if limit.advised:
+        return headed(lead, taken)
+    why = f"no choice that was tested is better{within}"
+    why = "less slowdown would cost longer waits" if limit.by_slowdown else why
+    return fitting(f"{lead} **fcfs**: {why}", f"{lead} **fcfs**")
 
 
 def fitting(text: str, shorter: str) -> str:
@@ -187,16 +156,16 @@ def headed(lead: str, o: ChoiceFigures) -> str:
 
 
 def cells(found: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
-    mark, differs, names = "", "", {FREE: "fcfs without {}", ALONE: "fcfs, no job stopped"}
-    name = names.get(row.role, "").format(found.cost.name if found.cost else "")
+    name, differs = row.role, ""
     if (k := row.choice) is not None:
         name = short(found.outcomes[k]) if k else f"fcfs with {found.cost.name}" if found.cost else REFERENCE
         if row.role == GENTLE:
             kills = found.outcomes[found.shown(limit)].effort == KILLS
             name = f"{'no kills' if kills else 'next'}: {name}"
         name = f"**{name}**" if row.role in (ADVICE, UNSURE) else name
-        mark, differs = " ▲" * starves(found, k), wait_change(found, k) if k else ""
-    return name, duration(row.mean_wait_s), differs, f"{duration(row.max_wait_s)}{mark}", slowdown(row.mean_bsld)
+        differs = wait_change(found, k) if k else ""
+    mean, *others = figures(found, row)
+    return name, mean, differs, *others
 
 
 def wait_change(found: WhatIf, k: int) -> str:
@@ -206,7 +175,6 @@ def wait_change(found: WhatIf, k: int) -> str:
 
 
 def interval(one: Paired) -> str:
-    """In whole minutes if they are several."""
     step_s = 60 if max(abs(one.low), abs(one.high)) >= 600 else 1
     return interval_text(one, lambda longer_s: change(step_s * round(longer_s / step_s)))
 
@@ -284,7 +252,7 @@ def unclear(found: WhatIf, k: int) -> set[tuple[str, str]]:
 
 def who_pays(found: WhatIf, k: int) -> str:
     o = found.outcomes[k]
-    said, killed = [longer_text(o.payers)], o.payers.killed
+    said, killed = [longer_text(CHANGED_S, *o.payers[:2])], o.payers.killed
     if (job := o.payers.job) is not None:
         said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
     said += filter(None, ends_of(found, k))
@@ -313,24 +281,32 @@ def ends_of(found: WhatIf, k: int) -> tuple[str, str]:
     return longer, shorter and f"shorter: {shorter}"
 
 
-def longer_text(payers: Payers) -> str:
-    users = payers.users
-    of = f" and {users_text(users)}" if users else ""
-    unknown = "" if users else f"; the log names no users with {FEWEST_JOBS} jobs"
-    less = f"{percent(payers.jobs.less / sum(payers.jobs))} of jobs so much less"
-    return f"{percent(payers.jobs.share)} of jobs{of} wait over {LONGER} longer, {less}{unknown}"
+def longer_text(by_s: float, jobs: Changed, users: Changed | None) -> str:
+    """Which share of jobs, and how many users, wait longer by more than this, and which less."""
+    some = f"users with at least {FEWEST_JOBS} jobs"
+    of = f" and {count(users.longer)} of {count(sum(users))} {some}" if users else ""
+    less = f"{percent(jobs.less / sum(jobs))} of jobs so much less"
+    unknown = "" if users else f"; the log names no {some.replace('at least ', '')}"
+    return f"{percent(jobs.share)} of jobs{of} wait over {duration(by_s)} longer, {less}{unknown}"
 
 
 def confidence(found: WhatIf, limit: Limit) -> str:
     sure = found.confidence(limit)
     if sure is None:
         return ""
-    said = f"**{sure}** that slowdown is below fcfs's (p {found.gain(limit.advised).corrected_p:.2g})"
-    return f"{'; '.join([said, *(why for _, why in found.doubts(limit))])}."
+    gain = found.gain(limit.advised)
+    said = [
+        f"**{sure}** that slowdown is below fcfs's (p {gain.corrected_p:.2g})",
+        *(why for _, why in found.doubts(limit)),
+    ]
+    if gain.bounded:
+        value, high, low = (slowdown(-one) for one in (gain.value, gain.low, gain.high))
+        lower = f"lower by {value} (95{NB}% interval {low} to {high})"
+        said.append(f"{lower}, in another year by less, since this log selected it")
+    return f"{'; '.join(said)}."
 
 
 def by_period(found: WhatIf) -> str:
-    """Fcfs's slowdown and that of the whole log's advice in each period, and what the rule would take there."""
     shown = found.periods[-MOST_PERIODS:] if not found.undecided else ()
     if not shown:
         return ""
@@ -347,7 +323,6 @@ def by_period(found: WhatIf) -> str:
 
 
 def needs(found: WhatIf, k: int) -> str:
-    """What a choice asks of a batch system, and which has it; where one lacks a threshold, what it does without."""
     o, said = found.outcomes[k], list[str]()
     if o.effort == TODAY:
         return ""
@@ -362,7 +337,6 @@ def needs(found: WhatIf, k: int) -> str:
 
 
 def real_waits(found: WhatIf, k: int) -> str:
-    """The waits in the log, how near simulated ones are, whose the longest are, and what explains the real ones."""
     score, first, taken, near = found.logged, found.outcomes[0], found.outcomes[k], found.fidelity
     longest = f"fcfs's longest is {first.whose}"
     longest += f", {short(taken)}'s {taken.whose}" if taken.whose != first.whose else ""
@@ -378,7 +352,6 @@ def real_waits(found: WhatIf, k: int) -> str:
 
 
 def machine(found: WhatIf) -> str:
-    """Which machine is replayed, which part of it the figures are of, what the site does, and what is not modelled."""
     near, site = found.fidelity, found.site
     part, parts, gone = near.part, len(near.machine.parts), sum(site.left_out.values()) + site.wide
     said = [machine_text(near)] if found.logged else []
@@ -391,7 +364,6 @@ def machine(found: WhatIf) -> str:
 
 
 def cap(cost: Cost) -> str:
-    """What limits cost fcfs, who pays, how many jobs never fit, and what the log used."""
     longer = cost.longer
     said = [f"{cost.text} leaves fcfs's mean wait as it is"]
     if longer.value or cost.payers.jobs.longer:
@@ -399,7 +371,10 @@ def cap(cost: Cost) -> str:
         few = f"{longer.blocks} groups of correlated weeks"
         between += f", which may be too narrow: it rests on {few}" * longer.narrow
         between = between if longer.bounded else "too few weeks for an interval"
-        said = [f"{cost.text}: fcfs's mean wait **{change(longer.value)}** ({between})", longer_text(cost.payers)]
+        said = [
+            f"{cost.text}: fcfs's mean wait **{change(longer.value)}** ({between})",
+            longer_text(CHANGED_S, *cost.payers[:2]),
+        ]
     said += [f"left out: {things(cost.left_out, 'job')} that would never fit"] * bool(cost.left_out)
     used = in_a_row(list(cost.used.values()))
     said += [cost.rushed.as_text()] if cost.rushed is not None else []
@@ -407,6 +382,13 @@ def cap(cost: Cost) -> str:
     said += ["they are drawn at random: another seed may give other costs, and other advice"] * drawn
     said += [f"the log's own starts used up to {used}"] * bool(used)
     return f"{'; '.join(said)}."
+
+
+def overload(cost: Cost | None) -> list[str]:
+    if cost is None or cost.load < 1:
+        return []
+    more = f"the jobs want {percent(cost.load)} of what {cost.name} allows while they arrive"
+    return [f"{more}, so waits grow as long as the log goes on, and these figures are of its length"]
 
 
 # The picture
@@ -424,7 +406,6 @@ def point(found: WhatIf, k: int) -> Point:
         *(o.name, o.mean_bsld, o.max_wait_s, screen(found, found.limit, k)),
         shares=shares(CHANGED_S, o.payers.jobs, o.payers.users) if k else [],
         bars=bars,
-        note="" if k else "All other choices are compared with this one.",
     )
 
 
@@ -434,11 +415,8 @@ def shares(by_s: float, jobs: Changed, users: Changed | None) -> list[Share]:
         if changed is not None:
             total = sum(changed)
             said = [percent(n / total) if changed is jobs else count(n) for n in changed]
-            words = tuple(
-                f"{n} {does}" for n, does in zip(said, ("wait less", "about as long", "wait longer"), strict=True)
-            )
             of = f"{count(total)} {what}, those whose {mean}wait changes by more than {duration(by_s)}"
-            found.append(Share(of, tuple(changed), words))  # type: ignore[arg-type]
+            found.append(Share(of, changed, said))
     return found
 
 
@@ -452,18 +430,19 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         o, users = found.outcomes[k], found.outcomes[k].payers.users
         of_users = f"{count(users.longer)} of {count(sum(users))}" if users else ""
         pays = (percent(o.payers.jobs.share), of_users) if k else ("", "")
-        rows.append((o.name, *figures(found, k), *pays, count(o.kills) if o.kills else ""))
+        rows.append((o.name, *figures(found, o), *pays, count(o.kills) if o.kills else ""))
         if k:
             one = found.gain(k)
-            ends = (difference(one.value), interval_text(one, difference), f"{one.corrected_p:.2g}")
+            ends = (signed(one.value), interval_text(one, signed), f"{one.corrected_p:.2g}")
             tests.append((o.name, *ends, wait_change(found, k)))
     head = ("choice", *FIGURES, "jobs longer", "users longer", "kills")
-    limits = [
-        (stop_name(one), found.outcomes[one.advised].name, *figures(found, one.advised))
-        for one in found.limits
-        if not found.undecided
-    ]
-    by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, range(len(limits)), "limit", left=1)
+    limits = []
+    for limit in found.limits if not found.undecided else ():
+        taken = found.outcomes[limit.advised]
+        grown = f"any{NB}amount" if limit.growth is None else setting(limit.growth)
+        limits.append((grown, taken.name, *figures(found, taken)))
+    picks = [limit.advised for limit in found.limits]
+    by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, picks, left=1)
     mine = found.outcomes[shown]
     longer = (
         f"Longer: jobs by over {LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much."
@@ -475,11 +454,11 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             Table(head, rows, order),
         ),
         Detail("The advice at each limit", [], by_limit),
-        Detail("The advice in each period", [OF_PERIODS], by_periods(found)),
+        Detail("The advice in each period", [], by_periods(found)),
         Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
         Detail(
             "Statistics: intervals, p, what the confidence means",
-            [RULE.format(setting(settings["min_gain"])), SURE],
+            [SURE],
             Table(
                 ("choice", "slowdown", f"{percent(CONFIDENCE)} interval", "corrected p", f"mean wait, 95{NB}%"), tests
             ),
@@ -499,8 +478,7 @@ def by_periods(found: WhatIf) -> Table:
     for one in found.periods:
         about = one.submitted, count(one.rows.sum()), ratio_text(one.ratio)
         for row in {each.choice: each for each in one.figures}.values():
-            waits = duration(row.mean_wait_s), duration(row.max_wait_s), slowdown(row.mean_bsld)
-            rows.append((*about, found.outcomes[row.choice or 0].name, *waits))
+            rows.append((*about, found.outcomes[row.choice or 0].name, *figures(found, row)))
             about = ("", "", "")
     return Table(("submitted", "jobs", "sim/log", "advice, then others", *FIGURES), rows, left=3)
 
@@ -512,9 +490,7 @@ def notes(found: WhatIf) -> list[str]:
     said = [f"{count(number)} of {count(site.rows)} rows: {reason}" for reason, number in site.left_out.items()]
     said += [f"{count(site.cancelled)} of them cancelled"] * bool(site.cancelled)
     said += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
-    said += [*site.imported[:MOST_NOTES]]
-    said += [f"{len(site.imported) - MOST_NOTES} more kinds of records"] * (len(site.imported) > MOST_NOTES)
-    said += [*found.workload.notes, *found.workload.warnings, grade]
+    said += [*site.imported, *found.workload.notes, *found.workload.warnings, grade]
     if not found.undecided:
         compared = zip(found.comparison.names, found.bsld[0], strict=True)
         said += found.comparison.doubts({name: one for name, one in compared if one is not None})
@@ -525,14 +501,18 @@ def notes(found: WhatIf) -> list[str]:
     said += ["inform users before jobs are killed, and exempt those that must not start twice"] * any(
         o.effort == KILLS for o in found.outcomes
     )
-    idle = [o.name for o in found.outcomes if o.overdue == 0 and "threshold" in o.options]
-    said += [f"{in_a_row(idle)}: no job waits as long as the threshold, which never applies"] * bool(idle)
+    said += filter(None, [never_applied(found)])
     return list(dict.fromkeys(said))
 
 
-def figures(found: WhatIf, k: int) -> tuple[str, str, str]:
-    o = found.outcomes[k]
-    return duration(o.mean_wait_s), f"{duration(o.max_wait_s)}{' ▲' * starves(found, k)}", slowdown(o.mean_bsld)
+def never_applied(found: WhatIf) -> str:
+    idle = [short(o) for o in found.outcomes if o.overdue == 0 and "threshold" in o.options]
+    return f"{in_a_row(idle)}: no job waits as long as the threshold, which never applies." * bool(idle)
+
+
+def figures(found: WhatIf, one: Row | ChoiceFigures) -> tuple[str, str, str]:
+    flag = " ▲" * (one.max_wait_s > STARVED * found.outcomes[0].max_wait_s)
+    return duration(one.mean_wait_s), f"{duration(one.max_wait_s)}{flag}", slowdown(one.mean_bsld)
 
 
 def configurations(options: Mapping[str, Any]) -> str:
@@ -580,10 +560,6 @@ def setting(share: float) -> str:
     return f"{100 * share:.6g}{NB}%"
 
 
-def stop_name(limit: Limit) -> str:
-    return f"any{NB}amount" if limit.growth is None else setting(limit.growth)
-
-
 def short(o: ChoiceFigures) -> str:
     return o.name.replace(" ", NB)
 
@@ -595,15 +571,3 @@ def lower(words: str) -> str:
 def first_upper(text: str) -> str:
     name = "." in text.partition(" ")[0]  # of a file, which keeps its letters
     return (text if name else f"{text[:1].upper()}{text[1:]}").removesuffix(".")
-
-
-def users_text(changed: Changed) -> str:
-    return f"{count(changed.longer)} of {count(sum(changed))} users with at least {FEWEST_JOBS} jobs"
-
-
-def difference(value: float) -> str:
-    return f"{value:+,.2f}".replace("-", MINUS)
-
-
-def starves(found: WhatIf, k: int) -> bool:
-    return found.outcomes[k].max_wait_s > STARVED * found.outcomes[0].max_wait_s

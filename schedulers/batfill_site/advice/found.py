@@ -17,7 +17,7 @@ from batfill.model.kinds import plain_value
 from batfill.model.options import Options, arguments_of
 from batfill_pages.comparison import Comparison, Difference
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
-from batfill_site.advice.choices import KILLS, NEEDS, ORDER
+from batfill_site.advice.choices import KILLS, ORDER
 from batfill_site.advice.payers import Cost, Payers
 from batfill_site.answer import Answered, duration, stored
 from batfill_site.score import Whose
@@ -38,10 +38,8 @@ if TYPE_CHECKING:
 MACHINE_FILE = "machine.csv"  # what `batfill fidelity` is to call the calendar in the commands
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
-ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, ALONE, FREE = (  # rows of the first table
-    *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated"),
-    *("fcfs, no job stopped", "fcfs without limits"),
-)
+ADVICE, UNSURE, CHOSEN = "advice", "least slowdown seen", "chosen"  # rows of the first table, and two more
+GENTLE, REFERENCE, ALONE = "without kills", "fcfs, simulated", "fcfs, no job stopped"
 
 
 class ChoiceFigures(NamedTuple):
@@ -60,7 +58,6 @@ class ChoiceFigures(NamedTuple):
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
-    waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -68,19 +65,18 @@ class ChoiceFigures(NamedTuple):
         return arguments_of(self.options)
 
     def columns(self) -> dict[str, Any]:
-        columns = {name: value for name, value in self._asdict().items() if name not in ("waits", "whose")}
+        columns = {name: value for name, value in self._asdict().items() if name != "whose"}
         return {**columns, **self.whose.as_dict(), "options": stated(self.options), "payers": stored(self.payers)}
 
 
 class Row(NamedTuple):
     """A row of the first table. Times in seconds."""
 
-    role: str  # ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, ALONE or FREE
+    role: str  # ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, ALONE, or fcfs without limits
     choice: int | None  # the index of its outcome; None for the last two
     mean_wait_s: float
     max_wait_s: float
     mean_bsld: float
-    needs: str  # what it asks of a site
 
 
 class Period(NamedTuple):
@@ -133,7 +129,6 @@ class WhatIf(Answered, Keyed):
     site: SiteLog  # what else the log says
     filled: Callable[[WhatIf, str], Answer]  # how it is said
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
-    logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
     logged_whose: Whose | None = None  # the job with the longest wait in the log
     cost: Cost | None = None  # of the limits that the choices share, if any
     periods: Sequence[Period] = ()  # the oldest first; () if the log has only one
@@ -237,8 +232,8 @@ class WhatIf(Answered, Keyed):
             if k is not None and k not in [row.choice for row in found]:
                 found.append(row_of(role, self.outcomes, k))
         if (cost := self.cost) is not None:
-            found += [Row(ALONE, None, *cost.alone, NEEDS[0])] if cost.alone else []
-            found.append(Row(FREE, None, cost.mean_wait_s, cost.max_wait_s, cost.mean_bsld, NEEDS[0]))
+            found += [Row(ALONE, None, *cost.alone)] if cost.alone else []
+            found.append(Row(f"fcfs without {cost.name}", None, *cost[1:4]))
         return found
 
     def outdoing(self, limit: Limit) -> int:
@@ -316,7 +311,7 @@ class WhatIf(Answered, Keyed):
             "of": "all jobs" if self.whole is None else "the jobs of the newest period",
             "advice_of_all": (self.whole or self).advised_name,
             "site_log": self.site,
-            "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
+            "outcomes": [outcome.columns() for outcome in self.outcomes],
             "groups": self.groups,
             "limits": [] if self.undecided else [limit_of(limit) for limit in self.limits],
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
@@ -326,12 +321,10 @@ class WhatIf(Answered, Keyed):
             "behaviour": str(self.fidelity.factors),
             "held": self.fidelity.held,
             "held_on_header": self.fidelity.held_header,
-            "logged": self.logged
-            and {**stored(self.logged), "mean_bsld": self.logged_bsld, **(stored(self.logged_whose) or {})},
+            "logged": self.logged and {**stored(self.logged), **(stored(self.logged_whose) or {})},
             "cost": self.cost,
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
-            "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
             "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
             "gain": self.gain(advised) if advised else None,
             "wait_gain": self.waits[advised - 1] if advised else None,
@@ -344,7 +337,7 @@ class WhatIf(Answered, Keyed):
 
 def row_of(role: str, outcomes: Sequence[ChoiceFigures], k: int) -> Row:
     o = outcomes[k]
-    return Row(role, k, o.mean_wait_s, o.max_wait_s, o.mean_bsld, NEEDS[o.effort])
+    return Row(role, k, o.mean_wait_s, o.max_wait_s, o.mean_bsld)
 
 
 def stated(options: Mapping[str, Any]) -> dict[str, Any]:

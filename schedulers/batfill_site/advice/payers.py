@@ -8,6 +8,7 @@ import numpy as np
 
 from batfill.base.words import in_a_row
 from batfill.engine.records import AT_DIVIDER
+from batfill.model.jobs import DAY_S
 from batfill.model.limits.pools import amount_text
 from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
@@ -92,7 +93,6 @@ class OneGroup(NamedTuple):
     jobs: int
     before_s: float  # the mean wait under fcfs
     after_s: float  # and under the choice
-    longest_s: float  # under the choice
     chance: bool  # whether the change may be chance, as the largest of its kind
 
 
@@ -132,11 +132,11 @@ class Payers(NamedTuple):
                 if counted.sum() > 1 and changed_s.max() > 0:
                     rows = where == (k := int(np.argmax(changed_s)))
                     before_s, after_s = (float(wait_s[rows].mean()) for wait_s in waits)
-                    name, longest_s = kind.name(int(groups[k])), float(schedule.wait_s[rows].max())
+                    name = kind.name(int(groups[k]))
                     (one,) = paired([np.where(rows, longer_s, 0)])
                     chance = one.periods < FEWEST_BLOCKS or one.p * int(counted.sum()) > 1 - CONFIDENCE
                     about = (by, name, KINDS[by].format(name), int(each[k]))
-                    found.append(OneGroup(*about, before_s, after_s, longest_s, chance))
+                    found.append(OneGroup(*about, before_s, after_s, chance))
         whose = number_in_log(schedule.jobs.ids[most]), int(schedule.jobs.user[most])
         job = OneJob(*whose, *(float(one[most]) for one in waits)) if longer_s[most] > 0 else None
         return cls(Changed.of(longer_s), users, job, ends[1], ends[-1], killed(schedule, longer_s))
@@ -153,6 +153,7 @@ class Cost(NamedTuple):
     payers: Payers  # under them, against without
     left_out: int  # jobs that want more than there is
     used: dict[str, str]  # of each pool the most that the log's own starts used at once, and what there is; {}: unknown
+    load: float  # the most that its jobs want of a pool or a budget, as a share of what there is while they arrive
     rushed: Rushed | None  # how urgent jobs fared, if there are any,
     alone: tuple[float, float, float] | None  # and the first three, and no job is stopped for them; None if none is
 
@@ -183,6 +184,19 @@ def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:
         what = "processors" if pool.share is not None and not pool.base else pool.name
         found[pool.name] = f"{' of '.join(amounts)} {what}"
     return found
+
+
+def load_of(schedule: Schedule) -> float:
+    """The largest share of a pool, or of a budget, that the jobs want from its begin, or theirs, until the end."""
+    jobs, shares = schedule.jobs, [0.0]
+    if (span_s := float(np.ptp(jobs.submit_s))) >= DAY_S:
+        pools = [pool for pool in schedule.pools if not pool.of_user]
+        shares += [float(pool.amounts(jobs) @ jobs.runtime_s) / (pool.capacity * span_s) for pool in pools]
+    if (budget := schedule.budget) is not None and budget.pool is not None and budget.span_s >= DAY_S:
+        there = (budget.begin <= jobs.submit_s) & (jobs.submit_s < budget.end)
+        drawn_j = float((budget.pool.amounts(jobs) * jobs.runtime_s)[there].sum())
+        shares.append(drawn_j / (budget.joules - budget.idle_w * budget.span_s))
+    return max(shares)
 
 
 def killed(schedule: Schedule, longer_s: NDArray[np.float64]) -> Kills | None:

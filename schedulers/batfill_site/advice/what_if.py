@@ -16,7 +16,7 @@ from batfill.base.sums import mean_of
 from batfill.base.words import things
 from batfill.model.jobs import WEEK_S
 from batfill.model.limits.pools import Pools, rejected, wanted
-from batfill.model.metrics import TAU_S, bounded_slowdown, who_pays
+from batfill.model.metrics import TAU_S, bounded_slowdown
 from batfill.model.options import OPTIONS, Options
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
@@ -42,7 +42,17 @@ from batfill_site.advice.found import (
     row_of,
     stated,
 )
-from batfill_site.advice.payers import LIMITING, STOPPING, Cost, Kind, Payers, kinds_of, number_in_log, used_in_log
+from batfill_site.advice.payers import (
+    LIMITING,
+    STOPPING,
+    Cost,
+    Kind,
+    Payers,
+    kinds_of,
+    load_of,
+    number_in_log,
+    used_in_log,
+)
 from batfill_site.fidelity import SiteLog, fidelity_of
 from batfill_site.machine import machine_or_stated
 from batfill_site.score import Whose, score
@@ -165,7 +175,6 @@ def what_if(
     }
 
     def over(rows: NDArray[np.bool_]) -> WhatIf:
-        """The answer of these jobs alone."""
         of = [one.of(rows) for one in (*schedules, unlimited)]
         first, kinds = of[0], kinds_of(of[0].jobs, size, group[rows])
         comparison = of_jobs(
@@ -188,7 +197,7 @@ def what_if(
         ]
         begun = fitting.select(fitting.submit_s >= first.submit_s[0])
         known = near.plain is not None
-        logged, logged_bsld, whose = logged_figures(of[-1], tau_s) if known else (None, None, None)
+        logged, whose = logged_figures(of[-1]) if known else (None, None)
         return WhatIf(
             workload,
             settings,
@@ -204,7 +213,6 @@ def what_if(
             site,
             answer_of,
             logged,
-            logged_bsld,
             whose,
             cost_of(stated(limits), begun, first, of[-1], alone and alone.of(rows), tau_s, seed, kinds)
             if limits
@@ -285,15 +293,13 @@ def limit_of(
     return Limit(growth, longest_s, *advised(outcomes, pairs, longest_s, min_gain, offered))
 
 
-def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float, Whose] | tuple[None, None, None]:
-    """The score of this schedule, its jobs' mean bounded slowdown in the log, and whose wait was the longest there."""
+def logged_figures(first: Schedule) -> tuple[Score, Whose] | tuple[None, None]:
     jobs, waited_s = first.jobs, first.jobs.waited_s
     if waited_s is None or np.isnan(waited_s).all():
-        return None, None, None
+        return None, None
     known, most = ~np.isnan(waited_s), int(np.nanargmax(waited_s))
-    bsld = mean_of(bounded_slowdown(waited_s[known], first.runtime_s[known], tau_s))
     near = score(jobs.submit_s[known], waited_s[known], first.wait_s[known], jobs.procs[known])
-    return near, bsld, whose_of(jobs, most)
+    return near, whose_of(jobs, most)
 
 
 def whose_of(jobs: Jobs, row: int) -> Whose:
@@ -318,11 +324,10 @@ def cost_of(
     payers = Payers.of(under, without, kinds, partial(both.paired, seed=seed))
     left_out, used = len(jobs) - len(under.jobs), used_in_log(under, jobs)
     figures, by_priority = three_of(without, tau_s), three_of(alone, tau_s) if alone else None
-    return Cost(limits, *figures, longer, payers, left_out, used, under.rushed(), by_priority)
+    return Cost(limits, *figures, longer, payers, left_out, used, load_of(under), under.rushed(), by_priority)
 
 
 def three_of(one: Schedule, tau_s: float) -> tuple[float, float, float]:
-    """The mean wait, the longest one, and the mean bounded slowdown."""
     return mean_of(one.wait_s), float(one.wait_s.max()), mean_of(bounded_slowdown(one.wait_s, one.runtime_s, tau_s))
 
 
@@ -334,21 +339,18 @@ def outcome_of(
     kinds: Mapping[str, Kind],
     pairing: Pairing,
 ) -> ChoiceFigures:
-    jobs, wait_s = schedule.jobs, schedule.wait_s
-    waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=first.wait_s)
-    options, figures = Options.of(choice.options), schedule.summary()
+    wait_s, options, figures = schedule.wait_s, Options.of(choice.options), schedule.summary()
     return ChoiceFigures(
         **choice._asdict(),
         mean_bsld=mean_of(bsld),
         mean_wait_s=mean_of(wait_s),
         p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
-        whose=whose_of(jobs, int(np.argmax(wait_s))),
+        whose=whose_of(schedule.jobs, int(np.argmax(wait_s))),
         payers=Payers.of(schedule, first, kinds, pairing),
         overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
-        waits=waits,
     )
 
 

@@ -49,24 +49,16 @@ from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.named import touched
 from batfill_site.slurm.site import Bools, File, Floats, Site, SlurmJobs, Window, held_cpus
 
-# The measures: their heads and how they are written.
-SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
-    "off_s": ("off by", duration),
-    "ratio": ("sim/log", "{:.2f}".format),
-    "near": ("within 10 min", percent),
-    "correlation": ("correlation", "{:.2f}".format),
-    "error": ("mean error", percent),
-}
+HEADS = {"off_s": "off by", "ratio": "sim/log"}  # of the measures that are shown
+MEASURES = (*HEADS, "correlation")
 OFF = (
     "Mean logged wait, and the mean distance of a job's wait from it, ± half of its 95 % interval over the runs: in a "
     "pool of as many equal processors with EASY backfilling, in the model, and from one of its runs to another."
 )
-MORE = ("within 10 min", "correlation", "mean error")  # measures in the details alone
 REPLAYS = {"pool": "one pool, FCFS with EASY", "model": "Slurm as configured", "noise": "one run to another"}
 
 
 def pool_waits(site: Site, jobs: SlurmJobs) -> Floats:
-    """The waits of the same jobs on one pool of the site's processors, under FCFS with EASY backfilling, (jobs,)."""
     order = np.argsort(jobs.eligible_s, kind="stable")
     table = job_table(
         submit_s=(jobs.eligible_s - jobs.eligible_s.min())[order],
@@ -87,13 +79,13 @@ def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Bool
 
     def measures(truth_s: Floats, wait_s: Floats) -> list[float | None]:
         found = score(jobs.submit_s[rows], truth_s[rows], wait_s[rows], jobs.cpus[rows])
-        return [getattr(found, name) for name in SHOWN]
+        return [getattr(found, name) for name in MEASURES]
 
     found = {}
     for name, pairs in sims.items():
         values = np.array([measures(*pair) for pair in zip(*pairs, strict=True)], float).T
         means = [Figure.of(one) for one in values]
-        found[name] = {key: {"mean": one.mean, "margin": one.margin} for key, one in zip(SHOWN, means, strict=True)}
+        found[name] = {key: {"mean": one.mean, "margin": one.margin} for key, one in zip(MEASURES, means, strict=True)}
     return found
 
 
@@ -160,7 +152,7 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
         },
     )
     heads = [
-        {"replay": text} | {SHOWN[key][0]: said(scores[name][key], key) for key in SHOWN}
+        {"replay": text} | {head: said(scores[name][key], key) for key, head in HEADS.items()}
         for name, text in REPLAYS.items()
     ]
     return FoundAnswer(content, heads, answer_of(content, heads, dates_text(jobs.submit_s, Clock(0, UTC))))
@@ -180,12 +172,13 @@ def gain(
 
 
 def said(figure: dict[str, float], name: str) -> str:
-    words = SHOWN[name][1]
-    if not np.isfinite(figure["mean"]):
+    mean, margin = figure["mean"], figure["margin"]
+    if not np.isfinite(mean):
         return "-"
-    varies = figure["margin"] > 1e-9 * abs(figure["mean"])
-    write = around if name == "off_s" else lambda mean, margin: f"{words(mean)} ± {words(margin)}"
-    return write(figure["mean"], figure["margin"]) if varies else words(figure["mean"])
+    varies = margin > 1e-9 * abs(mean)
+    if name == "off_s":
+        return around(mean, margin) if varies else duration(mean)
+    return f"{mean:.2f} ± {margin:.2f}" if varies else f"{mean:.2f}"
 
 
 def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> Answer:
@@ -217,7 +210,7 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> 
         screen=Screen(
             f"Simulated waits are off by **{duration(model['mean'])}** a job, and from run to run by "
             f"{duration(noise['mean'])}",
-            table_of([{name: cell for name, cell in row.items() if name not in MORE} for row in rows]),
+            table_of(rows),
             {
                 "Caution": f"{found['caution']}." if found["caution"] else "",
                 "Causes": f"{cause}.",
@@ -234,7 +227,6 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> 
             Detail(
                 "Groups of jobs", [OFF], Table(("", "jobs", "in the log", *REPLAYS, "pool sim/log", "model"), groups)
             ),
-            Detail("All figures", [], table_of(rows)),
             Detail("What the files do not say", [], Table(("cause", "explains"), explained)),
             Detail("Notes on the log and the configuration", [f"{text}." for text in given["warnings"]]),
         ],

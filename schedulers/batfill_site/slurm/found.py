@@ -12,7 +12,7 @@ from batfill.base.version import __version__
 from batfill.base.words import things
 from batfill.model.jobs import Clock
 from batfill_pages.words import count, slowdown
-from batfill_site.advice.fill import first_upper, percent, shares, users_text
+from batfill_site.advice.fill import first_upper, longer_text, percent, shares
 from batfill_site.advice.found import too_short
 from batfill_site.advice.payers import Changed
 from batfill_site.answer import (
@@ -50,11 +50,8 @@ MOST_ROWS = 12  # of a kind of groups beside bars
 MOST_PARTS = 6  # that are not modelled, on the first screen
 CAPTION = "Means over the runs. Shaded: over twice the longest wait as configured."
 RULE = (
-    "Two runs of one configuration of Slurm differ, so each is run {} times here, with cycles at other dates. A figure "
-    "is the mean over the runs, ± half of its 95 % interval. A difference is within Slurm's own noise, and stands in "
-    "brackets, if its interval holds 0, or if two runs of one configuration differ by more on average. An interval "
-    "says nothing of the jobs of another day, and is for its comparison alone. Waits count from a job's eligibility. "
-    "Users do not react to a change."
+    "An interval is of one comparison, over the cycles of {} runs, and says nothing of the jobs of another day. "
+    "docs/how-to/slurm.md has the rule of noise and brackets, and what the model does not know."
 )
 
 
@@ -102,7 +99,6 @@ class Logged(NamedTuple):
     """The log's waits beside those of the model as configured, of jobs that waited for nothing that is not modelled."""
 
     score: Score  # of the means over the runs
-    bsld: float
     whose: Whose  # the longest wait is
     lowest_s: float  # the mean wait in the run where it is lowest,
     highest_s: float  # and where it is highest
@@ -206,7 +202,6 @@ class SlurmWhatIf(Answered, Keyed):
 
 
 def ends_of(answer: SlurmWhatIf, k: int) -> dict[str, list[tuple[Group, Difference]]]:
-    """Who gains and who loses most under a change, beyond noise: of each kind of groups one, if there are any."""
     found: dict[str, list[tuple[Group, Difference]]] = {"gain_most": [], "lose_most": []}
     changed = [(one, more) for one in answer.groups[1:] if (more := one.outcomes[k].wait_s.more) and more.beyond]
     for by in dict.fromkeys(one.by for one, _ in changed):
@@ -254,7 +249,11 @@ def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
     lines = {"Never start": f"{', '.join(never)}; no figure counts them." if never else ""}
     if found.logged is not None and found.logged.unlike:
         lines["Real waits"] = f"{real_waits(found)} `batfill fidelity` looks for causes."
-    lines["Not modelled"] = not_modelled(found)
+    parts = [text.removeprefix(NOT).lstrip(":; ") for text in found.warnings if text.startswith(NOT)]
+    unsaid = f"; {len(parts) - MOST_PARTS} more with --details" * (len(parts) > MOST_PARTS)
+    lines["Not modelled"] = f"{'; '.join(parts[:MOST_PARTS])}{unsaid}." if parts else ""
+    same = [found.names[k] for k in range(1, len(found.names)) if (found.mean_wait_s[k] == found.mean_wait_s[0]).all()]
+    lines["Without effect"] = f"{'; '.join(same)}: mean waits are those as configured, in each run." if same else ""
     if more is not None:
         others = sorted({*range(1, len(found.names))} - {k}, key=lambda j: found.all[j].wait_s.mean)
         pairs = [f"mean wait {change(found.pair(j, k))} against {found.names[j]}" for j in others]
@@ -270,7 +269,6 @@ def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
 
 
 def headline(found: SlurmWhatIf) -> str:
-    """What the best change does to the mean wait, behind a warning if the model or the log does not decide that."""
     best, several = found.best, len(found.names) > 2
     more, stuck = found.all[best].wait_s.more, found.never[best] > found.never[0]
     good = more is not None and more.beyond and more.value < 0 and not stuck
@@ -295,49 +293,47 @@ def verdict(found: SlurmWhatIf, k: int) -> str:
 
 
 def by_group(found: SlurmWhatIf, k: int) -> str:
-    """Of each kind of groups the one that gains most, and the one that loses most."""
-    said = []
-    for name, most in ends_of(found, k).items():
-        each = [f"{one.by} {one.name} ({change(more).partition(' ±')[0]})" for one, more in most]
-        said += [f"{name.replace('_', ' ')}: {', '.join(each)}"] * bool(each)
+    said = [f"{name.replace('_', ' ')}: {named(most)}" for name, most in ends_of(found, k).items() if most]
     return f"{'; '.join(said) or 'none changes beyond noise'}." if found.groups[1:] else ""
 
 
+def named(groups: list[tuple[Group, Difference]], sign: int = 1) -> str:
+    changes = [(one, change(more._replace(value=sign * more.value)).partition(" ±")[0]) for one, more in groups]
+    return ", ".join(f"{one.by} {one.name} ({said})" for one, said in changes)
+
+
 def preempted(found: SlurmWhatIf, k: int) -> str:
-    """How often jobs are preempted, whose, and what is lost."""
-    one = found.all[k]
+    """How often jobs are preempted, whose, and what is lost; of a change that ends it, what it costs as configured."""
+    base, own = found.all[0], found.all[k]
+    ends = bool(base.stops and base.stops.mean and own.stops and not own.stops.mean)
+    one = base if ends else own
     if one.stops is None or one.killed is None or one.lost_h is None:
         return ""
     most: dict[str, tuple[float, str]] = {}
-    work_h, base = float((found.jobs.run_s * found.jobs.cpus).sum()) / 3600, found.all[0]
-    said = f"jobs {slowdown(one.stops.mean)} times a run"
+    work_h = float((found.jobs.run_s * found.jobs.cpus).sum()) / 3600
+    said = f"{'as configured, ' * ends}jobs {slowdown(one.stops.mean)} times a run"
     said += f" ({slowdown(one.killed.mean)} for good)" if one.killed.mean else ""
     said += f", {slowdown(one.lost_h.mean)} processor-hours of work lost, {percent(one.lost_h.mean / work_h)} of all"
-    if k and base.stops and base.lost_h:
+    if k and base.stops and base.lost_h and not ends:
         said += f"; as configured {slowdown(base.stops.mean)} times, {slowdown(base.lost_h.mean)} hours"
     for group in found.groups[1:]:
-        stops = group.outcomes[k].stops
+        stops = group.outcomes[0 if ends else k].stops
         if group.by in ("partition", "QOS", USER) and group.name != OTHERS and stops and stops.mean > 0:
             most[group.by] = max(most.get(group.by, (0.0, "")), (stops.mean, group.name))
     whose = ", ".join(f"{by} {name} ({percent(stops / one.stops.mean)})" for by, (stops, name) in most.items())
-    return f"{said}{f'; most often of {whose}' if whose else ''}."
+    said += f"; most often of {whose}" * bool(whose)
+    if ends and own.wait_s.more is not None:
+        more, (pays, gains) = own.wait_s.more, ends_of(found, k).values()
+        said += f". It costs a mean wait of {change(more._replace(value=-more.value))}"
+        said += f"; longer: {named(pays, -1)}" * bool(pays) + f"; shorter: {named(gains, -1)}" * bool(gains)
+    return f"{said}."
 
 
 def who_pays(found: SlurmWhatIf, k: int) -> str:
     by_s, jobs, users = found.payers[k - 1]
     if not any(one and (one.longer or one.less) for one in (jobs, users)):
         return f"no job waits over {duration(by_s)} longer, or less, on average over the runs."
-    longer, less = f"{percent(jobs.share)} of jobs", f"{percent(jobs.less / len(found.jobs))} of jobs"
-    if users is not None:
-        longer += f" and {users_text(users)}"
-        less += f" and {things(users.less, 'user')}"
-    return f"{longer} wait over {duration(by_s)} longer, on average over the runs; {less} wait so much less."
-
-
-def not_modelled(found: SlurmWhatIf) -> str:
-    parts = [text.removeprefix(NOT).lstrip(":; ") for text in found.warnings if text.startswith(NOT)]
-    more = f"; {len(parts) - MOST_PARTS} more with --details" * (len(parts) > MOST_PARTS)
-    return f"{'; '.join(parts[:MOST_PARTS])}{more}." if parts else ""
+    return f"{longer_text(by_s, jobs, users)}; means over the runs, beyond what two of one configuration differ by."
 
 
 def real_waits(found: SlurmWhatIf) -> str:
@@ -351,26 +347,22 @@ def real_waits(found: SlurmWhatIf) -> str:
 
 
 def point(found: SlurmWhatIf, k: int) -> Point:
-    one, bars = found.all[k], []
+    one, bars = found.all[k], list[Bar]()
     for by in dict.fromkeys(group.by for group in found.groups[1:]):
         those = [group for group in found.groups if group.by == by]
         kind = f"{by}: {MOST_ROWS} of {len(those)}, all with --details" if len(those) > MOST_ROWS else by
-        bars += [bar(kind, group, k) for group in those[:MOST_ROWS]]
+        for group in those[:MOST_ROWS]:
+            wait_s, longest_s, *_ = group.outcomes[k]
+            more, words = wait_s.more, change(wait_s.more).strip("()") or around(*wait_s[:2])
+            value, unclear = (0.0, False) if more is None else (float(more.value), not more.beyond)
+            longest = duration(longest_s.mean)
+            bars.append(Bar(kind, group.name, value, unclear, words.partition(" ±")[0], longest))  # without an interval
     payers = found.payers[k - 1] if k else None
     return Point(
         *(found.names[k], one.bsld.mean, one.longest_s.mean, screen(found, k, first_upper(verdict(found, k)))),
         shares=shares(*payers) if payers else [],
         bars=bars,
-        note="" if payers else "All changes are compared with this one.",
     )
-
-
-def bar(kind: str, group: Group, k: int) -> Bar:
-    """A group's change of the mean wait; beside a bar is no room for the interval."""
-    wait_s, longest_s, *_ = group.outcomes[k]
-    more, words = wait_s.more, change(wait_s.more).strip("()") or around(*wait_s[:2])
-    value, unclear = (0.0, False) if more is None else (float(more.value), not more.beyond)
-    return Bar(kind, group.name, value, unclear, words.partition(" ±")[0], duration(longest_s.mean))
 
 
 def groups_table(found: SlurmWhatIf, k: int) -> Table:

@@ -150,7 +150,7 @@ def compared(
         payers=[payers_of(groups, k, found[0].wait_s, found[k].wait_s) for k in range(1, len(found))],
         never=[int(one.sum()) for one in stuck],
         mean_wait_s=np.array([[mean_of(row) for row in one.wait_s] for one in found]),
-        logged=logged_of(jobs, found[0].wait_s, tau_s),
+        logged=logged_of(jobs, found[0].wait_s),
         assumed="; ".join(filter(None, (NO_SHARES * (fair and not first.associations), first.assumed))),
         settings=settings,
         inputs=inputs,
@@ -159,7 +159,6 @@ def compared(
 
 
 def grouped(by: str, names: list[str], group: Ints, found: list[Ran], slowdowns: list[Floats]) -> list[Group]:
-    """The groups of a kind; `found` and `slowdowns` are of each configuration."""
     jobs, waits = np.bincount(group), [one.wait_s for one in found]
     means, longest = ([by_group(one, group, function) for one in waits] for function in (np.add, np.maximum))
     figures = [means, longest, [by_group(one, group, np.add) for one in slowdowns]]
@@ -184,8 +183,7 @@ def payers_of(groups: list[Group], k: int, base: Floats, other: Floats) -> Payer
     )
 
 
-def logged_of(jobs: SlurmJobs, wait_s: Floats, tau_s: float) -> Logged | None:
-    """The log's waits beside those of the runs, (runs, jobs); None if no wait is known."""
+def logged_of(jobs: SlurmJobs, wait_s: Floats) -> Logged | None:
     known = np.isfinite(jobs.started_s) & ~jobs.held
     if not known.any():
         return None
@@ -193,8 +191,7 @@ def logged_of(jobs: SlurmJobs, wait_s: Floats, tau_s: float) -> Logged | None:
     means = [mean_of(row) for row in wait_s[:, known]]
     found = score(jobs.submit_s[known], waited_s, wait_s[:, known].mean(axis=0), jobs.cpus[known])
     most = np.flatnonzero(known)[int(np.argmax(waited_s))]
-    whose = Whose(jobs.ids[most], jobs.user[most] or None)
-    return Logged(found, mean_of(bounded_slowdown(waited_s, jobs.run_s[known], tau_s)), whose, min(means), max(means))
+    return Logged(found, Whose(jobs.ids[most], jobs.user[most] or None), min(means), max(means))
 
 
 def apply(site: Site, changes: Iterable[str]) -> Site:
