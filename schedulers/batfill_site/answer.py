@@ -103,8 +103,16 @@ class Point(NamedTuple):
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
+class Stop(NamedTuple):
+    """A place of the slider: how much longer the longest wait may be, and the point that is advised there."""
+
+    grown: str
+    longest: float | None  # s
+    take: int
+
+
 class Picture(NamedTuple):
-    """Slowdown and longest wait of each point."""
+    """Slowdown and longest wait of each point; the slider moves the limit."""
 
     points: Sequence[Point]
     shown: int
@@ -112,7 +120,8 @@ class Picture(NamedTuple):
     base: str
     caption: str
     chance: str = "may be chance"
-    limit_s: float | None = None  # of the longest wait
+    stops: Sequence[Stop] = ()
+    given: int = 0
     least_s: float = 60.0  # a change of less has no bar
     sure: bool = True  # whether the row of what is shown is marked
 
@@ -122,7 +131,8 @@ class Picture(NamedTuple):
             for p in self.points
         ]
         base = {"whose": self.whose, "name": self.base}
-        return {"choices": points, "limit": self.limit_s, "seen": self.shown, "base": base}
+        stops = [stop._asdict() for stop in self.stops]
+        return {"choices": points, "limits": stops, "given": self.given, "seen": self.shown, "base": base}
 
 
 class Bars(NamedTuple):

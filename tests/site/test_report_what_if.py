@@ -460,6 +460,23 @@ def test_the_address_names_the_choice_and_a_button_leads_back_to_the_advice(brow
 
 
 @pytest.mark.usefixtures("page")
+def test_the_slider_shows_what_is_advised_at_a_limit_and_stays_where_it_is(browser, answer):
+    browser.sized(390, 844)
+    slide = (
+        "const grow = document.getElementById('grow'); if (arguments[0] < 0) grow.scrollIntoView({ block: 'center' });"
+        "else { grow.value = arguments[0]; grow.dispatchEvent(new Event('input')); }"
+        "return grow.getBoundingClientRect().top"
+    )
+    top = browser.run(slide, -1)
+    for k, limit in [*enumerate(answer.limits), (answer.given, answer.limit)]:
+        assert abs(browser.run(slide, k) - top) < 2
+        assert set(browser.run(SHOWN)) == {str(limit.advised)}
+        grown = browser.run("return document.getElementById('grown').textContent")
+        assert grown.startswith(f"any{NB}amount" if limit.growth is None else f"{100 * limit.growth:g}{NB}%, to ")
+    assert "Confidence" in text_of(browser, "#brief")
+
+
+@pytest.mark.usefixtures("page")
 def test_on_a_phone_axe_finds_nothing(browser):
     browser.sized(390, 844)
     browser.run("for (const e of document.querySelectorAll('details')) e.open = true; scrollers()")
@@ -810,7 +827,7 @@ def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path):
     assert (found.as_dict()["advice"], found.as_dict()["trusted"], found.as_dict()["limits"]) == (None, False, [])
     check("what-if-short-log", found.answer().as_text(details=True))
     page = page_of(found)
-    for word in ("Keep", "class=chosen", "The advice at each limit"):
+    for word in ("Keep", "class=chosen", 'id="grow"', "The advice at each limit"):
         assert word not in page
 
 
@@ -846,7 +863,8 @@ def test_the_page_says_everything_without_a_script(answer, text):
     assert text.count("<template") == len(answer.outcomes)
     panels = re.findall("(?s)<div data-choice=(\\d+)( hidden)?>", still)
     assert [int(k) for k, hidden in panels if not hidden] == [answer.limit.advised]
-    assert re.findall("<(?:button|input)[^>]*>", still) == []
+    unlimited = re.sub('(?s)<div class="limit controls live" hidden>.*?</div></div>', "", still)
+    assert re.findall("<(?:button|input)[^>]*>", unlimited) == []
 
 
 def test_a_name_from_a_log_or_an_option_is_no_html(answer):

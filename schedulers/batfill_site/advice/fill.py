@@ -33,6 +33,7 @@ from batfill_site.answer import (
     Point,
     Screen,
     Share,
+    Stop,
     Table,
     change,
     dates_text,
@@ -78,7 +79,8 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         [point(found, k) for k in range(len(found.outcomes))],
         found.shown(found.limit),
         *("fcfs's", "simulated", CAPTION),
-        limit_s=None if found.undecided or found.limit.growth is None else found.limit.longest_s,
+        stops=stops_of(found),
+        given=found.given,
         sure=not found.undecided,
     )
     workload, of, jobs = found.workload, len(found.comparison.at), things(found.site.jobs, "job")
@@ -436,13 +438,9 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             ends = (signed(one.value), interval_text(one, signed), f"{one.corrected_p:.2g}")
             tests.append((o.name, *ends, wait_change(found, k)))
     head = ("choice", *FIGURES, "jobs longer", "users longer", "kills")
-    limits = []
-    for limit in found.limits if not found.undecided else ():
-        taken = found.outcomes[limit.advised]
-        grown = f"any{NB}amount" if limit.growth is None else setting(limit.growth)
-        limits.append((grown, taken.name, *figures(found, taken)))
-    picks = [limit.advised for limit in found.limits]
-    by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, picks, left=1)
+    stops = stops_of(found)
+    limits = [(one.grown, (o := found.outcomes[one.take]).name, *figures(found, o)) for one in stops]
+    by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, [one.take for one in stops], left=1)
     mine = found.outcomes[shown]
     longer = (
         f"Longer: jobs by over {LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much."
@@ -554,6 +552,14 @@ def options_words(options: Mapping[str, Any]) -> str:
 
 def percent(share: float) -> str:
     return in_percent(share).replace(" ", NB)
+
+
+def stops_of(found: WhatIf) -> list[Stop]:
+    if found.undecided:
+        return []
+    grown = [f"any{NB}amount" if limit.growth is None else setting(limit.growth) for limit in found.limits]
+    longest_s = [None if limit.growth is None else limit.longest_s for limit in found.limits]
+    return [Stop(*of, limit.advised) for *of, limit in zip(grown, longest_s, found.limits, strict=True)]
 
 
 def setting(share: float) -> str:
