@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict, namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from batfill.engine.ends import new_ends
 from batfill.engine.records import new_records
 from batfill_site.slurm import records
 from batfill_site.slurm.hosts import expand
-from batfill_site.slurm.preempt import ALWAYS, CANCEL, REQUEUE, SUSPEND, WITHIN
+from batfill_site.slurm.preempt import ALWAYS, WITHIN
 from batfill_site.slurm.records import (
     CPUS,
     GPUS,
@@ -38,9 +38,12 @@ from batfill_site.slurm.records import (
     Windows,
 )
 from batfill_site.slurm.site import (
+    CANCEL,
     MODES,
     NEW_RULES,
     PREEMPTED,
+    REQUEUE,
+    SUSPEND,
     Association,
     Floats,
     Ints,
@@ -180,25 +183,12 @@ def records_of(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, Ints]:
     ), of
 
 
-class Needs(NamedTuple):
-    """What decides whether a job could start: columns of `records_of`."""
-
-    partition: str
-    qos: str
-    licenses: str
-    constraint: str
-    required: str
-    excluded: str
-    gpu_type: str
-    nodes: int
-    max_nodes: int
-    cpus: int
-    cpus_per_node: int
-    cpus_per_task: int
-    memory_per_cpu_mb: int
-    memory_per_node_mb: int
-    gpus_per_node: int
-    memory_unsaid: bool
+# What decides whether a job could start: columns of `records_of`.
+Needs = namedtuple(
+    "Needs",
+    "partition qos licenses constraint required excluded gpu_type nodes max_nodes cpus cpus_per_node cpus_per_task "
+    "memory_per_cpu_mb memory_per_node_mb gpus_per_node memory_unsaid",
+)
 
 
 def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
@@ -290,7 +280,7 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Itera
         [[i for i, node in enumerate(site.nodes) if node.weight == weight] for weight in weights],
         [[site.place[name] for name in leaf] for leaf in site.switches],
     ]
-    scratch = [new_records(n + len(site.switches), records.GROUP), *sets_of([[]] * 10, n)]
+    scratch = [new_records(n + len(site.switches), records.GROUP), np.zeros(n, np.int64), *sets_of([[]] * 10, n)]
     return Nodes._make([nodes, *(sets_of(some, n) for some in sets), *scratch])
 
 
@@ -514,17 +504,11 @@ def usage_factors(site: Site, jobs: SlurmJobs) -> Floats:
     return np.array([factors.get(name, 1.0) for name in jobs.qos], np.float64)
 
 
-class Classes(NamedTuple):
-    """The classes of jobs, each of a column of `records.JOB`; `job_arrays` finds them."""
+def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Mapping[str, Numbers], longest_s: Floats) -> Records:
+    """The jobs, which are the records of `of`, and the longest limit that is allowed each.
 
-    gpu_type: Numbers
-    asks: Numbers
-    required: Numbers
-    bills: Numbers
-
-
-def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_s: Floats) -> Records:
-    """The jobs, which are the records of `of`, and the longest limit that is allowed each; fills in the classes."""
+    Fills in the classes of jobs, each of a column of `records.JOB`.
+    """
     settings, table = site.settings, new_records(len(jobs), records.JOB)
     given, place = site.partitions, {each.name: i for i, each in enumerate(site.partitions)}
     if unknown := set(jobs.partition) - set(place):
@@ -548,15 +532,15 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
     whole, memory = jobs.memory_unsaid, memory_of(jobs)
     table["memory"], table["gpus"] = np.where(whole, -1, memory), jobs.gpus_per_node
     table["memory_per_cpu"] = np.where(whole | (jobs.memory_per_node_mb > 0), 0, jobs.memory_per_cpu_mb)
-    table["gpu_type"] = [classes.gpu_type[name] if name else -1 for name in jobs.gpu_type]
+    table["gpu_type"] = [classes["gpu_type"][name] if name else -1 for name in jobs.gpu_type]
     table["features"] = [name != "" for name in jobs.constraint]
     table["exclusive"] = jobs.exclusive | settings.whole_nodes | np.array([each.exclusive for each in given], bool)[in_]
     table["tier"] = np.array([each.tier for each in given], np.int64)[in_]
     least_mb = np.where(whole, 0, memory).tolist()
     asks = zip(jobs.partition, jobs.constraint, jobs.required, jobs.excluded, least_mb, strict=True)
-    table["asks"] = classes.asks.all(asks)
-    table["required"] = [classes.required[names] if names else -1 for names in jobs.required]
-    table["bills"] = classes.bills.all(zip(jobs.partition, jobs.gpu_type, strict=True))
+    table["asks"] = classes["asks"].all(asks)
+    table["required"] = [classes["required"][names] if names else -1 for names in jobs.required]
+    table["bills"] = classes["bills"].all(zip(jobs.partition, jobs.gpu_type, strict=True))
     table["usage_factor"], table["start_s"] = usage_factors(site, jobs), np.nan
     table["mate"] = np.where(np.append(of[1:] == of[:-1], False), np.arange(1, len(of) + 1), np.searchsorted(of, of))
     return table
@@ -567,12 +551,9 @@ def option_record(site: Site) -> Records:
     values = records.numbers_of(s) | {name: getattr(s, name) or NO_LIMIT for name in NO_LIMIT_IF_0}
     values |= {
         "bf_min_prio_reserve": s.bf_min_prio_reserve if s.multifactor else 0,
-        "window": int(s.bf_window_s),
         "decay": 1 - 0.693 / s.half_life_s if s.half_life_s else 1.0,
         "new_rules": s.version >= NEW_RULES,
         "later_frees": s.version >= LATER_FREES,
-        "leaves": len(site.switches),
-        "cpus": site.cpus * layers(site),
         "last_edge": max((max(each.begin_s, each.end_s) for each in site.windows), default=-np.inf),
         "two": 2.0,
     }
@@ -646,26 +627,26 @@ def new_plan(room: int, words: int, licences: int) -> Plan:
 
 def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     """All arrays, as they are before a run, of the records of jobs and the job of each (`records_of`)."""
-    n, classes = len(jobs), Classes(*(Numbers() for _ in Classes._fields))
+    n, classes = len(jobs), defaultdict[str, Numbers](Numbers)
     shares, association, given = share_arrays(site, jobs)
     table = job_arrays(site, jobs, of, classes, longest_s(site, jobs, association, given))
     table["association"] = association
     taken = np.where(table["even"] > 0, jobs.nodes * jobs.cpus_per_node, jobs.cpus)
     for name, cpus in (("fixed", jobs.cpus), ("fixed_later", taken)):
         table[name] = fixed_priority(site, jobs, [given[i] for i in association], cpus)
-    limited = limit_arrays(site, jobs, table, classes.bills, shares, association, given)
+    limited = limit_arrays(site, jobs, table, classes["bills"], shares, association, given)
     counts_of, most, places = counted_of(site, jobs, association)
-    nodes = node_arrays(site, classes.gpu_type, classes.asks, classes.required)
+    nodes = node_arrays(site, classes["gpu_type"], classes["asks"], classes["required"])
     shapes = shape_arrays(table, nodes, layers(site))
-    rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(6)), np.zeros(n)]
-    rows += [np.zeros(n, np.uint8)]
+    rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(6))]
+    rows.append(new_records(n, records.ENDED))
     most_cpus, options = site.cpus * layers(site), option_record(site)
     places_of = [np.zeros(int(jobs.nodes.sum()) + most_cpus, np.int64) for _ in range(2)]
     ends, preemption = new_ends(min(n, most_cpus) + 1), preemption_arrays(site, jobs, table, options)
     licences = licence_arrays(site, jobs)
     plan = [licences, new_plan(ROOM, nodes.mask.size, len(licences.all)), window_arrays(site), preemption]
     counted = [counts_of, np.zeros(places, np.int64), most]
-    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(10, np.inf), np.empty(0)]
+    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(9, np.inf), np.empty(0)]
     dates += [np.empty(0, np.uint8), *(np.empty(0) for _ in range(3))]
     last = [options, new_records(1, records.STATE)]
     return Slurm._make([table, *rows, *places_of, ends, nodes, shapes, limited, shares, *plan, *counted, *dates, *last])
