@@ -466,9 +466,7 @@ def test_jobs_of_a_type_of_gpu_that_shares_its_nodes_with_another_take_any():
     assert (kept.ids, kept.gpu_type) == (("0", "1", "2"), ("", "", "c"))
 
 
-def test_a_partition_or_an_account_that_makes_no_sense_is_named():
-    with pytest.raises(WorkloadError, match="no partition 'q'"):
-        Model(site_of(), jobs_of(partition=("q",)))
+def test_an_account_that_is_its_own_ancestor_is_named():
     loop = (Association("a", parent="b"), Association("b", parent="a"))
     with pytest.raises(WorkloadError, match="account 'a' is its own ancestor"):
         Model(site_of(associations=loop), jobs_of(account=("a",), user=("u",)))

@@ -224,7 +224,7 @@ def lacking(site: Site, asked: Asked, job: Needs) -> str:
 
     memory_mb = job.memory_per_node_mb or job.memory_per_cpu_mb * job.cpus_per_node
 
-    def counts(node: Node) -> int:
+    def counts(node: Node) -> Any:
         per_cpu = job.memory_per_cpu_mb * (site.settings.memory and not job.memory_unsaid)
         free = min(node.cpus, node.memory_mb // per_cpu) if per_cpu else node.cpus
         return free // node.threads * node.threads // job.cpus_per_task * job.cpus_per_task
@@ -312,7 +312,9 @@ def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, Ints, list[Associ
         down += kids[i]
         for kid in kids[i]:
             tree["norm"][kid] = tree["norm"][i] * tree["part"][kid]
-            rows[kid] = below(rows[i], rows[kid])
+            limits = zip(rows[kid].each, rows[i].each, strict=True)  # where it sets none, those from above hold
+            wall_s = rows[i].max_wall_s if rows[kid].max_wall_s is None else rows[kid].max_wall_s
+            rows[kid] = rows[kid]._replace(each=Limits(*(b if a is None else a for a, b in limits)), max_wall_s=wall_s)
     if len(down) < len(rows):
         lost = rows[min(set(range(len(rows))) - set(down))]
         raise WorkloadError(f"account {lost.account!r} is its own ancestor; correct the parents of the associations")
@@ -324,13 +326,6 @@ def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, Ints, list[Associ
     scratch = np.zeros((2, len(rows)), np.int64)
     shares = Shares(tree, flat, np.array(down[1:], np.int64), scratch, reset_dates(site, jobs))
     return shares, np.array([place[owner] for owner in owners], np.int64), rows
-
-
-def below(above: Association, association: Association) -> Association:
-    """The association with the limits of each job that hold from above, where it sets none."""
-    each = zip(association.each, above.each, strict=True)
-    wall_s = above.max_wall_s if association.max_wall_s is None else association.max_wall_s
-    return association._replace(each=Limits(*(b if a is None else a for a, b in each)), max_wall_s=wall_s)
 
 
 def reset_dates(site: Site, jobs: SlurmJobs) -> Floats:
@@ -511,8 +506,6 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Mapping[str, Numb
     """
     settings, table = site.settings, new_records(len(jobs), records.JOB)
     given, place = site.partitions, {each.name: i for i, each in enumerate(site.partitions)}
-    if unknown := set(jobs.partition) - set(place):
-        raise WorkloadError(f"there is no partition {min(unknown)!r}; leave such jobs out, see arrays.possible")
     table["queued_s"] = np.maximum(jobs.submit_s, jobs.eligible_s)
     table["run_s"], table["leave_s"] = jobs.run_s - jobs.slept_s * site.suspends, jobs.leave_s
     table["limit"], table["nodes"] = jobs.limit_s, jobs.nodes
@@ -598,7 +591,7 @@ def preemption_arrays(site: Site, jobs: SlurmJobs, table: Records, options: Reco
     n = len(jobs) if may.any() or above.any() else 0
     sets = [may.astype(np.uint8), (above & by_qos).astype(np.uint8)]
     scratch = [np.zeros(n, np.int64), np.zeros(n, np.int64)]
-    return Preemption._make([*sets, *scratch, new_ends(n + 1), new_records(n + 1, PREEMPTED)])
+    return Preemption._make([*sets, *scratch, new_records(n + 1, PREEMPTED)])
 
 
 def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
@@ -610,13 +603,6 @@ def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
     of_slots = [np.full(len(shapes), -1), np.full(slots, -1), np.zeros(slots, np.int64)]
     keys, heads = np.zeros((2, slots, n), np.int64), np.zeros((slots, HEADS, nodes.mask.size), np.uint64)
     return Shapes._make([*on_nodes, *of_slots, *keys, heads, np.zeros(n, np.int64)])
-
-
-def licence_arrays(site: Site, jobs: SlurmJobs) -> Licences:
-    names, taken = list(site.settings.licenses), list(map(licences_of, jobs.licenses))
-    takes = np.array([[each.get(name, 0) for name in names] for each in taken], np.int64).reshape(len(jobs), len(names))
-    there = np.array([*site.settings.licenses.values()], np.int64)
-    return Licences(there, there.copy(), takes)
 
 
 def new_plan(room: int, words: int, licences: int) -> Plan:
@@ -638,18 +624,19 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     counts_of, most, places = counted_of(site, jobs, association)
     nodes = node_arrays(site, classes["gpu_type"], classes["asks"], classes["required"])
     shapes = shape_arrays(table, nodes, layers(site))
-    rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(6))]
-    rows.append(new_records(n, records.ENDED))
     most_cpus, options = site.cpus * layers(site), option_record(site)
-    places_of = [np.zeros(int(jobs.nodes.sum()) + most_cpus, np.int64) for _ in range(2)]
-    ends, preemption = new_ends(min(n, most_cpus) + 1), preemption_arrays(site, jobs, table, options)
-    licences = licence_arrays(site, jobs)
-    plan = [licences, new_plan(ROOM, nodes.mask.size, len(licences.all)), window_arrays(site), preemption]
-    counted = [counts_of, np.zeros(places, np.int64), most]
-    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(9, np.inf), np.empty(0)]
-    dates += [np.empty(0, np.uint8), *(np.empty(0) for _ in range(3))]
-    last = [options, new_records(1, records.STATE)]
-    return Slurm._make([table, *rows, *places_of, ends, nodes, shapes, limited, shares, *plan, *counted, *dates, *last])
+    there, held = site.settings.licenses, map(licences_of, jobs.licenses)
+    takes = np.array([[each.get(name, 0) for name in there] for each in held], np.int64).reshape(n, len(there))
+    amounts = np.array([*there.values()], np.int64)
+    values: list[Any] = [table, np.argsort(table["queued_s"], kind="stable")]
+    values += [*(np.zeros(n, np.int64) for _ in range(6)), new_records(n, records.ENDED)]
+    values += [np.zeros(int(jobs.nodes.sum()) + most_cpus, np.int64) for _ in range(2)]
+    values += [new_ends(n + 1), new_ends(min(n, most_cpus) + 1), nodes, shapes, limited, shares]
+    values += [Licences(amounts, amounts.copy(), takes), new_plan(ROOM, nodes.mask.size, len(amounts))]
+    values += [window_arrays(site), preemption_arrays(site, jobs, table, options)]
+    values += [counts_of, np.zeros(places, np.int64), most, np.zeros((2, len(site.partitions)), np.int64)]
+    values += [np.full(9, np.inf), np.empty(0), np.empty(0, np.uint8), *(np.empty(0) for _ in range(3))]
+    return Slurm._make([*values, options, new_records(1, records.STATE)])
 
 
 # What jobs that have run leave of usage, for runs that begin later.

@@ -377,10 +377,10 @@ def try_job(slurm, row, may_reserve):
                 keep_startable(slurm, row, nodes.open)
                 fits = choose(slurm, job, nodes.open, NOW, False)
                 if fits or (options.suspends and choose_over(slurm, row, nodes.open)):
-                    if would_exceed(slurm, row):
-                        return tested, False
-                    start(slurm, row, BACKFILL)
-                    return tested, True
+                    starts = not would_exceed(slurm, row)
+                    if starts:
+                        start(slurm, row, BACKFILL)
+                    return tested, starts
                 victims = needed(slurm, row, nodes.open) if options.preempts and not job.preempted else 0
                 if victims > 0:
                     preempt(slurm, row, victims)

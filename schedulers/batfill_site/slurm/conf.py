@@ -105,9 +105,8 @@ class Line(NamedTuple):
         """The fields that a line of nodes or a partition sets, and for each name the part that is not modelled."""
         found: dict[Any, Any] = {}
         known, harmless, kind = ROWS_OF[self.kind], {*HARMLESS[self.kind].split()}, self.kind.removesuffix("name")
-        for key, (name, text) in sorted(
-            self.pairs.items(), key=lambda pair: pair[0] != "priority"
-        ):  # parts override it
+        pairs = sorted(self.pairs.items(), key=lambda pair: pair[0] != "priority")  # parts override it
+        for key, (name, text) in pairs:
             part = Part(kind, name, text)
             odd = not {key, f"{key}={text}".lower()} & harmless and not off(text)
             row, field = row_of(part) if odd else None, known[key].field if key in known else key
@@ -209,9 +208,7 @@ def read_site(
         groups[name] = line.hosts("nodes") + having
     types = types_of(path.with_name("gres.conf"), described)
     texts = {name.lower(): text for _, name, text in given}
-    whole_cores = not {"cr_core", "cr_core_memory"}.isdisjoint(
-        words(texts.get("selecttypeparameters", "cr_core_memory"))
-    )
+    whole_cores = bool({"cr_core", "cr_core_memory"} & {*words(texts.get("selecttypeparameters", "cr_core_memory"))})
     names = sorted({*described} - down, key=by_name)
     nodes = tuple(node_of(name, described[name], types[name], whole_cores=whole_cores) for name in names)
     if sum(node.cpus + node.gpus for node in nodes) > MOST_CPUS:
@@ -248,10 +245,9 @@ def read_site(
         associations, qos = tuple(map(unlimited, associations)), tuple(map(unlimited, qos))
     tracked = any(name.lower() == "accountingstoragetres" and "gres/gpu" in text.lower() for _, name, text in given)
     used, below = {name for each in partitions for name in each.nodes}, {name for leaf in switches for name in leaf}
+    several = [name for name, kinds in types.items() if len(kinds) > 1]
     said = {
-        "nodes with several types of GPUs, which count as one": [
-            name for name, kinds in types.items() if len(kinds) > 1
-        ],
+        "nodes with several types of GPUs, which count as one": several,
         "nodes that are down, left out": sorted(down & {*described}, key=by_name),
         "nodes that no partition has": [node.name for node in nodes if node.name not in used],
         "nodes below no switch": [node.name for node in nodes if switches and node.name not in below],
@@ -319,18 +315,18 @@ def switches_of(path: Path, plugin: str, nodes: tuple[Node, ...]) -> tuple[tuple
 
 def read_windows(path: Path, site: Site) -> tuple[Window, ...]:
     """The windows in a CSV file: nodes as Slurm writes them, and dates, ISO or Unix; UTC if they name no zone."""
-    rows, _ = read_rows(path, None, ("nodes", "begin", "end"), REMEDY)
-    return tuple(window(f"{path}: line {row['line']}", row, site) for row in rows)
-
-
-def window(where: str, row: dict[str, Any], site: Site) -> Window:
-    nodes = tuple(expand(row["nodes"], where))
-    if unknown := [name for name in nodes if name not in site.place]:
-        raise WorkloadError(f"{where}: slurm.conf has no node {unknown[0]}; correct its name")
-    dates = (date_of(where, name, row.get(name)) for name in ("begin", "end", "announced"))
-    begin_s, end_s, announced_s = (
-        math.inf if date is None else stamp_of(date) if isinstance(date, datetime) else date for date in dates
-    )
-    if not begin_s < end_s < math.inf:
-        raise WorkloadError(f"{where}: its end, {row['end']}, is not after its begin, {row['begin']}; correct them")
-    return Window(nodes, begin_s, end_s, announced_s)
+    windows = []
+    for row in read_rows(path, None, ("nodes", "begin", "end"), REMEDY)[0]:
+        where = f"{path}: line {row['line']}"
+        nodes = tuple(expand(row["nodes"], where))
+        if unknown := [name for name in nodes if name not in site.place]:
+            raise WorkloadError(f"{where}: slurm.conf has no node {unknown[0]}; correct its name")
+        dates = (date_of(where, name, row.get(name)) for name in ("begin", "end", "announced"))
+        begin_s, end_s, announced_s = (
+            math.inf if date is None else stamp_of(date) if isinstance(date, datetime) else date for date in dates
+        )
+        if not begin_s < end_s < math.inf:
+            wrong = f"its end, {row['end']}, is not after its begin, {row['begin']}; correct them"
+            raise WorkloadError(f"{where}: {wrong}")
+        windows.append(Window(nodes, begin_s, end_s, announced_s))
+    return tuple(windows)

@@ -42,7 +42,7 @@ READ = {name: titles for name, titles in COLUMNS.items() if name not in ("JobNam
 READ |= {name: (name,) for name in OURS} | {"NNodes": ("NNodes", "AllocNodes")}
 EXPECTED = ("Partition", "QOS", "Account", "User", "Timelimit", *OURS[:2], "Constraints", "NodeList", "SubmitLine")
 # The importer's columns, and their names here.
-TAKEN = {"requested_s": "limit_s", "procs": "cpus", "queue": "qos", "group": "account"} | {
+TAKEN = {"requested_s": "limit_s", "queue": "qos", "group": "account"} | {
     name: name for name in ("submit_s", "eligible_s", "start_s", "end_s", "partition", "user")
 }
 YEAR_S = 365 * 86400  # what Slurm's plans assume of a job without a limit
@@ -253,7 +253,7 @@ class SlurmRecords(Records):
         }
         self.assumed = tuple(assumed)
         return {
-            "asked_cpus": asked_cpus,
+            "cpus": asked_cpus,
             "nodes": np.where(free, min_nodes, nodes),
             "max_nodes": np.where(free, 0, nodes),
             "cpus_per_node": on_each,
@@ -332,7 +332,6 @@ class SlurmRecords(Records):
             "leave_s": np.where(column["left"] > 0, column["end_s"], np.inf),
             "run_s": np.maximum(ran_s, column["limit_s"] * (column["for_good"] | column["left"])).astype(float),
             "limit_s": np.maximum(column["limit_s"], 1),
-            "cpus": column["asked_cpus"],
             "memory_unsaid": column["memory_unsaid"] > 0,
             "array": np.where((column["key"] >= 0) & (column["key"] % 2**TASKS > 0), column["key"] >> TASKS, -1),
             "exclusive": column["exclusive"] > 0,

@@ -10,13 +10,12 @@ import numpy as np
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle, may_wait
-from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, has_enough
+from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_enough
 from batfill_site.slurm.preempt import (
     arrange,
     choose_over,
     needed,
     next_check,
-    next_queued,
     preempt,
     stop,
     withdraw,
@@ -85,13 +84,13 @@ def closes(slurm, row):
     for x in range(len(nodes.mask)):
         nodes.mask[x] = nodes.asked[job.asks, x] & ~nodes.shut[x]
     keep_startable(slurm, row, nodes.mask)
-    if not choose(slurm, job, nodes.mask, NEVER - 1, False):
+    if not fits(slurm, job, nodes.mask, NEVER - 1):
         return False
     for x in range(len(nodes.mask)):
         less |= nodes.mask[x] & ~nodes.open[x]
         nodes.mask[x] &= nodes.open[x]
     enough = less != ZERO and has_enough(slurm, job, nodes.mask, nodes.mask)
-    return not enough or choose(slurm, job, nodes.mask, NEVER - 1, False)
+    return not enough or fits(slurm, job, nodes.mask, NEVER - 1)
 
 
 @kernel
@@ -115,13 +114,9 @@ def next_event(slurm):
     state, dates_s = slurm.state[0], slurm.dates_s
     dates_s[END] = next_end_s(slurm.ends)
     dates_s[AFTER_END] = slurm.ended[state.passed].clean_s if state.passed < state.ended else np.inf
-    dates_s[QUEUE] = np.inf
-    if state.queued < len(slurm.arrivals):
-        dates_s[QUEUE] = slurm.jobs[slurm.arrivals[state.queued]].queued_s + slurm.options[0].arrival_s
+    dates_s[QUEUE] = next_end_s(slurm.coming)
     there = state.left < len(slurm.leaving)
     dates_s[LEAVE] = slurm.jobs[slurm.leaving[state.left]].leave_s if there else np.inf
-    if slurm.options[0].preempts:
-        dates_s[QUEUE] = min(dates_s[QUEUE], next_end_s(slurm.preemption.again))
     if slurm.options[0].graces:
         dates_s[CHECK], _ = next_check(slurm)
     kind = END
@@ -171,7 +166,8 @@ def advance(slurm):
             if options.new_rules:
                 set_due(slurm)
         elif kind == QUEUE:
-            row = next_queued(slurm)
+            row = np.int64(slurm.coming.slots[next_end(slurm.coming)].row)
+            leave_next(slurm.coming)
             if slurm.jobs[row].stopped and slurm.jobs[row].leave_s < now_s:
                 continue
             enqueue(slurm, row)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import kernel, outlined
-from batfill.engine.ends import enter, leave, leave_next, next_end, next_end_s
+from batfill.engine.ends import enter, leave
 from batfill_site.slurm.placement import NOW, choose, gpus_on, has, memory_on, put
 from batfill_site.slurm.priority import goes_before
 from batfill_site.slurm.running import end, leave_queue, note, on_any, seat, whole
@@ -40,8 +40,9 @@ def candidates(slurm, row, asked, sleep, end_too):
         sleeps = jobs[x].mode == SUSPEND
         if not (sleep if sleeps else end_too) or not may_preempt(slurm, row, x) or not on_any(slurm, x, asked):
             continue
-        if slurm.state[0].now < jobs[x].exempt_until and not sleeps:
-            slurm.state[0].until = min(slurm.state[0].until, jobs[x].exempt_until)
+        exempt_until = jobs[x].started + jobs[x].exempt
+        if slurm.state[0].now < exempt_until and not sleeps:
+            slurm.state[0].until = min(slurm.state[0].until, exempt_until)
             continue
         place = n
         while place > 0 and goes_earlier(jobs[x], jobs[listed[place - 1]], slurm.options[0].preempt_youngest_first):
@@ -138,7 +139,6 @@ def preempt(slurm, row, n):
             job.grace_until = now + job.grace
             job.ends = min(job.ends, job.grace_until)
             seat(slurm, x, 1)
-            job.check_s = check_date(slurm, job.grace_until)
             note(slurm, x, row, GRACED)
             slurm.state[0].steady = 0
 
@@ -169,7 +169,7 @@ def stop(slurm, x, by):
         mate = one.mate
         if mate == x:
             break
-    enter(slurm.preemption.again, np.float64(job.eligible), 0, x)
+    enter(slurm.coming, np.float64(job.eligible), 0, x)
 
 
 @outlined
@@ -209,26 +209,9 @@ def next_check(slurm):
     date_s, row = np.inf, -1
     for i in range(slurm.state[0].running):
         job = slurm.jobs[slurm.held[i]]
-        if job.grace_until > 0 and job.check_s < date_s:
-            date_s, row = job.check_s, slurm.held[i]
+        if job.grace_until > 0 and check_date(slurm, job.grace_until) < date_s:
+            date_s, row = check_date(slurm, job.grace_until), slurm.held[i]
     return date_s, row
-
-
-@kernel
-def next_queued(slurm):
-    """The row of the job that is queued now, which is no longer to come: of several that of the lowest id."""
-    state, again, row = slurm.state[0], slurm.preemption.again, -1
-    if state.queued < len(slurm.arrivals):
-        row = slurm.arrivals[state.queued]
-        if slurm.jobs[row].queued_s + slurm.options[0].arrival_s > state.now_s:
-            row = -1
-    if next_end_s(again) <= state.now_s:
-        back = np.int64(again.slots[next_end(again)].row)
-        if row < 0 or back < row:
-            leave_next(again)
-            return back
-    state.queued += 1
-    return row
 
 
 @outlined

@@ -84,9 +84,7 @@ JOB = np.dtype(
         ("exempt", "i8"),
         ("grace", "i8"),
         ("over_s", "f8"),  # when it ends
-        ("exempt_until", "i8"),
         ("grace_until", "i8"),  # 0 if it has not begun
-        ("check_s", "f8"),  # when it has, and is ended
         ("rest_s", "f8"),  # how long it still runs, if it is
         ("asleep", "u1"),
         ("preempted", "u1"),  # it has, since it was queued
@@ -134,7 +132,7 @@ STATE = np.dtype(
         ("now_s", "f8"),
         ("now", "i8"),  # in whole seconds
         ("moved_s", "f8"),
-        *((name, "i8") for name in ("queued", "waiting", "running", "ended", "passed")),
+        *((name, "i8") for name in ("waiting", "running", "ended", "passed")),
         ("left", "i8"),  # passed of `leaving`
         *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
         *((name, "i8") for name in ("logged", "placed", "next_slot", "until", "windows_until", "last_tried")),
@@ -245,7 +243,7 @@ class Windows(NamedTuple):
     live: Ints  # (n,)  those that are known and not over
 
 
-@record(Array(U1, 2), Array(U1, 2), I8, I8, Ends, PREEMPTED)
+@record(Array(U1, 2), Array(U1, 2), I8, I8, PREEMPTED)
 class Preemption(NamedTuple):
     """Who may preempt whom, and what was preempted."""
 
@@ -253,12 +251,11 @@ class Preemption(NamedTuple):
     before: NDArray[np.uint8]  # (kinds, kinds)  whether it goes before it in passes
     listed: Ints  # (n_jobs,)  candidates
     line: Ints  # (n_jobs,)  running jobs in the order of E11
-    again: Ends  # requeued jobs by the dates at which they are queued
     noted: Records  # PREEMPTED
 
 
 @record(
-    *(JOB, *[I8] * 7, ENDED, I8, I8, Ends, Nodes, Shapes, Limited, Shares, Licences, Plan, Windows, Preemption),
+    *(JOB, *[I8] * 7, ENDED, I8, I8, Ends, Ends, Nodes, Shapes, Limited, Shares, Licences, Plan, Windows, Preemption),
     *(Array(I8, 2), I8, I8, Array(I8, 2), F8, F8, U1, F8, F8, F8, OPTIONS, STATE),
 )
 class Slurm(NamedTuple):
@@ -275,6 +272,7 @@ class Slurm(NamedTuple):
     ended: Records  # ENDED (n_jobs,)  in the order of the dates when their nodes are clean, and whether preempted
     at: Ints  # the nodes of jobs, side by side in the order of their starts,
     cpus_at: Ints  # and the CPUs that they hold there
+    coming: Ends  # jobs to be queued, or to be queued again, by their dates
     ends: Ends  # of running jobs
     nodes: Nodes
     shapes: Shapes

@@ -167,7 +167,6 @@ def run(slurm, row):
     for place in range(job.first, job.first + job.placed):
         slurm.cpus_at[place] = slurm.nodes.nodes[slurm.at[place]].taken
     hold(slurm, row, 1)
-    job.exempt_until = job.started + job.exempt
     job.over_s = job.start_s + job.run_s + slurm.options[0].overhead_s
     enter(slurm.ends, job.over_s, 0, row)
 
@@ -177,9 +176,12 @@ def run(slurm, row):
 def resume(slurm, rows, started_s):
     """These jobs, whose nodes are in `at`, run at the beginning, if they find there what they ask for (R0).
 
-    They were started at these dates.
+    They were started at these dates; those of `arrivals` are to come.
     """
     held, nodes = slurm.limited.held, slurm.nodes
+    for i in range(len(slurm.arrivals) - 1, -1, -1):
+        row = slurm.arrivals[i]
+        enter(slurm.coming, slurm.jobs[row].queued_s + slurm.options[0].arrival_s, 0, row)
     for i in range(len(rows)):
         job = slurm.jobs[rows[i]]
         needs, fits = needs_of(job), True
