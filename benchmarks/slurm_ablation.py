@@ -343,7 +343,7 @@ ROWS = (
     Row("B2 bf_resolution 1", settings={"bf_resolution_s": 1}),
     Row("B2 bf_resolution 300", settings={"bf_resolution_s": 300}),
     Row("B2 cut from the first submission, not in Unix time", CutFromFirst),
-    Row("B2 bf_window 10 min", settings={"bf_window_s": 600.0}),
+    Row("B2 bf_window 10 min", settings={"bf_window_s": 600}),
     Row("B3 bf_max_job_user none", settings={"bf_max_job_user": 0}, needs="user limit"),
     Row("B3 bf_max_job_user 10", settings={"bf_max_job_user": 10}),
     Row("B3 bf_max_job_test 10", settings={"bf_max_job_test": 10}),

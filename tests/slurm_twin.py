@@ -964,7 +964,6 @@ class Twin:
                 record.priority = self.q3_priority(record, 0) if self.s.multifactor else 1
             self.waiting.append(record)
         self.left -= 1
-        self.longest = max(self.longest, len({x.row for x in self.waiting}))
         self.changed, self.active_s = True, self.now
         if not (self.s.defer or job.requeued):
             self.m3_due()
@@ -987,7 +986,7 @@ class Twin:
         self.waiting, self.running, self.cleaning, self.events = [], [], [], []
         self.cleaned, self.stopped, self.have_preempted, self.preempted = {}, set(), set(), []
         self.due, self.turned, self.ticked = None, -math.inf, None
-        self.cycles = self.tried = self.longest = 0
+        self.cycles = self.tried = 0
         self.left = len(self.to_queue)
         self.factors()
         first = self.first_s = self.now = self.active_s = max(
@@ -1046,4 +1045,4 @@ class Twin:
         first = np.cumsum([0, *(len(job.at) for job in self.jobs)])
         at = np.array([i for job in self.jobs for i in job.at], np.int64)
         preempted = np.array(self.preempted, PREEMPTED)
-        return Run(starts, by, first, at, self.cycles, self.tried, self.longest, preempted)
+        return Run(starts, by, first, at, self.cycles, self.tried, preempted)

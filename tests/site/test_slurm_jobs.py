@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from batfill.base.errors import WorkloadError
 from batfill_site.accounting.cluster_log import Reading
 from batfill_site.accounting.slurm import read_slurm
-from batfill_site.slurm.jobs import COMMAND, YEAR_S, Line, line_of, read_jobs
+from batfill_site.slurm.jobs import COMMAND, YEAR_S, line_of, read_jobs
 from batfill_site.slurm.site import SlurmJobs
 from sweeps import examples
 
 DATA = Path(__file__).parents[1] / "data"
 OWN_A, OWN_B = DATA / "accounting" / "slurm-32.txt.gz", DATA / "slurm" / "own-b" / "sacct.txt"
+LISTS = ("partitions", "required", "excluded", "licenses")
 COLUMNS = COMMAND.split(" -o ")[1].split(",")
 USUAL = {
     "JobID": "7", "User": "ann", "Account": "physics", "Partition": "main", "QOS": "normal", "Submit": "1700000000",
@@ -198,37 +199,34 @@ def test_memory_is_unsaid_only_where_no_script_can_name_it(read, line, unsaid):
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("sbatch -N4 --nice x", Line(nodes=4, nice=100)),
-        ("sbatch -N 2-8 --nice=-5 --exclusive x", Line(nodes=2, nice=-5, alone=1)),
-        ("sbatch --nodes 3 --exclusive=user --mem-per-cpu 4G x", Line(nodes=3, per_cpu=1, memory=1)),
-        ("sbatch --nodes=1 --nodes=2 --nodelist=n5 --nice=0 x", Line(nodes=2, required="n5")),
-        ("sbatch --exclusive", Line(alone=1)),
-        ("sbatch -n 4 --wrap srun -N 4 --exclusive", Line(tasks=4, whole=1)),
-        ("sbatch -H -n4 job.sh -N 4 --exclusive", Line(tasks=4)),  # the script's own words
-        ("srun -n 2 -c4 hostname", Line(tasks=2, cpus_per_task=4, whole=1)),
+        ("sbatch -N4 --nice x", {"nodes": 4, "nice": 100}),
+        ("sbatch -N 2-8 --nice=-5 --exclusive x", {"nodes": 2, "nice": -5, "alone": 1}),
+        ("sbatch --nodes 3 --exclusive=user --mem-per-cpu 4G x", {"nodes": 3, "per_cpu": 1, "memory": 1}),
+        ("sbatch --nodes=1 --nodes=2 --nodelist=n5 --nice=0 x", {"nodes": 2, "required": "n5"}),
+        ("sbatch --exclusive", {"alone": 1}),
+        ("sbatch -n 4 --wrap srun -N 4 --exclusive", {"tasks": 4, "whole": 1}),
+        ("sbatch -H -n4 job.sh -N 4 --exclusive", {"tasks": 4}),  # the script's own words
+        ("srun -n 2 -c4 hostname", {"tasks": 2, "cpus_per_task": 4, "whole": 1}),
         (
             "sbatch -p a,b -w n[1-2] -x n3 --ntasks-per-node 2 x",
-            Line(0, 0, 2, partitions="a,b", required="n[1-2]", excluded="n3"),
+            {"per_node": 2, "partitions": "a,b", "required": "n[1-2]", "excluded": "n3"},
         ),
-        ("sbatch -p a -w ./file x", Line(odd=1)),
-        ("sbatch --gres=gpu:a100:2,shard:3 x", Line(gpus=2, gpus_each=1, gpu_type="a100")),
-        ("sbatch --gres craynetwork:1,gpu x", Line(gpus=1, gpus_each=1)),
-        ("sbatch -G 4 x", Line(gpus=4)),
-        ("sbatch --gpus-per-task=v100:2 -n3 x", Line(tasks=3, gpus=6, gpu_type="v100")),
-        ("sbatch --gpus-per-node=1 x", Line(gpus=1, gpus_each=1)),
-        ("", Line()),
+        ("sbatch -p a -w ./file x", {"odd": 1}),
+        ("sbatch --gres=gpu:a100:2,shard:3 x", {"gpus": 2, "gpus_each": 1, "gpu_type": "a100"}),
+        ("sbatch --gres craynetwork:1,gpu x", {"gpus": 1, "gpus_each": 1}),
+        ("sbatch -G 4 x", {"gpus": 4}),
+        ("sbatch --gpus-per-task=v100:2 -n3 x", {"tasks": 3, "gpus": 6, "gpu_type": "v100"}),
+        ("sbatch --gpus-per-node=1 x", {"gpus": 1, "gpus_each": 1}),
+        ("", dict.fromkeys(line_of(""), 0) | dict.fromkeys(("gpu_type", *LISTS), "") | {"requeue": -1}),
     ],
 )
 def test_options_are_found_in_the_line_of_submission(read, text, found):
+    found = line_of("") | found
     assert line_of(text) == found
     jobs = read({"SubmitLine": text}, without=("ReqTRES",))
-    assert (jobs.nice[0], jobs.exclusive[0]) == (found.nice, found.alone)
-    assert (jobs.partitions[0], jobs.required[0], jobs.excluded[0]) == (
-        found.partitions,
-        found.required,
-        found.excluded,
-    )
-    assert said(jobs, "is a file") == found.odd
+    assert (jobs.nice[0], jobs.exclusive[0]) == (found["nice"], found["alone"])
+    assert [getattr(jobs, name)[0] for name in LISTS] == [found[name] for name in LISTS]
+    assert said(jobs, "is a file") == found["odd"]
 
 
 def test_gpus_that_only_the_line_names_are_those_of_a_job(read):

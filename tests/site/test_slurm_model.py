@@ -1,12 +1,12 @@
 """The compiled model of Slurm against its slow twin, the pool's replay, and what must hold of every run."""
 
+import itertools
 import os
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill_site.slurm import arrays
 from batfill_site.slurm.arrays import featured, possible
+from batfill_site.slurm.backfill import LEAP, first_from
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.site import (
@@ -260,6 +261,12 @@ def test_of_two_jobs_that_run_where_there_is_room_for_one_the_second_holds_nothi
     assert run.start_s[2] == pytest.approx(BEGAN + 101, abs=1)  # when the first ends
 
 
+def test_the_first_end_from_a_date_on_is_found_from_any_place():
+    keys = np.arange(0, 3 * 2 * LEAP, 3)
+    for place, n, key in itertools.product(range(len(keys)), range(len(keys) + 1), range(3 * len(keys) + 2)):
+        assert first_from(keys, place, n, key) == max(place, np.searchsorted(keys[:n], key))
+
+
 def test_a_job_that_may_not_reserve_waits_for_nodes_that_are_being_cleaned():
     # The first job ends at 31, its node is clean at 36; the only cycle, at 33, plans with it.
     site = site_of(1, settings=Settings(multifactor=False, bf_min_age_reserve_s=1000))
@@ -278,7 +285,7 @@ def state_of(seed):
     if not started.any():
         return None
     begin_s = float(np.quantile(run.start_s[started], 0.6)) + 0.5
-    places = [run.at[a:b] for a, b in pairwise(run.first)]
+    places = [run.at[a:b] for a, b in itertools.pairwise(run.first)]
     ran_on = tuple(",".join(site.nodes[k].name for k in at) for at in places)
     ended = started & (run.start_s + jobs.run_s <= begin_s)
     running = started & (run.start_s <= begin_s) & ~ended
@@ -459,9 +466,7 @@ def test_jobs_of_a_type_of_gpu_that_shares_its_nodes_with_another_take_any():
     assert (kept.ids, kept.gpu_type) == (("0", "1", "2"), ("", "", "c"))
 
 
-def test_a_partition_or_an_account_that_makes_no_sense_is_named():
-    with pytest.raises(WorkloadError, match="no partition 'q'"):
-        Model(site_of(), jobs_of(partition=("q",)))
+def test_an_account_that_is_its_own_ancestor_is_named():
     loop = (Association("a", parent="b"), Association("b", parent="a"))
     with pytest.raises(WorkloadError, match="account 'a' is its own ancestor"):
         Model(site_of(associations=loop), jobs_of(account=("a",), user=("u",)))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict, namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from batfill.engine.ends import new_ends
 from batfill.engine.records import new_records
 from batfill_site.slurm import records
 from batfill_site.slurm.hosts import expand
-from batfill_site.slurm.preempt import ALWAYS, CANCEL, REQUEUE, SUSPEND, WITHIN
+from batfill_site.slurm.preempt import ALWAYS, WITHIN
 from batfill_site.slurm.records import (
     CPUS,
     GPUS,
@@ -38,9 +38,12 @@ from batfill_site.slurm.records import (
     Windows,
 )
 from batfill_site.slurm.site import (
+    CANCEL,
     MODES,
     NEW_RULES,
     PREEMPTED,
+    REQUEUE,
+    SUSPEND,
     Association,
     Floats,
     Ints,
@@ -180,25 +183,12 @@ def records_of(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, Ints]:
     ), of
 
 
-class Needs(NamedTuple):
-    """What decides whether a job could start: columns of `records_of`."""
-
-    partition: str
-    qos: str
-    licenses: str
-    constraint: str
-    required: str
-    excluded: str
-    gpu_type: str
-    nodes: int
-    max_nodes: int
-    cpus: int
-    cpus_per_node: int
-    cpus_per_task: int
-    memory_per_cpu_mb: int
-    memory_per_node_mb: int
-    gpus_per_node: int
-    memory_unsaid: bool
+# What decides whether a job could start: columns of `records_of`.
+Needs = namedtuple(
+    "Needs",
+    "partition qos licenses constraint required excluded gpu_type nodes max_nodes cpus cpus_per_node cpus_per_task "
+    "memory_per_cpu_mb memory_per_node_mb gpus_per_node memory_unsaid",
+)
 
 
 def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
@@ -234,7 +224,7 @@ def lacking(site: Site, asked: Asked, job: Needs) -> str:
 
     memory_mb = job.memory_per_node_mb or job.memory_per_cpu_mb * job.cpus_per_node
 
-    def counts(node: Node) -> int:
+    def counts(node: Node) -> Any:
         per_cpu = job.memory_per_cpu_mb * (site.settings.memory and not job.memory_unsaid)
         free = min(node.cpus, node.memory_mb // per_cpu) if per_cpu else node.cpus
         return free // node.threads * node.threads // job.cpus_per_task * job.cpus_per_task
@@ -290,7 +280,7 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Itera
         [[i for i, node in enumerate(site.nodes) if node.weight == weight] for weight in weights],
         [[site.place[name] for name in leaf] for leaf in site.switches],
     ]
-    scratch = [new_records(n + len(site.switches), records.GROUP), *sets_of([[]] * 10, n)]
+    scratch = [new_records(n + len(site.switches), records.GROUP), np.zeros(n, np.int64), *sets_of([[]] * 10, n)]
     return Nodes._make([nodes, *(sets_of(some, n) for some in sets), *scratch])
 
 
@@ -322,7 +312,9 @@ def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, Ints, list[Associ
         down += kids[i]
         for kid in kids[i]:
             tree["norm"][kid] = tree["norm"][i] * tree["part"][kid]
-            rows[kid] = below(rows[i], rows[kid])
+            limits = zip(rows[kid].each, rows[i].each, strict=True)  # where it sets none, those from above hold
+            wall_s = rows[i].max_wall_s if rows[kid].max_wall_s is None else rows[kid].max_wall_s
+            rows[kid] = rows[kid]._replace(each=Limits(*(b if a is None else a for a, b in limits)), max_wall_s=wall_s)
     if len(down) < len(rows):
         lost = rows[min(set(range(len(rows))) - set(down))]
         raise WorkloadError(f"account {lost.account!r} is its own ancestor; correct the parents of the associations")
@@ -334,13 +326,6 @@ def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, Ints, list[Associ
     scratch = np.zeros((2, len(rows)), np.int64)
     shares = Shares(tree, flat, np.array(down[1:], np.int64), scratch, reset_dates(site, jobs))
     return shares, np.array([place[owner] for owner in owners], np.int64), rows
-
-
-def below(above: Association, association: Association) -> Association:
-    """The association with the limits of each job that hold from above, where it sets none."""
-    each = zip(association.each, above.each, strict=True)
-    wall_s = above.max_wall_s if association.max_wall_s is None else association.max_wall_s
-    return association._replace(each=Limits(*(b if a is None else a for a, b in each)), max_wall_s=wall_s)
 
 
 def reset_dates(site: Site, jobs: SlurmJobs) -> Floats:
@@ -514,21 +499,13 @@ def usage_factors(site: Site, jobs: SlurmJobs) -> Floats:
     return np.array([factors.get(name, 1.0) for name in jobs.qos], np.float64)
 
 
-class Classes(NamedTuple):
-    """The classes of jobs, each of a column of `records.JOB`; `job_arrays` finds them."""
+def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Mapping[str, Numbers], longest_s: Floats) -> Records:
+    """The jobs, which are the records of `of`, and the longest limit that is allowed each.
 
-    gpu_type: Numbers
-    asks: Numbers
-    required: Numbers
-    bills: Numbers
-
-
-def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_s: Floats) -> Records:
-    """The jobs, which are the records of `of`, and the longest limit that is allowed each; fills in the classes."""
+    Fills in the classes of jobs, each of a column of `records.JOB`.
+    """
     settings, table = site.settings, new_records(len(jobs), records.JOB)
     given, place = site.partitions, {each.name: i for i, each in enumerate(site.partitions)}
-    if unknown := set(jobs.partition) - set(place):
-        raise WorkloadError(f"there is no partition {min(unknown)!r}; leave such jobs out, see arrays.possible")
     table["queued_s"] = np.maximum(jobs.submit_s, jobs.eligible_s)
     table["run_s"], table["leave_s"] = jobs.run_s - jobs.slept_s * site.suspends, jobs.leave_s
     table["limit"], table["nodes"] = jobs.limit_s, jobs.nodes
@@ -548,15 +525,15 @@ def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Classes, longest_
     whole, memory = jobs.memory_unsaid, memory_of(jobs)
     table["memory"], table["gpus"] = np.where(whole, -1, memory), jobs.gpus_per_node
     table["memory_per_cpu"] = np.where(whole | (jobs.memory_per_node_mb > 0), 0, jobs.memory_per_cpu_mb)
-    table["gpu_type"] = [classes.gpu_type[name] if name else -1 for name in jobs.gpu_type]
+    table["gpu_type"] = [classes["gpu_type"][name] if name else -1 for name in jobs.gpu_type]
     table["features"] = [name != "" for name in jobs.constraint]
     table["exclusive"] = jobs.exclusive | settings.whole_nodes | np.array([each.exclusive for each in given], bool)[in_]
     table["tier"] = np.array([each.tier for each in given], np.int64)[in_]
     least_mb = np.where(whole, 0, memory).tolist()
     asks = zip(jobs.partition, jobs.constraint, jobs.required, jobs.excluded, least_mb, strict=True)
-    table["asks"] = classes.asks.all(asks)
-    table["required"] = [classes.required[names] if names else -1 for names in jobs.required]
-    table["bills"] = classes.bills.all(zip(jobs.partition, jobs.gpu_type, strict=True))
+    table["asks"] = classes["asks"].all(asks)
+    table["required"] = [classes["required"][names] if names else -1 for names in jobs.required]
+    table["bills"] = classes["bills"].all(zip(jobs.partition, jobs.gpu_type, strict=True))
     table["usage_factor"], table["start_s"] = usage_factors(site, jobs), np.nan
     table["mate"] = np.where(np.append(of[1:] == of[:-1], False), np.arange(1, len(of) + 1), np.searchsorted(of, of))
     return table
@@ -567,12 +544,9 @@ def option_record(site: Site) -> Records:
     values = records.numbers_of(s) | {name: getattr(s, name) or NO_LIMIT for name in NO_LIMIT_IF_0}
     values |= {
         "bf_min_prio_reserve": s.bf_min_prio_reserve if s.multifactor else 0,
-        "window": int(s.bf_window_s),
         "decay": 1 - 0.693 / s.half_life_s if s.half_life_s else 1.0,
         "new_rules": s.version >= NEW_RULES,
         "later_frees": s.version >= LATER_FREES,
-        "leaves": len(site.switches),
-        "cpus": site.cpus * layers(site),
         "last_edge": max((max(each.begin_s, each.end_s) for each in site.windows), default=-np.inf),
         "two": 2.0,
     }
@@ -617,7 +591,7 @@ def preemption_arrays(site: Site, jobs: SlurmJobs, table: Records, options: Reco
     n = len(jobs) if may.any() or above.any() else 0
     sets = [may.astype(np.uint8), (above & by_qos).astype(np.uint8)]
     scratch = [np.zeros(n, np.int64), np.zeros(n, np.int64)]
-    return Preemption._make([*sets, *scratch, new_ends(n + 1), new_records(n + 1, PREEMPTED)])
+    return Preemption._make([*sets, *scratch, new_records(n + 1, PREEMPTED)])
 
 
 def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
@@ -631,13 +605,6 @@ def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
     return Shapes._make([*on_nodes, *of_slots, *keys, heads, np.zeros(n, np.int64)])
 
 
-def licence_arrays(site: Site, jobs: SlurmJobs) -> Licences:
-    names, taken = list(site.settings.licenses), list(map(licences_of, jobs.licenses))
-    takes = np.array([[each.get(name, 0) for name in names] for each in taken], np.int64).reshape(len(jobs), len(names))
-    there = np.array([*site.settings.licenses.values()], np.int64)
-    return Licences(there, there.copy(), takes)
-
-
 def new_plan(room: int, words: int, licences: int) -> Plan:
     begin, end = np.zeros((2, room), np.int64)
     free, ahead = np.zeros((2, room, words), np.uint64)
@@ -646,29 +613,30 @@ def new_plan(room: int, words: int, licences: int) -> Plan:
 
 def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     """All arrays, as they are before a run, of the records of jobs and the job of each (`records_of`)."""
-    n, classes = len(jobs), Classes(*(Numbers() for _ in Classes._fields))
+    n, classes = len(jobs), defaultdict[str, Numbers](Numbers)
     shares, association, given = share_arrays(site, jobs)
     table = job_arrays(site, jobs, of, classes, longest_s(site, jobs, association, given))
     table["association"] = association
     taken = np.where(table["even"] > 0, jobs.nodes * jobs.cpus_per_node, jobs.cpus)
     for name, cpus in (("fixed", jobs.cpus), ("fixed_later", taken)):
         table[name] = fixed_priority(site, jobs, [given[i] for i in association], cpus)
-    limited = limit_arrays(site, jobs, table, classes.bills, shares, association, given)
+    limited = limit_arrays(site, jobs, table, classes["bills"], shares, association, given)
     counts_of, most, places = counted_of(site, jobs, association)
-    nodes = node_arrays(site, classes.gpu_type, classes.asks, classes.required)
+    nodes = node_arrays(site, classes["gpu_type"], classes["asks"], classes["required"])
     shapes = shape_arrays(table, nodes, layers(site))
-    rows = [np.argsort(table["queued_s"], kind="stable"), *(np.zeros(n, np.int64) for _ in range(6)), np.zeros(n)]
-    rows += [np.zeros(n, np.uint8)]
     most_cpus, options = site.cpus * layers(site), option_record(site)
-    places_of = [np.zeros(int(jobs.nodes.sum()) + most_cpus, np.int64) for _ in range(2)]
-    ends, preemption = new_ends(min(n, most_cpus) + 1), preemption_arrays(site, jobs, table, options)
-    licences = licence_arrays(site, jobs)
-    plan = [licences, new_plan(ROOM, nodes.mask.size, len(licences.all)), window_arrays(site), preemption]
-    counted = [counts_of, np.zeros(places, np.int64), most]
-    dates = [np.zeros((2, len(site.partitions)), np.int64), np.full(10, np.inf), np.empty(0)]
-    dates += [np.empty(0, np.uint8), *(np.empty(0) for _ in range(3))]
-    last = [options, new_records(1, records.STATE)]
-    return Slurm._make([table, *rows, *places_of, ends, nodes, shapes, limited, shares, *plan, *counted, *dates, *last])
+    there, held = site.settings.licenses, map(licences_of, jobs.licenses)
+    takes = np.array([[each.get(name, 0) for name in there] for each in held], np.int64).reshape(n, len(there))
+    amounts = np.array([*there.values()], np.int64)
+    values: list[Any] = [table, np.argsort(table["queued_s"], kind="stable")]
+    values += [*(np.zeros(n, np.int64) for _ in range(6)), new_records(n, records.ENDED)]
+    values += [np.zeros(int(jobs.nodes.sum()) + most_cpus, np.int64) for _ in range(2)]
+    values += [new_ends(n + 1), new_ends(min(n, most_cpus) + 1), nodes, shapes, limited, shares]
+    values += [Licences(amounts, amounts.copy(), takes), new_plan(ROOM, nodes.mask.size, len(amounts))]
+    values += [window_arrays(site), preemption_arrays(site, jobs, table, options)]
+    values += [counts_of, np.zeros(places, np.int64), most, np.zeros((2, len(site.partitions)), np.int64)]
+    values += [np.full(9, np.inf), np.empty(0), np.empty(0, np.uint8), *(np.empty(0) for _ in range(3))]
+    return Slurm._make([*values, options, new_records(1, records.STATE)])
 
 
 # What jobs that have run leave of usage, for runs that begin later.

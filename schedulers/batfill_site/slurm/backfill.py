@@ -1,4 +1,4 @@
-"""The backfill cycle: rules B2 to B7 of docs/background/slurm.md. Kernels change `slurm`, arrays.Slurm.
+"""The backfill cycle: rules B2 to B7 of docs/background/slurm.md. Kernels change `slurm`, records.Slurm.
 
 While no job is queued, starts or ends, and the order stays, a cycle does what the one before did until a date that its
 plan is made of is reached: each comparison with the present lowers `state.until` to when it would turn out otherwise.
@@ -22,14 +22,14 @@ from batfill_site.slurm.placement import (
     put,
     reach,
     row_of,
-    slot_of,
 )
-from batfill_site.slurm.preempt import arrange, candidates, choose_over, lift, needed, preempt, rearrange, settle
+from batfill_site.slurm.preempt import arrange, candidates, choose_over, lift, needed, preempt
 from batfill_site.slurm.records import COUNTED, TRIED
 from batfill_site.slurm.running import keep_startable, lacks, on_any, passed_over, start, would_exceed
 from batfill_site.slurm.site import BACKFILL
 
 FIRST_GROUP_S, OVERDUE_S = 30, 30
+LEAP = 8  # keys that are looked at together
 
 
 @kernel
@@ -42,7 +42,7 @@ def same_until(slurm, date):
 def meets(slurm, date):
     """A date is compared with the begin and the end of the plan."""
     state, options = slurm.state[0], slurm.options[0]
-    begin, window = cut(options, state.now), options.window
+    begin, window = cut(options, state.now), options.bf_window_s
     if date > begin:
         same_until(slurm, date)
     if date >= begin + window:
@@ -62,18 +62,13 @@ def reserve(slurm, b, e, taken, row):
     plan, state = slurm.plan, slurm.state[0]
     meets(slurm, b)
     meets(slurm, e)
-    b = max(b, plan.begin[0])
-    split(plan, state, b)
-    split(plan, state, e)
-    for k in range(state.intervals):
-        if plan.begin[k] >= e:
-            break
-        if plan.begin[k] >= b and plan.end[k] <= e:
-            for x in range(len(taken)):
-                plan.free[k, x] &= ~taken[x]
-            if row >= 0 and slurm.options[0].bf_licenses:
-                for x in range(plan.licences.shape[1]):
-                    plan.licences[k, x] -= slurm.licences.takes[row, x]
+    first = split(plan, state, b)
+    for k in range(first, split(plan, state, e)):
+        for x in range(len(taken)):
+            plan.free[k, x] &= ~taken[x]
+        if row >= 0 and slurm.options[0].bf_licenses:
+            for x in range(plan.licences.shape[1]):
+                plan.licences[k, x] -= slurm.licences.takes[row, x]
     for k in range(state.intervals - 1):
         if same(plan, k):
             plan.end[k] = plan.end[k + 1]
@@ -107,15 +102,18 @@ def same(plan, k):
 
 @kernel
 def split(plan, state, date):
-    """Split the interval that has a date inside."""
-    for k in range(state.intervals):
-        if plan.begin[k] < date < plan.end[k]:
-            for i in range(state.intervals, k, -1):
-                plan.begin[i], plan.end[i] = plan.begin[i - 1], plan.end[i - 1]
-                move(plan, i, i - 1)
-            plan.end[k] = plan.begin[k + 1] = date
-            state.intervals += 1
-            return
+    """Split the interval that has a date inside; returns the number of the one that begins there, or later."""
+    k = 0
+    while k < state.intervals and plan.end[k] <= date:
+        k += 1
+    if k < state.intervals and plan.begin[k] < date:
+        for i in range(state.intervals, k, -1):
+            plan.begin[i], plan.end[i] = plan.begin[i - 1], plan.end[i - 1]
+            move(plan, i, i - 1)
+        plan.end[k] = plan.begin[k + 1] = date
+        state.intervals += 1
+        k += 1
+    return k
 
 
 @kernel
@@ -123,9 +121,8 @@ def begin_plan(slurm):
     """The plan with the windows that are known (B2), and what running jobs have in it (Q7)."""
     plan, state = slurm.plan, slurm.state[0]
     plan.begin[0] = cut(slurm.options[0], state.now)
-    plan.end[0] = plan.begin[0] + slurm.options[0].window
-    for x in range(plan.free.shape[1]):
-        plan.free[0, x] = ~ZERO
+    plan.end[0] = plan.begin[0] + slurm.options[0].bf_window_s
+    plan.free[0] = ~ZERO
     for x in range(plan.licences.shape[1]):
         plan.licences[0, x] = slurm.licences.all[x]
     state.intervals = 1
@@ -142,8 +139,7 @@ def keep(slurm, row):
     job, options, mask, has_licences = slurm.jobs[row], slurm.options[0], slurm.nodes.mask, 0
     if not options.bf_running_job_reserve:
         return
-    for x in range(len(mask)):
-        mask[x] = ZERO
+    mask[:] = ZERO
     for place in range(job.first, job.first + job.placed * job.exclusive):
         put(mask, slurm.at[place])
     for x in range(len(slurm.licences.left)):
@@ -164,6 +160,8 @@ def date_of(slurm, last):
 @kernel
 def first_from(keys, place, n, key):
     """The first place from this one on with at least a key, or n: it is mostly near, where a bisection takes longer."""
+    while place + LEAP <= n and keys[place + LEAP - 1] < key:
+        place += LEAP
     while place < n and keys[place] < key:
         place += 1
     return place
@@ -198,13 +196,13 @@ def group_of(slurm, asked, key):
 
 
 @outlined
-def first_fit(slurm, job, slot, asked):
+def first_fit(slurm, job, asked):
     """The key of the end after which the job fits on nodes asked, of which enough count at some date (B5).
 
     NOW if it fits now, NEVER if it does not fit after any group.
     """
-    state, key, sure = slurm.state[0], key_when(slurm, job, slot, asked), job.even != 0 and job.required < 0
-    if key == NOW and (sure or choose(slurm, job, slot, asked, NOW, False)):
+    state, key, sure = slurm.state[0], key_when(slurm, job, asked), job.even != 0 and job.required < 0
+    if key == NOW and (sure or choose(slurm, job, asked, NOW, False)):
         return NOW
     if sure and key < NEVER:
         return group_of(slurm, asked, key)
@@ -213,14 +211,14 @@ def first_fit(slurm, job, slot, asked):
         if place == state.running:
             return NEVER
         last = group_of(slurm, asked, slurm.running[place])
-        if choose(slurm, job, slot, asked, last, False):
+        if choose(slurm, job, asked, last, False):
             return last
         key = last + 1
     return NEVER
 
 
 @outlined
-def fit_without(slurm, row, asked, capped):
+def fit_without(slurm, row, asked):
     """What `first_fit` finds without what may be preempted on the nodes asked, and whether there is any (E7).
 
     The job then fits on `nodes.picked`.
@@ -228,12 +226,10 @@ def fit_without(slurm, row, asked, capped):
     job, n, last = slurm.jobs[row], candidates(slurm, row, asked, True, True), NEVER
     if n > 0:
         lift(slurm, 0, n, -1)
-        slot = slot_of(slurm, job)
-        last = first_fit(slurm, job, slot, asked)
+        last = first_fit(slurm, job, asked)
         if last != NEVER:
-            choose(slurm, job, slot, asked, last, capped and (last != NOW or job.features != 0))
+            choose(slurm, job, asked, last, last == NOW and job.features == 0)
         lift(slurm, 0, n, 1)
-        slot_of(slurm, job)
     return last, n > 0
 
 
@@ -323,83 +319,73 @@ def keep_until(slurm, job, k):
 
 
 @outlined
-def try_job(slurm, place, may_reserve):
-    """Try the job at a place of the queue (B4); returns whether it was tested, and if it starts, to which place to go.
-
-    This is one more than the number of records that are left before it, 0 if it does not start.
-    """
+def try_job(slurm, row, may_reserve):
+    """Try a job (B4); returns whether it was tested, and whether it starts."""
     nodes, state, options, plan = slurm.nodes, slurm.state[0], slurm.options[0], slurm.plan
-    row = slurm.queue[place]
     job, mask, now = slurm.jobs[row], nodes.mask, state.now
-    words, slot, at, k = len(mask), slot_of(slurm, job), now, 0
-    seen, tested, window = 0, False, (0, 0, 0)
-    old_even = job.even != 0 and not options.new_rules
-    for x in range(words):
-        nodes.reached[x] = ZERO
+    words, at, k, seen, tested, window = len(mask), now, 0, 0, False, (0, 0, 0)
     while True:
         while k < state.intervals and plan.end[k] <= at:
             k += 1
         later = later_than(slurm, k)
         bound = NEVER if later == NEVER or job.looked_at or options.preempts else (later + 1) << ROW_BITS
         if bound == NEVER:
-            for x in range(words):
-                nodes.reached[x] = ~ZERO
+            nodes.reached[:] = ~ZERO
         else:
-            seen = reach(slurm, slot, nodes.reached, seen, bound)
+            seen = reach(slurm, job, nodes.reached, seen, bound)
         window = ask(slurm, row, k, at, window)
         if at == now:
             keep_until(slurm, job, window[1])
         reached = has_enough(slurm, job, mask, nodes.reached)
         tested = tested or reached or has_enough(slurm, job, mask, mask)
-        last, without = first_fit(slurm, job, slot, mask) if reached else NEVER, False
+        last, without = first_fit(slurm, job, mask) if reached else NEVER, False
         if options.preempts and reached and last != NOW:
-            found, without = fit_without(slurm, row, mask, old_even)
+            found, without = fit_without(slurm, row, mask)
             last = found if without else last
         if last == NEVER:
             # No date up to `later` is found, and it does not matter which one is.
             if later == NEVER or not may_reserve:
-                return tested, 0
+                return tested, False
             at = later
             continue
-        capped = old_even and (last != NOW or job.features != 0)
-        if job.looked_at and (without or choose(slurm, job, slot, mask, last, capped)) and would_exceed(slurm, row):
-            return tested, 0
+        uncapped = last == NOW and job.features == 0
+        if job.looked_at and (without or choose(slurm, job, mask, last, uncapped)) and would_exceed(slurm, row):
+            return tested, False
         begin = max(date_of(slurm, last), at)
         same_until(slurm, end_of(last) if last != NOW and end_of(last) > now else begin)
         if begin > now:
             if not may_reserve:
-                return tested, 0
+                return tested, False
             if later != NEVER and later < begin:
                 at = later
                 continue
-            if begin > now + options.window:
-                same_until(slurm, begin - options.window)
-                return tested, 0
+            if begin > now + options.bf_window_s:
+                same_until(slurm, begin - options.bf_window_s)
+                return tested, False
         if not without:
-            choose(slurm, job, slot, mask, last, capped)
+            choose(slurm, job, mask, last, uncapped)
         for x in range(words):
             nodes.found[x] = nodes.picked[x]
         if begin <= now:
-            later, cleaning = NEVER, ZERO
+            cleaning = ZERO
             for x in range(words):
                 cleaning |= nodes.found[x] & nodes.cleaned[x]
                 nodes.open[x] = mask[x] & ~nodes.cleaned[x]
             if cleaning != ZERO:
                 begin = now + 1
             else:
-                keep_startable(slurm, slurm.queue[place], nodes.open)
-                if choose(slurm, job, slot, nodes.open, NOW, old_even) or (
-                    options.suspends and choose_over(slurm, row, nodes.open)
-                ):
-                    after = 0 if would_exceed(slurm, row) else place + 1 - start(slurm, place, BACKFILL)
-                    if options.suspends and after > 0:
-                        settle(slurm)
-                    return tested, after
+                keep_startable(slurm, row, nodes.open)
+                fits = choose(slurm, job, nodes.open, NOW, False)
+                if fits or (options.suspends and choose_over(slurm, row, nodes.open)):
+                    starts = not would_exceed(slurm, row)
+                    if starts:
+                        start(slurm, row, BACKFILL)
+                    return tested, starts
                 victims = needed(slurm, row, nodes.open) if options.preempts and not job.preempted else 0
                 if victims > 0:
                     preempt(slurm, row, victims)
         if begin > now and not may_reserve:
-            return tested, 0
+            return tested, False
         b, e = cut(options, begin), cut(options, begin + job.planned)
         meets(slurm, b)
         meets(slurm, e)
@@ -412,7 +398,7 @@ def try_job(slurm, place, may_reserve):
             for kind in range(TRIED, COUNTED):
                 if slurm.counts_of[row, kind] >= 0:
                     slurm.counts[slurm.counts_of[row, kind]] += 1
-        return tested, 0
+        return tested, False
 
 
 @kernel
@@ -441,28 +427,24 @@ def cycle(slurm):
     state, options = slurm.state[0], slurm.options[0]
     state.until = state.windows_until
     begin_plan(slurm)
-    queued = arrange(slurm) if options.by_qos else 0
     for i in range(state.waiting):
         for kind in range(COUNTED):
             if slurm.counts_of[slurm.queue[i], kind] >= 0:
                 slurm.counts[slurm.counts_of[slurm.queue[i], kind]] = 0
-    tested = started = place = 0
-    while place < state.waiting and tested < options.bf_max_job_test and started < options.bf_max_job_start:
-        row = slurm.queue[place]
+    tested = started = 0
+    for row in slurm.line[: arrange(slurm)]:
+        if tested >= options.bf_max_job_test or started >= options.bf_max_job_start:
+            break
+        job = slurm.jobs[row]
         barred = not options.bf_licenses and lacks(slurm.licences.takes[row], slurm.licences.left)
-        if barred or counted(slurm, row, 0, TRIED) or passed_over(slurm, row):
-            place += 1
+        if not job.waits or barred or counted(slurm, row, 0, TRIED) or passed_over(slurm, row):
             continue
         for kind in range(TRIED):
             slurm.counts[slurm.counts_of[row, kind]] += 1
-        job = slurm.jobs[row]
         may_reserve = may_wait(slurm, job) and not (job.no_reserve or counted(slurm, row, TRIED, COUNTED))
-        was_tested, after = try_job(slurm, place, may_reserve)
+        was_tested, starts = try_job(slurm, row, may_reserve)
         tested += was_tested
-        if after > 0:
+        if starts:
             started += 1
             keep(slurm, row)
-        place = after - 1 if after > 0 else place + 1
-    if options.by_qos:
-        rearrange(slurm, queued)
     return tested

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from batfill.base.errors import BatfillError, WorkloadError
-from batfill.base.files import any_length, readable
-from batfill.model.limits.dates import date_of
+from batfill.model.given import stamp_of
+from batfill.model.limits.dates import date_of, read_rows
 from batfill_site.accounting.record_text import lines_of
 from batfill_site.slurm.accounts import read_accounts
 from batfill_site.slurm.hosts import MOST, by_name, expand, numbers
@@ -85,7 +84,6 @@ NO_GPUS = (
 )
 MOST_FILES = 300  # that a configuration includes
 MOST_CPUS = 20_000_000  # and GPUs: more is a typing error, and would fill the memory
-DATES = ("begin", "end", "announced")  # of a window
 REMEDY = "write the columns nodes,begin,end, and announced if it is known before; a list of nodes in double quotes"
 LIMITS = ("group", "each", "per_user", "per_account", "max_wall_s")
 
@@ -107,9 +105,8 @@ class Line(NamedTuple):
         """The fields that a line of nodes or a partition sets, and for each name the part that is not modelled."""
         found: dict[Any, Any] = {}
         known, harmless, kind = ROWS_OF[self.kind], {*HARMLESS[self.kind].split()}, self.kind.removesuffix("name")
-        for key, (name, text) in sorted(
-            self.pairs.items(), key=lambda pair: pair[0] != "priority"
-        ):  # parts override it
+        pairs = sorted(self.pairs.items(), key=lambda pair: pair[0] != "priority")  # parts override it
+        for key, (name, text) in pairs:
             part = Part(kind, name, text)
             odd = not {key, f"{key}={text}".lower()} & harmless and not off(text)
             row, field = row_of(part) if odd else None, known[key].field if key in known else key
@@ -211,9 +208,7 @@ def read_site(
         groups[name] = line.hosts("nodes") + having
     types = types_of(path.with_name("gres.conf"), described)
     texts = {name.lower(): text for _, name, text in given}
-    whole_cores = not {"cr_core", "cr_core_memory"}.isdisjoint(
-        words(texts.get("selecttypeparameters", "cr_core_memory"))
-    )
+    whole_cores = bool({"cr_core", "cr_core_memory"} & {*words(texts.get("selecttypeparameters", "cr_core_memory"))})
     names = sorted({*described} - down, key=by_name)
     nodes = tuple(node_of(name, described[name], types[name], whole_cores=whole_cores) for name in names)
     if sum(node.cpus + node.gpus for node in nodes) > MOST_CPUS:
@@ -250,10 +245,9 @@ def read_site(
         associations, qos = tuple(map(unlimited, associations)), tuple(map(unlimited, qos))
     tracked = any(name.lower() == "accountingstoragetres" and "gres/gpu" in text.lower() for _, name, text in given)
     used, below = {name for each in partitions for name in each.nodes}, {name for leaf in switches for name in leaf}
+    several = [name for name, kinds in types.items() if len(kinds) > 1]
     said = {
-        "nodes with several types of GPUs, which count as one": [
-            name for name, kinds in types.items() if len(kinds) > 1
-        ],
+        "nodes with several types of GPUs, which count as one": several,
         "nodes that are down, left out": sorted(down & {*described}, key=by_name),
         "nodes that no partition has": [node.name for node in nodes if node.name not in used],
         "nodes below no switch": [node.name for node in nodes if switches and node.name not in below],
@@ -321,29 +315,18 @@ def switches_of(path: Path, plugin: str, nodes: tuple[Node, ...]) -> tuple[tuple
 
 def read_windows(path: Path, site: Site) -> tuple[Window, ...]:
     """The windows in a CSV file: nodes as Slurm writes them, and dates, ISO or Unix; UTC if they name no zone."""
-    with readable(path) as stream, any_length():
-        rows = list(csv.DictReader(stream.read().decode("utf-8-sig", "replace").splitlines()))
-    return tuple(window(f"{path}: line {number}", row, site) for number, row in enumerate(rows, start=2))
-
-
-def window(where: str, row: dict[Any, Any], site: Site) -> Window:
-    if None in row or not all(row.get(name) for name in ("nodes", "begin", "end")):
-        raise WorkloadError(f"{where}: it is no window; {REMEDY}")
-    try:
-        nodes = tuple(expand(row["nodes"]))
-    except WorkloadError as error:
-        raise WorkloadError(f"{where}: {error}; correct it") from None
-    if unknown := [name for name in nodes if name not in site.place]:
-        raise WorkloadError(f"{where}: slurm.conf has no node {unknown[0]}; correct its name")
-    begin_s, end_s, announced_s = (unix_s(date_of(where, name, row.get(name))) for name in DATES)
-    if not begin_s < end_s < math.inf:
-        raise WorkloadError(f"{where}: its end, {row['end']}, is not after its begin, {row['begin']}; correct them")
-    return Window(nodes, begin_s, end_s, announced_s)
-
-
-def unix_s(date: Any) -> float:
-    """The Unix time of what `date_of` finds; infinite for none."""
-    if date is None or isinstance(date, float):
-        return math.inf if date is None else date
-    at_s: float = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    return at_s
+    windows = []
+    for row in read_rows(path, None, ("nodes", "begin", "end"), REMEDY)[0]:
+        where = f"{path}: line {row['line']}"
+        nodes = tuple(expand(row["nodes"], where))
+        if unknown := [name for name in nodes if name not in site.place]:
+            raise WorkloadError(f"{where}: slurm.conf has no node {unknown[0]}; correct its name")
+        dates = (date_of(where, name, row.get(name)) for name in ("begin", "end", "announced"))
+        begin_s, end_s, announced_s = (
+            math.inf if date is None else stamp_of(date) if isinstance(date, datetime) else date for date in dates
+        )
+        if not begin_s < end_s < math.inf:
+            wrong = f"its end, {row['end']}, is not after its begin, {row['begin']}; correct them"
+            raise WorkloadError(f"{where}: {wrong}")
+        windows.append(Window(nodes, begin_s, end_s, announced_s))
+    return tuple(windows)

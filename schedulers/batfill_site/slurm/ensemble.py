@@ -23,7 +23,6 @@ from batfill_site.slurm.preempt import CHECK_S
 from batfill_site.slurm.site import KILLED, REQUEUED, SUSPENDED, Bools, Clock, Floats, Ints, Site, SlurmJobs
 
 RUNS, FEWEST_RUNS = 20, 5
-FIRST_T = (12.706, 4.303, 3.182)  # Student's t at 97.5 % for 1 to 3 degrees of freedom
 JITTER_S = 1.0  # a cycle is late by up to so much: what a controller's other work costs it
 
 
@@ -84,12 +83,10 @@ def gap(values: Floats) -> Floats:
 
 
 def t_quantile(freedom: int) -> float:
-    """Student's t at 97.5 %, to 0.6 %, and to a ten-thousandth from 9 degrees of freedom on.
+    """Student's t at 97.5 %, to 0.6 % from 4 degrees of freedom on, and to a ten-thousandth from 9 on.
 
     Source: Gaver and Kafadar, A retrievable recipe for inverse t, The American Statistician 38, 1984.
     """
-    if freedom <= len(FIRST_T):
-        return FIRST_T[freedom - 1]
     return math.sqrt(freedom * math.expm1(1.959963984540054**2 * (freedom - 1.5) / (freedom - 1) ** 2))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ READ = {name: titles for name, titles in COLUMNS.items() if name not in ("JobNam
 READ |= {name: (name,) for name in OURS} | {"NNodes": ("NNodes", "AllocNodes")}
 EXPECTED = ("Partition", "QOS", "Account", "User", "Timelimit", *OURS[:2], "Constraints", "NodeList", "SubmitLine")
 # The importer's columns, and their names here.
-TAKEN = {"requested_s": "limit_s", "procs": "cpus", "queue": "qos", "group": "account"} | {
+TAKEN = {"requested_s": "limit_s", "queue": "qos", "group": "account"} | {
     name: name for name in ("submit_s", "eligible_s", "start_s", "end_s", "partition", "user")
 }
 YEAR_S = 365 * 86400  # what Slurm's plans assume of a job without a limit
@@ -96,30 +96,6 @@ def read_jobs(
     return records.slurm_jobs(files)
 
 
-class Line(NamedTuple):
-    """What a SubmitLine says of what the job asks for; 0 and "" for nothing."""
-
-    nodes: int = 0  # the fewest
-    tasks: int = 0
-    per_node: int = 0  # tasks on each node
-    cpus_per_task: int = 0
-    nice: int = 0
-    alone: int = 0
-    requeue: int = -1
-    per_cpu: int = 0  # whether its memory is per CPU
-    memory: int = 0  # whether it names memory
-    whole: int = 0  # whether no script can add to it
-    gpus: int = 0
-    gpus_each: int = 0  # whether these are on each node
-    gpu_type: str = ""
-    partitions: str = ""
-    required: str = ""
-    excluded: str = ""
-    licenses: str = ""
-    marks: int = 0
-    odd: int = 0  # its list of nodes is a file, or wrong
-
-
 def options_in(text: str) -> dict[str, str]:
     """The options of a SubmitLine up to its script or command, by their long names; "" for those without a value."""
     found, words = dict[str, str](), iter(text.split()[1:])
@@ -148,34 +124,36 @@ def gpus_in(options: Mapping[str, str], tasks: int) -> tuple[int, int, str]:
     return 0, 0, ""
 
 
-def line_of(text: str) -> Line:
+def line_of(text: str) -> dict[str, Any]:
+    """What a SubmitLine says of what the job asks for; 0 and "" for nothing."""
     options = options_in(text)
     counts = {name: int(value) for name, value in options.items() if re.fullmatch("-?[0-9]{1,9}", value)}
     fewest = options.get("--nodes", "").partition("-")[0]
     lists = {name: options.get(name, "") for name in ("--nodelist", "--exclude")}
     good = {name: value if "/" not in value and nodes_in(value) else "" for name, value in lists.items()}
     gpus, each_node, kind = gpus_in(options, max(counts.get("--ntasks", 1), 1))
-    return Line(
-        nodes=int(fewest) if re.fullmatch("[0-9]{1,9}", fewest) else 0,
-        tasks=max(counts.get("--ntasks", 0), 0),
-        per_node=max(counts.get("--ntasks-per-node", 0), 0),
-        cpus_per_task=max(counts.get("--cpus-per-task", 0), 0),
-        nice=counts.get("--nice", NICE) if "--nice" in options else 0,
-        alone=int(options.get("--exclusive") == ""),
-        requeue=1 if "--requeue" in options else -int("--no-requeue" not in options),
-        per_cpu=int("--mem-per-cpu" in options),
-        memory=int(any(name.startswith("--mem") and name != "--mem-bind" for name in options)),
-        whole=int("--wrap" in options or re.match(r"(\S*/)?(srun|salloc)\s", text) is not None),
-        gpus=gpus,
-        gpus_each=each_node,
-        gpu_type=kind,
-        partitions=options.get("--partition", "") if "," in options.get("--partition", "") else "",
-        required=good["--nodelist"],
-        excluded=good["--exclude"],
-        licenses=licences_in(options.get("--licenses", "")),
-        marks=sum({MARKS[name] for name in MARKS if name in options}),
-        odd=int(good != lists),
-    )
+    return {
+        "nodes": int(fewest) if re.fullmatch("[0-9]{1,9}", fewest) else 0,  # the fewest
+        "tasks": max(counts.get("--ntasks", 0), 0),
+        "per_node": max(counts.get("--ntasks-per-node", 0), 0),  # tasks on each
+        "cpus_per_task": max(counts.get("--cpus-per-task", 0), 0),
+        "nice": counts.get("--nice", NICE) if "--nice" in options else 0,
+        "alone": int(options.get("--exclusive") == ""),
+        "requeue": 1 if "--requeue" in options else -int("--no-requeue" not in options),  # -1 for nothing
+        "per_cpu": int("--mem-per-cpu" in options),  # whether its memory is per CPU
+        "memory": int(any(name.startswith("--mem") and name != "--mem-bind" for name in options)),
+        # Whether no script can add to it:
+        "whole": int("--wrap" in options or re.match(r"(\S*/)?(srun|salloc)\s", text) is not None),
+        "gpus": gpus,
+        "gpus_each": each_node,  # whether these are on each node
+        "gpu_type": kind,
+        "partitions": options.get("--partition", "") if "," in options.get("--partition", "") else "",
+        "required": good["--nodelist"],
+        "excluded": good["--exclude"],
+        "licenses": licences_in(options.get("--licenses", "")),
+        "marks": sum({MARKS[name] for name in MARKS if name in options}),
+        "odd": int(good != lists),  # its list of nodes is a file, or wrong
+    }
 
 
 @lru_cache(1 << 16)
@@ -210,7 +188,7 @@ class SlurmRecords(Records):
         if missing := [name for name in EXPECTED if name not in table]:
             self.result.note(f"without {', '.join(missing)}: what they say is assumed; give them, too", len(table))
         req, alloc = self._tres(table["ReqTRES"]), self._tres(table["AllocTRES"])
-        line = dict(zip(Line._fields, each(table["SubmitLine"], self._line).T, strict=True))
+        line = dict(zip(line_of(""), each(table["SubmitLine"], self._line).T, strict=True))
         asked_cpus = _first(req[:, 0], columns["requested_procs"], columns["procs"])
         start_s, end_s = (columns[name].seconds for name in ("start_s", "end_s"))
         idle = (start_s == 0) | (start_s > end_s) | (columns["procs"] == 0)  # a start may be planned
@@ -275,7 +253,7 @@ class SlurmRecords(Records):
         }
         self.assumed = tuple(assumed)
         return {
-            "asked_cpus": asked_cpus,
+            "cpus": asked_cpus,
             "nodes": np.where(free, min_nodes, nodes),
             "max_nodes": np.where(free, 0, nodes),
             "cpus_per_node": on_each,
@@ -303,10 +281,9 @@ class SlurmRecords(Records):
         }
 
     def _line(self, text: str) -> tuple[int, ...]:
-        line = line_of(text)
         return tuple(
-            int(self.names[name].codes([str(value)])[0]) if name in self.names else int(value)
-            for name, value in line._asdict().items()
+            int(self.names[name].codes([value])[0]) if name in self.names else value
+            for name, value in line_of(text).items()
         )
 
     def _tres(self, texts: list[str]) -> Ints:
@@ -355,7 +332,6 @@ class SlurmRecords(Records):
             "leave_s": np.where(column["left"] > 0, column["end_s"], np.inf),
             "run_s": np.maximum(ran_s, column["limit_s"] * (column["for_good"] | column["left"])).astype(float),
             "limit_s": np.maximum(column["limit_s"], 1),
-            "cpus": column["asked_cpus"],
             "memory_unsaid": column["memory_unsaid"] > 0,
             "array": np.where((column["key"] >= 0) & (column["key"] % 2**TASKS > 0), column["key"] >> TASKS, -1),
             "exclusive": column["exclusive"] > 0,

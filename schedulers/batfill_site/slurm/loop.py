@@ -1,6 +1,6 @@
 """Events, the main pass, and when passes are made: rules Q1, M1 to M3 and B1 of docs/background/slurm.md.
 
-Kernels change `slurm`, arrays.Slurm.
+Kernels change `slurm`, records.Slurm.
 """
 
 from __future__ import annotations
@@ -10,27 +10,23 @@ import numpy as np
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle, may_wait
-from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_enough, slot_of
+from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_enough
 from batfill_site.slurm.preempt import (
     arrange,
     choose_over,
-    end_itself,
     needed,
     next_check,
-    next_queued,
     preempt,
-    rearrange,
-    settle,
     stop,
     withdraw,
 )
 from batfill_site.slurm.priority import enqueue, tick
 from batfill_site.slurm.records import DRAWS, Slurm
-from batfill_site.slurm.running import keep_startable, lacks, look, passed_over, start, whole, would_exceed
+from batfill_site.slurm.running import end, keep_startable, lacks, look, passed_over, start, whole, would_exceed
 from batfill_site.slurm.site import MAIN
 
 # Kinds of events, in the order of simultaneous ones.
-END, CLEAN, QUEUE, LEAVE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(10)
+END, QUEUE, LEAVE, TICK, CHECK, AFTER_END, DUE, FULL, CYCLE = range(9)
 OVER, NO_ROOM = 0, 1  # why `advance` returns
 GIVE_UP_S = 3600.0
 
@@ -38,38 +34,31 @@ GIVE_UP_S = 3600.0
 @outlined
 def main_pass(slurm, full):
     """The main pass, of the whole queue if it is a full one (M1, M2)."""
-    nodes, state, options, queue, jobs = slurm.nodes, slurm.state[0], slurm.options[0], slurm.queue, slurm.jobs
+    nodes, options = slurm.nodes, slurm.options[0]
     look(slurm)
-    queued = arrange(slurm) if options.by_qos else 0
-    for x in range(len(nodes.open)):
-        nodes.open[x] = ~ZERO
+    nodes.open[:] = ~ZERO
     slurm.partition_counts[:] = 0
     looked_at, closed = slurm.partition_counts[0], slurm.partition_counts[1]
-    seen = started = place = 0
-    while place < state.waiting and (full or seen <= options.default_queue_depth):
-        row = queue[place]
-        job = jobs[row]
+    seen = started = 0
+    for row in slurm.line[: arrange(slurm)]:
+        job = slurm.jobs[row]
         partition = job.partition
-        if job.barred or looked_at[partition] >= options.partition_job_depth:
-            place += 1
+        if not job.waits or job.barred or looked_at[partition] >= options.partition_job_depth:
             continue
-        if started >= options.sched_max_job_start:
+        if started >= options.sched_max_job_start or not (full or seen <= options.default_queue_depth):
             break
         seen += 1
         looked_at[partition] += 1
         if closed[partition] or passed_over(slurm, row):
-            place += 1
             continue
         if lacks(slurm.licences.takes[row], slurm.licences.left):
             if options.bf_licenses:
                 break
-            place += 1
             continue
-        slot = slot_of(slurm, job)
         for x in range(len(nodes.open)):
             nodes.mask[x] = nodes.asked[job.asks, x] & nodes.open[x] & ~nodes.cleaned[x]
         keep_startable(slurm, row, nodes.mask)
-        found = choose(slurm, job, slot, nodes.mask, NOW, job.even != 0 and not options.new_rules)
+        found = choose(slurm, job, nodes.mask, NOW, False)
         if not found and options.suspends:
             found = choose_over(slurm, row, nodes.mask)
         victims = needed(slurm, row, nodes.mask) if options.preempts and not (found or job.preempted) else 0
@@ -79,35 +68,29 @@ def main_pass(slurm, full):
             if job.required >= 0 and may_wait(slurm, job):
                 for x in range(len(nodes.open)):
                     nodes.open[x] &= ~nodes.required[job.required, x]
-            elif may_wait(slurm, job) and closes(slurm, job, row, slot):
+            elif may_wait(slurm, job) and closes(slurm, row):
                 closed[partition] = 1
                 for x in range(len(nodes.open)):
                     nodes.open[x] &= ~nodes.partitions[partition, x]
         elif not would_exceed(slurm, row):
-            place -= start(slurm, place, MAIN)
-            if options.suspends:
-                settle(slurm)
+            start(slurm, row, MAIN)
             started += 1
-            continue
-        place += 1
-    if options.by_qos:
-        rearrange(slurm, queued)
 
 
 @outlined
-def closes(slurm, job, row, slot):
+def closes(slurm, row):
     """Whether a job that does not fit closes its partition (M1)."""
-    nodes, less = slurm.nodes, ZERO
+    nodes, job, less = slurm.nodes, slurm.jobs[row], ZERO
     for x in range(len(nodes.mask)):
         nodes.mask[x] = nodes.asked[job.asks, x] & ~nodes.shut[x]
     keep_startable(slurm, row, nodes.mask)
-    if not fits(slurm, job, slot, nodes.mask, NEVER - 1):
+    if not fits(slurm, job, nodes.mask, NEVER - 1):
         return False
     for x in range(len(nodes.mask)):
         less |= nodes.mask[x] & ~nodes.open[x]
         nodes.mask[x] &= nodes.open[x]
     enough = less != ZERO and has_enough(slurm, job, nodes.mask, nodes.mask)
-    return not enough or fits(slurm, job, slot, nodes.mask, NEVER - 1)
+    return not enough or fits(slurm, job, nodes.mask, NEVER - 1)
 
 
 @kernel
@@ -121,24 +104,19 @@ def turn_s(options, date_s):
 def set_due(slurm):
     """A main pass is due (M3)."""
     state, options = slurm.state[0], slurm.options[0]
-    if slurm.dates_s[DUE] == np.inf and not options.main_known:
+    if slurm.dates_s[DUE] == np.inf and len(slurm.main_s) == 0:
         slurm.dates_s[DUE] = turn_s(options, max(state.now_s, state.turned + options.batch_sched_delay_s))
 
 
 @kernel
 def next_event(slurm):
     """The kind of the next event, whose date is in `dates_s`; of equal dates the first kind."""
-    state, dates_s, cleaned_s = slurm.state[0], slurm.dates_s, slurm.cleaned_s
+    state, dates_s = slurm.state[0], slurm.dates_s
     dates_s[END] = next_end_s(slurm.ends)
-    dates_s[CLEAN] = cleaned_s[state.cleaned] if state.cleaned < state.ended else np.inf
-    dates_s[AFTER_END] = cleaned_s[state.passed] if state.passed < state.ended else np.inf
-    dates_s[QUEUE] = np.inf
-    if state.queued < len(slurm.arrivals):
-        dates_s[QUEUE] = slurm.jobs[slurm.arrivals[state.queued]].queued_s + slurm.options[0].arrival_s
+    dates_s[AFTER_END] = slurm.ended[state.passed].clean_s if state.passed < state.ended else np.inf
+    dates_s[QUEUE] = next_end_s(slurm.coming)
     there = state.left < len(slurm.leaving)
     dates_s[LEAVE] = slurm.jobs[slurm.leaving[state.left]].leave_s if there else np.inf
-    if slurm.options[0].preempts:
-        dates_s[QUEUE] = min(dates_s[QUEUE], next_end_s(slurm.preemption.again))
     if slurm.options[0].graces:
         dates_s[CHECK], _ = next_check(slurm)
     kind = END
@@ -184,15 +162,13 @@ def advance(slurm):
         if kind == END:
             row = np.int64(slurm.ends.slots[next_end(slurm.ends)].row)
             leave_next(slurm.ends)
-            end_itself(slurm, row)
+            end(slurm, row, now_s + options.cleaning_s, 0)
             if options.new_rules:
                 set_due(slurm)
-        elif kind == CLEAN:
-            state.cleaned += 1
         elif kind == QUEUE:
-            row = next_queued(slurm)
+            row = np.int64(slurm.coming.slots[next_end(slurm.coming)].row)
+            leave_next(slurm.coming)
             if slurm.jobs[row].stopped and slurm.jobs[row].leave_s < now_s:
-                state.gone += 1
                 continue
             enqueue(slurm, row)
             if not (options.defer or slurm.jobs[row].stopped):
@@ -211,12 +187,12 @@ def advance(slurm):
             make_cycle(slurm)
         elif kind == AFTER_END:
             state.passed += 1
-            if not options.main_known and (slurm.stopped[state.passed - 1] or not options.new_rules):
+            if len(slurm.main_s) == 0 and (slurm.ended[state.passed - 1].stopped or not options.new_rules):
                 main_pass(slurm, False)
         else:
             slurm.dates_s[DUE], state.turned = np.inf, state.now
             full = kind == FULL
-            if full and options.main_known:
+            if full and len(slurm.main_s) > 0:
                 full = slurm.full[state.mains] != 0
                 state.mains += 1
                 slurm.dates_s[FULL] = slurm.main_s[state.mains] if state.mains < len(slurm.main_s) else np.inf
@@ -232,14 +208,14 @@ def has_room(slurm):
     state, options = slurm.state[0], slurm.options[0]
     most = min(options.bf_max_job_test, state.waiting) + len(slurm.windows.live)
     most += state.running * options.bf_running_job_reserve
-    return 2 * most + 2 <= len(slurm.plan.begin) and state.placed + options.cpus <= len(slurm.at)
+    return 2 * most + 2 <= len(slurm.plan.begin) and state.placed + len(slurm.shapes.on_nodes) <= len(slurm.at)
 
 
 @kernel
 def make_cycle(slurm):
     """A backfill cycle, or a look whether one is needed (B1)."""
     state, options = slurm.state[0], slurm.options[0]
-    if not (options.cycles_known or state.waiting > 0 or state.changed):
+    if not (len(slurm.cycles_s) > 0 or state.waiting > 0 or state.changed):
         slurm.dates_s[CYCLE] += steps(slurm, 1.0, 0, True)
         return
     state.changed = 0
@@ -253,5 +229,5 @@ def make_cycle(slurm):
         slurm.dates_s[CYCLE] += options.jitter_s * slurm.draws[state.cycles % DRAWS]
     state.cycles += 1
     state.tried += tried
-    if options.cycles_known:
+    if len(slurm.cycles_s) > 0:
         slurm.dates_s[CYCLE] = slurm.cycles_s[state.cycles] if state.cycles < len(slurm.cycles_s) else np.inf

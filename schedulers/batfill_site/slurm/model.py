@@ -88,8 +88,7 @@ class Model:
         at = slurm.at[np.repeat(jobs["first"][began] - np.cumsum(placed) + placed, placed) + np.arange(first[-1])]
         noted = slurm.preemption.noted[: state["noted"]]
         noted["job"], noted["by"] = self.of[noted["job"]], np.where(noted["by"] < 0, -1, self.of[noted["by"]])
-        cycles, tried, longest = (int(state[name]) for name in ("cycles", "tried", "longest"))
-        return Run(start_s, by, first, at, cycles, tried, longest, noted)
+        return Run(start_s, by, first, at, int(state["cycles"]), int(state["tried"]), noted)
 
     def begun(self, clock: Clock) -> Slurm:
         slurm: Slurm = own(self.slurm)
@@ -99,8 +98,6 @@ class Model:
             clock = clock._replace(main_s=(math.inf,))
         for name, value in numbers_of(clock).items():
             options[name] = value
-        for name in ("main", "cycles", "checks"):
-            options[f"{name}_known"] = bool(getattr(clock, f"{name}_s"))
         dates_s[FULL] = clock.main_s[0] if clock.main_s else turn_s(clock, first_s)
         state["turned"], state["moved_s"] = -NO_LIMIT, first_s
         if settings.multifactor:

@@ -160,9 +160,8 @@ def read_now(
         raise WorkloadError(f"{state}: {at!r} is {wrong}; {until}: give a later one, or leave it out")
     end_s = np.where(waits | runs, np.nan, ends_s)
     run_s = np.where(runs, now_s - jobs.started_s, jobs.run_s)
-    left_out = records.left_out | {
-        name: reasons[name] for name in np.array(jobs.ids, object)[waits & jobs.held].tolist()
-    }
+    held = np.array(jobs.ids, object)[waits & jobs.held].tolist()
+    left_out = records.left_out | {name: reasons[name] for name in held}
     kept = set(jobs.ids)
     lost = [name for name, start_s in zip(whole.ids, whole.started_s.tolist(), strict=True) if start_s == FAR]
     left_out |= {name: "can never start" for name in lost if name not in kept}

@@ -164,7 +164,7 @@ ROWS = rows(
     Option("preempt_reorder_count", "preempt_reorder_count", whole),
     Option("defer", "defer", flag),
     Option("pack_serial_at_end", "serial_at_end", flag),
-    Option("bf_window", "bf_window_s", some_time),  # in minutes
+    Option("bf_window", "bf_window_s", lambda text: int(some_time(text))),  # in minutes
     Option("bf_max_job_test max_job_bf", "bf_max_job_test", some),
     Option("bf_interval", "", lambda text: {"backfill": False} if text == "-1" else {"bf_interval_s": some(text)}),
     Option("sched_interval", "sched_interval_s", lambda text: math.inf if text == "-1" else some(text)),

@@ -25,47 +25,38 @@ ROWS = np.int64(2**ROW_BITS - 1)
 
 @kernel
 def row_of(key):
-    """The row of a key's job."""
     return key & ROWS
 
 
 @kernel
 def end_of(key):
-    """When the limit of a key's job ends."""
     return key >> ROW_BITS
 
 
 @kernel
 def insert(keys, begin, end, key, sign):
     """Insert a key into keys[begin:end], which are sorted, or take it out if `sign` is -1; returns its place."""
-    place = end
-    if sign < 0:
-        place = begin
-        while keys[place] != key:
-            place += 1
-        take_out(keys, place, end)
-        return place
-    while place > begin and keys[place - 1] > key:
+    place = begin if sign < 0 else end
+    while sign < 0 and keys[place] != key:
+        place += 1
+    while sign > 0 and place > begin and keys[place - 1] > key:
         place -= 1
-    insert_at(keys, place, end, key)
+    shift(keys, place, end, key, sign)
     return place
 
 
 @kernel
-def insert_at(values, place, end, value):
-    """Insert a value at a place of values[:end]."""
-    for i in range(end, place, -1):
-        values[i] = values[i - 1]
+def shift(values, place, end, value, sign):
+    """Insert a value at a place of values[:end], or take the one there out if `sign` is -1."""
+    first, i = np.uint64(place), np.uint64(end)  # without a sign, since numba tests others for negative indices
+    if sign < 0:
+        for k in range(first, i - ONE):
+            values[k] = values[k + ONE]
+        return
+    while i > first:
+        values[i] = values[i - ONE]
+        i -= ONE
     values[place] = value
-
-
-@kernel
-def take_out(values, place, end):
-    """Take the value at a place out of values[:end], and return it."""
-    value = values[place]
-    for i in range(place, end - 1):
-        values[i] = values[i + 1]
-    return value
 
 
 @kernel
@@ -119,6 +110,18 @@ def precedes(keys, i, key, j):
     return keys[i] < key or (keys[i] == key and i < j)
 
 
+@kernel
+def rank(keys, order, low, high, key, i):
+    """The place of a node with a key in order[low:high]."""
+    while low < high:
+        middle = (low + high) >> 1
+        if precedes(keys, order[middle], key, i):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @outlined
 def slot_of(slurm, job):
     """A slot with the present keys of a job's shape."""
@@ -134,8 +137,8 @@ def slot_of(slurm, job):
     keys, order, n = shapes.keys[slot], shapes.order[slot], shapes.keys.shape[1]
     if shapes.synced[slot] < 0 or state.logged - shapes.synced[slot] > n:
         for i in range(n):
-            keys[i], order[i] = node_key(slurm, job, i), i
-        sort(keys, order, n)
+            keys[i] = node_key(slurm, job, i)
+            shift(order, rank(keys, order, 0, i, keys[i], i), i, i, 1)
         shapes.heads[slot] = ZERO
         for place in range(n):
             for head in range(place // step_of(shapes), n // step_of(shapes)):
@@ -146,22 +149,6 @@ def slot_of(slurm, job):
             change(shapes, slot, i, node_key(slurm, job, i))
     shapes.synced[slot] = state.logged
     return slot
-
-
-@kernel
-def sort(keys, order, n):
-    """Sort nodes by their keys."""
-    gap = 1
-    while gap < n:
-        gap = 3 * gap + 1
-    while gap > 1:
-        gap //= 3
-        for i in range(gap, n):
-            node, place = order[i], i
-            while place >= gap and precedes(keys, node, keys[order[place - gap]], order[place - gap]):
-                order[place] = order[place - gap]
-                place -= gap
-            order[place] = node
 
 
 @kernel
@@ -179,32 +166,28 @@ def change(shapes, slot, i, key):
     keys, order, n = shapes.keys[slot], shapes.order[slot], shapes.keys.shape[1]
     if keys[i] == key:
         return
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) >> 1
-        if precedes(keys, order[middle], keys[i], i):
-            low = middle + 1
-        else:
-            high = middle
-    keys[i], before = key, low
-    while low > 0 and precedes(keys, i, keys[order[low - 1]], order[low - 1]):
-        order[low] = order[low - 1]
-        low -= 1
-    while low < n - 1 and precedes(keys, order[low + 1], key, i):
-        order[low] = order[low + 1]
-        low += 1
-    order[low] = i
+    before, later = rank(keys, order, 0, n, keys[i], i), key > keys[i]
+    keys[i] = key
+    if later:
+        place = rank(keys, order, before + 1, n, key, i) - 1
+        shift(order, before, place + 1, i, -1)
+        order[place] = i
+    else:
+        place = rank(keys, order, 0, before, key, i)
+        shift(order, place, before, i, 1)
     step = step_of(shapes)
-    for head in range(min(low, before) // step, max(low, before) // step):
-        words, last = shapes.heads[slot, head], step * (head + 1)
-        other = order[last] if low < before else order[last - 1]
-        words[i >> 6] ^= ONE << (np.uint64(i) & LOW)
-        words[other >> 6] ^= ONE << (np.uint64(other) & LOW)
+    for head in range(min(place, before) // step, max(place, before) // step):
+        last = step * (head + 1)
+        flip(shapes.heads[slot, head], i)
+        flip(shapes.heads[slot, head], order[last] if place < before else order[last - 1])
 
 
 @kernel
-def reach(slurm, slot, words, n, bound):
-    """Add the nodes with keys below a bound to a set, which has the first n of the order; returns how many it has."""
+def reach(slurm, job, words, n, bound):
+    """Let a set have the nodes with keys below a bound; it has the first n of the order, and the new n is returned."""
+    slot = slot_of(slurm, job)
+    if n == 0:
+        words[:] = ZERO
     keys, order, total = slurm.shapes.keys[slot], slurm.shapes.order[slot], slurm.shapes.keys.shape[1]
     step = step_of(slurm.shapes)
     heads = n // step
@@ -221,8 +204,9 @@ def reach(slurm, slot, words, n, bound):
 
 
 @kernel
-def key_when(slurm, job, slot, asked):
+def key_when(slurm, job, asked):
     """The first key after which enough of the nodes asked count; NEVER if there is none."""
+    slot = slot_of(slurm, job)
     order, step, low, n = slurm.shapes.order[slot], step_of(slurm.shapes), 0, 0
     high = len(order) // step + 1
     while high - low > 1:
@@ -256,14 +240,31 @@ def place_of(word):
 
 @kernel
 def has(words, i):
-    """Whether node i is in a set."""
     return (words[i >> 6] >> (np.uint64(i) & LOW)) & ONE != ZERO
 
 
 @kernel
 def put(words, i):
-    """Put node i into a set."""
     words[i >> 6] |= ONE << (np.uint64(i) & LOW)
+
+
+@kernel
+def flip(words, i):
+    """Put node i into a set, or take it out if it is there."""
+    words[i >> 6] ^= ONE << (np.uint64(i) & LOW)
+
+
+@kernel
+def members(nodes, words):
+    """Set `nodes.listed` to the nodes in a set, in order; returns their number."""
+    n = 0
+    for x in range(len(words)):
+        word = words[x]
+        while word != ZERO:
+            nodes.listed[n] = 64 * x + place_of(word)
+            word &= word - ONE
+            n += 1
+    return n
 
 
 @kernel
@@ -285,40 +286,34 @@ def has_enough(slurm, job, words, within):
 
 
 @kernel
-def fits(slurm, job, slot, asked, until):
-    """Whether the job fits on nodes asked with keys up to `until`."""
+def fits(slurm, job, asked, until):
+    """Whether the job fits on nodes asked with keys up to `until`; quicker than `choose` in an even layout."""
     if job.even == 0 or job.required >= 0:
-        return choose(slurm, job, slot, asked, until, False)
-    return key_when(slurm, job, slot, asked) <= until
+        return choose(slurm, job, asked, until, False)
+    return key_when(slurm, job, asked) <= until
 
 
 @outlined
-def choose(slurm, job, slot, asked, until, capped):
+def choose(slurm, job, asked, until, uncapped):
     """Whether the job fits on nodes asked with keys up to `until`; if so, `nodes.picked` are those that it takes.
 
-    With `capped` each counts on as many CPUs as it gives in an even layout (P1).
+    Unless `uncapped`, each counts on as many CPUs as it gives in an even layout under the old rules (P1).
     """
     nodes, counted, options = slurm.nodes, slurm.nodes.counted, slurm.options[0]
-    for x in range(len(asked)):
-        counted[x] = ZERO
-    reach(slurm, slot, counted, 0, until + 1)
+    capped = job.even != 0 and not (uncapped or options.new_rules)
+    reach(slurm, job, counted, 0, until + 1)
     for x in range(len(asked)):
         counted[x] &= asked[x]
     last_node = options.serial_at_end and job.needs == 1
-    if options.leaves > 0 and job.even and job.required < 0 and not (options.least_loaded or last_node):
-        narrow(nodes, job, options.leaves)
-    n = common(counted, counted)
-    for x in range(len(counted)):
-        word = counted[x]
-        while word != ZERO:
-            i = 64 * x + place_of(word)
-            node = nodes.nodes[i]
-            node.count = job.cpus
-            if not capped:
-                node.count = counts_on(job, node, *free_after(slurm, i, until))
-            word &= word - ONE
+    leaves = 0, len(nodes.leaves)
+    if leaves[1] > 0 and job.even and job.required < 0 and not (options.least_loaded or last_node):
+        leaves = narrow(nodes, job)
+    n = members(nodes, counted)
+    for i in nodes.listed[:n]:
+        node = nodes.nodes[i]
+        node.count = job.cpus if capped else counts_on(job, node, *free_after(slurm, i, until))
     while n >= job.nodes and n > 0:
-        if by_weight(slurm, job, until):
+        if by_weight(slurm, job, until, leaves):
             return True
         if job.even or job.most >= NEVER:
             break
@@ -327,11 +322,13 @@ def choose(slurm, job, slot, asked, until, capped):
 
 
 @outlined
-def narrow(nodes, job, n_leaves):
-    """Leave only one leaf of `nodes.counted` if it suffices for an even layout (P4), that with the fewest nodes."""
-    counted, tested, groups = nodes.counted, nodes.tested, nodes.groups
-    for x in range(len(tested)):
-        tested[x] = ZERO
+def narrow(nodes, job):
+    """Leave one leaf of `nodes.counted` if it suffices for an even layout (P4), that with the fewest nodes.
+
+    Returns the first of the leaves that are left, and the last one plus one.
+    """
+    counted, tested, groups, n_leaves = nodes.counted, nodes.tested, nodes.groups, len(nodes.leaves)
+    tested[:] = ZERO
     for weight in range(len(nodes.weights)):
         for leaf in range(n_leaves):
             groups[leaf].members = 0
@@ -347,48 +344,43 @@ def narrow(nodes, job, n_leaves):
             n += groups[leaf].members
             if groups[leaf].members >= job.nodes and (best < 0 or groups[leaf].members < groups[best].members):
                 best = leaf
-        for x in range(len(tested) * (best >= 0)):
-            counted[x] = tested[x] & nodes.leaves[best, x]
+        if best >= 0:
+            for x in range(len(tested)):
+                counted[x] = tested[x] & nodes.leaves[best, x]
+            return best, best + 1
         if n >= job.nodes:
-            return
+            break
+    return 0, n_leaves
 
 
 @kernel
 def drop_least(nodes):
     """Leave out the nodes that count on the fewest CPUs (P5); returns how many are left."""
     n, fewest = 0, NEVER
-    for drop in range(2):
-        for x in range(len(nodes.counted)):
-            word = nodes.counted[x]
-            while word != ZERO:
-                i = 64 * x + place_of(word)
-                count = nodes.nodes[i].count
-                if drop and count == fewest:
-                    nodes.counted[x] &= ~(word & (~word + ONE))
-                n += drop and count > fewest
-                fewest = min(fewest, count)
-                word &= word - ONE
+    for i in nodes.listed[: members(nodes, nodes.counted)]:
+        fewest = min(fewest, nodes.nodes[i].count)
+    for i in nodes.listed[: members(nodes, nodes.counted)]:
+        if nodes.nodes[i].count == fewest:
+            flip(nodes.counted, i)
+        else:
+            n += 1
     return n
 
 
 @outlined
-def by_weight(slurm, job, until):
-    """Whether the job fits on `nodes.counted` (P3); if so, `nodes.picked` are those that it takes."""
+def by_weight(slurm, job, until, leaves):
+    """Whether the job fits on `nodes.counted` (P3), in these leaves; if so, `nodes.picked` are those that it takes."""
     nodes, options, counted, needs = slurm.nodes, slurm.options[0], slurm.nodes.counted, needs_of(job)
     for x in range(len(counted)):
         nodes.picked[x] = nodes.tested[x] = ZERO
     if job.required >= 0:
-        for x in range(len(counted)):
-            word = nodes.required[job.required, x]
-            if word & ~counted[x] != ZERO:
+        for i in nodes.listed[: members(nodes, nodes.required[job.required])]:
+            if not has(counted, i):
                 return False
-            while word != ZERO:
-                i = 64 * x + place_of(word)
-                word &= word - ONE
-                needs = take(nodes, job, i, needs)
+            needs = take(nodes, job, i, needs)
     if satisfied(needs):
         return True
-    tree, first = options.leaves > 0, needs
+    tree, first = len(nodes.leaves) > 0, needs
     for weight in range(len(nodes.weights)):
         n = 0
         for x in range(len(counted)):
@@ -404,12 +396,11 @@ def by_weight(slurm, job, until):
             continue
         if tree:
             needs = first
-        if options.serial_at_end and job.needs == 1 and job.required < 0:
-            needs = pick_last(nodes, job, needs)
-        elif options.least_loaded:
-            needs = pick_free(slurm, job, until, needs)
+        last = options.serial_at_end and job.needs == 1 and job.required < 0
+        if last or options.least_loaded:
+            needs = pick_free(slurm, job, until, last, needs)
         else:
-            needs = pick_groups(nodes, job, group(nodes, options.leaves, needs), tree, needs)
+            needs = pick_groups(nodes, job, leaves[0], group(nodes, leaves, needs), tree, needs)
         if satisfied(needs):
             return True
     return False
@@ -453,28 +444,16 @@ def free_after(slurm, i, until):
 
 
 @kernel
-def pick_last(nodes, job, needs):
-    """The last node that counts (P6)."""
-    i = 64 * len(nodes.tested) - 1
-    while not has(nodes.tested, i):
-        i -= 1
-    return take(nodes, job, i, needs)
-
-
-@kernel
-def pick_free(slurm, job, until, needs):
-    """The nodes with the most free CPUs (P6)."""
+def pick_free(slurm, job, until, last, needs):
+    """The last node that counts, or those with the most free CPUs (P6)."""
     nodes = slurm.nodes
     while not satisfied(needs) and needs[2] > 0:
         best, most = -1, 0
-        for x in range(len(nodes.tested)):
-            word = nodes.tested[x] & ~nodes.picked[x]
-            while word != ZERO:
-                i = 64 * x + place_of(word)
-                word &= word - ONE
-                cpus, _ = free_after(slurm, i, until)
-                if (best < 0 or cpus > most) and (needs[2] > 1 or nodes.nodes[i].count >= needs[1]):
-                    best, most = i, cpus
+        for i in nodes.listed[: members(nodes, nodes.tested)]:
+            free = i if last else free_after(slurm, i, until)[0]
+            enough = needs[2] > 1 or nodes.nodes[i].count >= needs[1]
+            if (best < 0 or free > most) and enough and not has(nodes.picked, i):
+                best, most = i, free
         if best < 0:
             break
         needs = take(nodes, job, best, needs)
@@ -482,38 +461,34 @@ def pick_free(slurm, job, until, needs):
 
 
 @kernel
-def group(nodes, n_leaves, needs):
-    """Sets `nodes.groups` to those of `nodes.tested` (P4), and gives each its `group`; returns their number.
+def group(nodes, leaves, needs):
+    """Sets `nodes.groups` to those of `nodes.tested` (P4), and gives each its `group`; returns the last one plus one.
 
     Without a tree they are the runs of neighbours. With one, if single leaves suffice, only the one with the fewest
     nodes is left.
     """
-    groups, n, last = nodes.groups, n_leaves, -2
-    for k in range(n_leaves):
+    groups, n, last = nodes.groups, leaves[1], -2
+    for k in range(*leaves):
         groups[k].members = groups[k].cpus = groups[k].used = 0
-    for x in range(len(nodes.tested)):
-        word = nodes.tested[x]
-        while word != ZERO:
-            i = 64 * x + place_of(word)
-            word &= word - ONE
-            node = nodes.nodes[i]
-            if n_leaves == 0:
-                if i != last + 1:
-                    groups[n].members = groups[n].cpus = groups[n].used = 0
-                    n += 1
-                node.group, last = n - 1, i
-            one = groups[node.group]
-            if one.members == 0:
-                one.first = i
-            one.members += 1
-            one.cpus += node.count
+    for i in nodes.listed[: members(nodes, nodes.tested)]:
+        node = nodes.nodes[i]
+        if leaves[1] == 0:
+            if i != last + 1:
+                groups[n].members = groups[n].cpus = groups[n].used = 0
+                n += 1
+            node.group, last = n - 1, i
+        one = groups[node.group]
+        if one.members == 0:
+            one.first = i
+        one.members += 1
+        one.cpus += node.count
     only = -1
-    for k in range(n_leaves):
+    for k in range(*leaves):
         fewer = only < 0 or groups[k].members < groups[only].members
         if fewer and suffices(groups[k], needs):
             only = k
     if only >= 0:
-        for k in range(n_leaves):
+        for k in range(*leaves):
             groups[k].used = k != only
     return n
 
@@ -525,12 +500,12 @@ def suffices(one, needs):
 
 
 @kernel
-def pick_groups(nodes, job, n_groups, tree, needs):
+def pick_groups(nodes, job, first, end, tree, needs):
     """Best fit in groups (P5)."""
     groups = nodes.groups
     while not satisfied(needs) and needs[2] > 0:
         best, fits = -1, False
-        for k in range(n_groups):
+        for k in range(first, end):
             one = groups[k]
             if one.used or one.members == 0:
                 continue
@@ -546,7 +521,7 @@ def pick_groups(nodes, job, n_groups, tree, needs):
         groups[best].used = 1
         single, left = needs[0] <= 1, groups[best].members
         while left > 0 and not satisfied(needs) and needs[2] > 0:
-            i = best_node(nodes, best, needs, single, tree)
+            i = best_node(nodes, best, left, needs, single, tree)
             if i < 0:
                 break
             needs, single = take(nodes, job, i, needs), False
@@ -555,20 +530,21 @@ def pick_groups(nodes, job, n_groups, tree, needs):
 
 
 @kernel
-def best_node(nodes, k, needs, single, tree):
-    """The node of group k that is taken next; -1 if none may be, as only one more may."""
-    best, fits, i, left = -1, False, nodes.groups[k].first, nodes.groups[k].members
+def best_node(nodes, k, left, needs, single, tree):
+    """The node of group k, which has so many left, that is taken next; -1 if none may be, as only one more may."""
+    best, fits, x, word, most = -1, False, (nodes.groups[k].first >> 6) - 1, ZERO, 0
     while left > 0 and (best < 0 or tree or single):
-        if has(nodes.tested, i) and nodes.nodes[i].group == k:
-            left -= 1
-            enough = nodes.nodes[i].count >= needs[1]
-            if has(nodes.picked, i) or (needs[2] == 1 and not enough):
-                pass
-            elif best < 0 or (enough and not fits):
-                best, fits = i, enough
-            elif enough == fits and (tree or (single and fits)):
-                more = nodes.nodes[i].count - nodes.nodes[best].count
-                if more < 0 if fits else more > 0:
-                    best = i
-        i += 1
+        while word == ZERO:
+            x += 1
+            word = nodes.tested[x] & ~nodes.picked[x]
+        i = 64 * x + place_of(word)
+        word &= word - ONE
+        if nodes.nodes[i].group != k:
+            continue
+        left -= 1
+        count = nodes.nodes[i].count
+        enough = count >= needs[1]
+        better = enough == fits and (tree or (single and fits)) and (count < most if fits else count > most)
+        if (better or best < 0 or (enough and not fits)) and (enough or needs[2] > 1):
+            best, fits, most = i, enough, count
     return best

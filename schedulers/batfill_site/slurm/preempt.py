@@ -1,4 +1,4 @@
-"""Jobs that are preempted: rules E1 to E11 of docs/background/slurm.md. Kernels change `slurm`, arrays.Slurm.
+"""Jobs that are preempted: rules E1 to E11 of docs/background/slurm.md. Kernels change `slurm`, records.Slurm.
 
 To see where a job fits without others, these leave their nodes (`lift`), the job is placed, and they return.
 """
@@ -8,14 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import kernel, outlined
-from batfill.engine.ends import enter, leave, leave_next, next_end, next_end_s
-from batfill_site.slurm.placement import NOW, choose, gpus_on, has, memory_on, put, slot_of
-from batfill_site.slurm.priority import add_usage, goes_before
-from batfill_site.slurm.records import CPUS
-from batfill_site.slurm.running import end, leave_queue, on_any, seat, whole
-from batfill_site.slurm.site import GRACED, KILLED, MODES, REQUEUED, RESUMED, SUSPENDED
+from batfill.engine.ends import enter, leave
+from batfill_site.slurm.placement import NOW, choose, gpus_on, has, memory_on, put
+from batfill_site.slurm.priority import goes_before
+from batfill_site.slurm.running import end, leave_queue, note, on_any, seat, whole
+from batfill_site.slurm.site import GRACED, KILLED, REQUEUE, REQUEUED, SUSPEND
 
-CANCEL, REQUEUE, SUSPEND = (MODES.index(name) for name in ("cancel", "requeue", "suspend"))
 ALWAYS, WITHIN = 1, 2  # when a kind of jobs may preempt another: always, or those that come later
 CHECK_S = 30.0
 
@@ -42,8 +40,9 @@ def candidates(slurm, row, asked, sleep, end_too):
         sleeps = jobs[x].mode == SUSPEND
         if not (sleep if sleeps else end_too) or not may_preempt(slurm, row, x) or not on_any(slurm, x, asked):
             continue
-        if slurm.state[0].now < jobs[x].exempt_until and not sleeps:
-            slurm.state[0].until = min(slurm.state[0].until, jobs[x].exempt_until)
+        exempt_until = jobs[x].started + jobs[x].exempt
+        if slurm.state[0].now < exempt_until and not sleeps:
+            slurm.state[0].until = min(slurm.state[0].until, exempt_until)
             continue
         place = n
         while place > 0 and goes_earlier(jobs[x], jobs[listed[place - 1]], slurm.options[0].preempt_youngest_first):
@@ -77,11 +76,10 @@ def lift(slurm, first, last, sign):
 @outlined
 def choose_over(slurm, row, asked):
     """Whether a job fits on nodes asked beside what it cannot suspend, on `nodes.picked` (E11)."""
-    job, n, options = slurm.jobs[row], candidates(slurm, row, asked, True, False), slurm.options[0]
+    n = candidates(slurm, row, asked, True, False)
     lift(slurm, 0, n, -1)
-    fits = n > 0 and choose(slurm, job, slot_of(slurm, job), asked, NOW, job.even != 0 and not options.new_rules)
+    fits = n > 0 and choose(slurm, slurm.jobs[row], asked, NOW, False)
     lift(slurm, 0, n, 1)
-    slot_of(slurm, job)
     return fits
 
 
@@ -91,9 +89,8 @@ def needed(slurm, row, asked):
 
     `nodes.picked` are its nodes.
     """
-    job, listed, options = slurm.jobs[row], slurm.preemption.listed, slurm.options[0]
-    n, gone = candidates(slurm, row, asked, False, True), 0
-    for _again in range(options.preempt_reorder_count + 1):
+    listed, n, gone = slurm.preemption.listed, candidates(slurm, row, asked, False, True), 0
+    for _again in range(slurm.options[0].preempt_reorder_count + 1):
         last, done = 0 if gone == 0 else listed[gone - 1], gone
         for i in range(done - 1, 0, -1):  # the last one that was needed goes first, the others by their nodes
             x, place = listed[i - 1], i
@@ -107,12 +104,10 @@ def needed(slurm, row, asked):
         while gone < n and not fits:
             lift(slurm, gone, gone + 1, -1)
             gone += 1
-            fits = choose(slurm, job, slot_of(slurm, job), asked, NOW, job.even != 0 and not options.new_rules)
+            fits = choose(slurm, slurm.jobs[row], asked, NOW, False)
         lift(slurm, 0, gone, 1)
         if not fits:
-            gone = 0
-            break
-    slot_of(slurm, job)
+            return 0
     return gone
 
 
@@ -144,20 +139,8 @@ def preempt(slurm, row, n):
             job.grace_until = now + job.grace
             job.ends = min(job.ends, job.grace_until)
             seat(slurm, x, 1)
-            job.check_s = check_date(slurm, job.grace_until)
             note(slurm, x, row, GRACED)
             slurm.state[0].steady = 0
-
-
-@kernel
-def note(slurm, x, by, how):
-    """Note what happens to a running job, if there is room."""
-    state, noted, job = slurm.state[0], slurm.preemption.noted, slurm.jobs[x]
-    if state.noted < len(noted):
-        one = noted[state.noted]
-        one.at_s, one.job, one.by, one.how, one.start_s = state.now_s, x, by, how, job.start_s
-        one.cpus = slurm.limited.amounts[x, CPUS]
-    state.noted += 1
 
 
 @outlined
@@ -169,11 +152,8 @@ def stop(slurm, x, by):
     leave(slurm.ends, job.over_s, x)
     job.over_s = state.now_s
     end(slurm, x, clean_s, 1)
-    add_usage(slurm, x)
     for place in range(job.first, job.first + job.placed):
         put(slurm.nodes.cleaned, slurm.at[place])
-    if options.suspends:
-        settle(slurm)
     if not again:
         return
     job.start_s, job.by, job.grace_until = np.nan, 0, 0
@@ -189,29 +169,18 @@ def stop(slurm, x, by):
         mate = one.mate
         if mate == x:
             break
-    enter(slurm.preemption.again, np.float64(job.eligible), 0, x)
-
-
-@kernel
-def end_itself(slurm, row):
-    """A running job ends, and was not preempted (R1)."""
-    end(slurm, row, slurm.state[0].now_s + slurm.options[0].cleaning_s, 0)
-    add_usage(slurm, row)
-    if slurm.options[0].suspends:
-        settle(slurm)
+    enter(slurm.coming, np.float64(job.eligible), 0, x)
 
 
 @outlined
 def withdraw(slurm, first):
     """A job, whose first record this is, is cancelled (Q8); returns whether it ends, as it runs."""
     jobs, state, row = slurm.jobs, slurm.state[0], first
-    for place in range(state.waiting):
-        if slurm.queue[place] == first:
-            state.wanted -= np.int64(jobs[first].asked)
-            leave_queue(slurm, place)
-            state.gone += 1
-            state.changed, state.steady, state.moved_s = 1, 0, state.now_s
-            return False
+    if jobs[first].waits:
+        state.wanted -= np.int64(jobs[first].asked)
+        leave_queue(slurm, first)
+        state.changed, state.steady, state.moved_s = 1, 0, state.now_s
+        return False
     while np.isnan(jobs[row].start_s) and jobs[row].mate != first:
         row = jobs[row].mate
     job = jobs[row]
@@ -220,7 +189,7 @@ def withdraw(slurm, first):
         if not job.asleep:
             leave(slurm.ends, job.over_s, row)
         job.asleep = 0
-        end_itself(slurm, row)
+        end(slurm, row, state.now_s + slurm.options[0].cleaning_s, 0)
     return runs
 
 
@@ -228,7 +197,7 @@ def withdraw(slurm, first):
 def check_date(slurm, until):
     """When the first check of time limits from a date on is (E10)."""
     first_s = slurm.options[0].first_check_s
-    if slurm.options[0].checks_known:
+    if len(slurm.checks_s) > 0:
         place = np.searchsorted(slurm.checks_s, np.float64(until))
         return slurm.checks_s[place] if place < len(slurm.checks_s) else np.inf
     return first_s + CHECK_S * max(np.ceil((until - first_s) / CHECK_S), 0.0)
@@ -240,76 +209,18 @@ def next_check(slurm):
     date_s, row = np.inf, -1
     for i in range(slurm.state[0].running):
         job = slurm.jobs[slurm.held[i]]
-        if job.grace_until > 0 and job.check_s < date_s:
-            date_s, row = job.check_s, slurm.held[i]
+        if job.grace_until > 0 and check_date(slurm, job.grace_until) < date_s:
+            date_s, row = check_date(slurm, job.grace_until), slurm.held[i]
     return date_s, row
 
 
 @outlined
-def settle(slurm):
-    """Who sleeps and who runs (E11)."""
-    jobs, state, line, nodes = slurm.jobs, slurm.state[0], slurm.preemption.line, slurm.nodes.nodes
-    for i in range(state.running):
-        x, place = slurm.held[i], i
-        while place > 0 and runs_before(jobs[x], jobs[line[place - 1]]):
-            line[place] = line[place - 1]
-            place -= 1
-        line[place] = x
-    for i in range(len(nodes)):
-        nodes[i].count = nodes[i].cpus
-    for i in range(state.running):
-        x = line[i]
-        job, fits = jobs[x], True
-        for place in range(job.first, job.first + job.placed):
-            fits = fits and nodes[slurm.at[place]].count >= slurm.cpus_at[place]
-        for place in range(job.first, job.first + job.placed):
-            nodes[slurm.at[place]].count -= fits * slurm.cpus_at[place]
-        if fits and job.asleep:
-            job.over_s = state.now_s + job.rest_s
-            enter(slurm.ends, job.over_s, 0, x)
-            note(slurm, x, -1, RESUMED)
-        elif not (fits or job.asleep):
-            job.rest_s = job.over_s - state.now_s
-            leave(slurm.ends, job.over_s, x)
-            note(slurm, x, -1, SUSPENDED)
-        job.asleep = not fits
-
-
-@kernel
-def runs_before(one, other):
-    """Whether a running job comes before another one, of a lower id (E11)."""
-    if (one.mode == SUSPEND) != (other.mode == SUSPEND):
-        return other.mode == SUSPEND
-    if one.tier != other.tier:
-        return one.tier > other.tier
-    return one.start_s < other.start_s if one.asleep == other.asleep else one.asleep < other.asleep
-
-
-@kernel
-def next_queued(slurm):
-    """The row of the job that is queued now, which is no longer to come: of several that of the lowest id."""
-    state, again, row = slurm.state[0], slurm.preemption.again, -1
-    if state.queued < len(slurm.arrivals):
-        row = slurm.arrivals[state.queued]
-        if slurm.jobs[row].queued_s + slurm.options[0].arrival_s > state.now_s:
-            row = -1
-    if next_end_s(again) <= state.now_s:
-        back = np.int64(again.slots[next_end(again)].row)
-        if row < 0 or back < row:
-            leave_next(again)
-            state.back += 1
-            return back
-    state.queued += 1
-    return row
-
-
-@outlined
 def arrange(slurm):
-    """Put the queue into the line of a pass (E2); returns the number of records in it."""
+    """Put the queue into the line of a pass, in the order of Q2 or E2; returns the number of records in it."""
     n, depth = slurm.state[0].waiting, 0
     for i in range(n):
-        slurm.preemption.line[i] = slurm.queue[i]
-    while 1 << depth < n:
+        slurm.line[i] = slurm.queue[i]
+    while slurm.options[0].by_qos and 1 << depth < n:
         depth += 1
     for by_id in range(1, -1, -1):
         for level in range(depth - 1, -1, -1):
@@ -324,17 +235,17 @@ def arrange(slurm):
 
 @outlined
 def merge(slurm, first, end_, by_id):
-    """Merge the halves of a part of the queue, which are in order: that of ids, or the line's."""
-    queue, left, half = slurm.queue, slurm.preemption.listed, first + (end_ - first) // 2
+    """Merge the halves of a part of the line, which are in order: that of ids, or of E2."""
+    line, left, half = slurm.line, slurm.preemption.listed, first + (end_ - first) // 2
     for i in range(first, half):
-        left[i] = queue[i]
+        left[i] = line[i]
     i, other = first, half
     for place in range(first, end_):
-        if i == half or (other < end_ and goes_first(slurm, queue[other], left[i], by_id)):
-            queue[place] = queue[other]
+        if i == half or (other < end_ and goes_first(slurm, line[other], left[i], by_id)):
+            line[place] = line[other]
             other += 1
         else:
-            queue[place] = left[i]
+            line[place] = left[i]
             i += 1
 
 
@@ -347,16 +258,3 @@ def goes_first(slurm, row, other, by_id):
     if before[one, two] != before[two, one]:
         return before[one, two] != 0
     return goes_before(slurm.jobs, row, other)
-
-
-@outlined
-def rearrange(slurm, n):
-    """Put the queue back into the order of Q2 after a pass of n records."""
-    jobs, queue, line, kept = slurm.jobs, slurm.queue, slurm.preemption.line, 0
-    for i in range(slurm.state[0].waiting):
-        jobs[queue[i]].kept = 1
-    for i in range(n):
-        if jobs[line[i]].kept:
-            jobs[line[i]].kept = 0
-            queue[kept] = line[i]
-            kept += 1

@@ -1,6 +1,6 @@
 """The order of the queue, priorities, usage and fair share: rules Q2 to Q4 and U1 to U5 of docs/background/slurm.md.
 
-Kernels change `slurm`, arrays.Slurm.
+Kernels change `slurm`, records.Slurm.
 """
 
 from __future__ import annotations
@@ -52,13 +52,12 @@ def enqueue(slurm, row):
     while True:
         if not slurm.jobs[row].stopped:
             set_priority(slurm, row, 0.0)
-        slurm.queue[state.waiting] = row
+        slurm.queue[state.waiting], slurm.jobs[row].waits = row, 1
         sift(slurm.jobs, slurm.queue, state.waiting)
         state.waiting += 1
         row = slurm.jobs[row].mate
         if row == first:
             break
-    state.longest = max(state.longest, state.queued + state.back - state.begun - state.gone)
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
 
 

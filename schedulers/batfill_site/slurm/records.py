@@ -84,14 +84,12 @@ JOB = np.dtype(
         ("exempt", "i8"),
         ("grace", "i8"),
         ("over_s", "f8"),  # when it ends
-        ("exempt_until", "i8"),
         ("grace_until", "i8"),  # 0 if it has not begun
-        ("check_s", "f8"),  # when it has, and is ended
         ("rest_s", "f8"),  # how long it still runs, if it is
         ("asleep", "u1"),
         ("preempted", "u1"),  # it has, since it was queued
         ("stopped", "u1"),  # it was, before
-        ("kept", "u1"),  # scratch space
+        ("waits", "u1"),  # in the queue
     ]
 )
 # A node; `free` are its free CPUs, `memory` (of the `whole`) and `gpus` are free, too, and `jobs` run on it. A job that
@@ -100,6 +98,7 @@ OF_NODE = "cpus threads whole all_gpus gpu_type group first count taken free mem
 NODE = np.dtype([(name, "i8") for name in OF_NODE.split()])
 GROUP = np.dtype([("members", "i8"), ("cpus", "i8"), ("first", "i8"), ("used", "i8")])
 WINDOW = np.dtype([("begin_s", "f8"), ("end_s", "f8"), ("told_s", "f8"), ("b", "i8"), ("e", "i8")])
+ENDED = np.dtype([("row", "i8"), ("clean_s", "f8"), ("stopped", "u1")])
 SHARE = np.dtype(
     [
         ("parent", "i8"),
@@ -117,19 +116,13 @@ SHARE = np.dtype(
 OPTIONS = np.dtype(
     [
         *((name, NUMBERS[type(value)]) for name, value in (numbers_of(Settings()) | numbers_of(Clock())).items()),
-        ("window", "i8"),
         ("decay", "f8"),  # of usage in a second
         ("new_rules", "u1"),
         ("later_frees", "u1"),  # the new rule of B4, 1
-        ("leaves", "i8"),
-        ("cpus", "i8"),  # of all nodes
         ("preempts", "u1"),  # whether any job may preempt another,
         ("by_qos", "u1"),  # the order of passes depends on it,
         ("suspends", "u1"),  # some would sleep,
         ("graces", "u1"),  # and some would go on for a while
-        ("main_known", "u1"),
-        ("checks_known", "u1"),
-        ("cycles_known", "u1"),
         ("last_edge", "f8"),  # the last begin or end of a window
         ("two", "f8"),  # 2: LLVM would call another function for a constant
     ]
@@ -139,17 +132,17 @@ STATE = np.dtype(
         ("now_s", "f8"),
         ("now", "i8"),  # in whole seconds
         ("moved_s", "f8"),
-        *((name, "i8") for name in ("queued", "begun", "waiting", "running", "ended", "cleaned", "passed")),
-        *((name, "i8") for name in ("left", "gone")),  # passed of `leaving`; and jobs that left before a start
+        *((name, "i8") for name in ("waiting", "running", "ended", "passed")),
+        ("left", "i8"),  # passed of `leaving`
         *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
         *((name, "i8") for name in ("logged", "placed", "next_slot", "until", "windows_until", "last_tried")),
-        *((name, "i8") for name in ("cycles", "tried", "longest", "wanted", "back", "noted")),
+        *((name, "i8") for name in ("cycles", "tried", "wanted", "noted")),
         *((name, "u1") for name in ("ticked", "changed", "steady")),
     ]
 )
 
 
-@record(NODE, *[SETS] * 5, GROUP, *[WORDS] * 10)
+@record(NODE, *[SETS] * 5, GROUP, I8, *[WORDS] * 10)
 class Nodes(NamedTuple):
     """The nodes, and sets of them."""
 
@@ -160,6 +153,7 @@ class Nodes(NamedTuple):
     weights: NDArray[np.uint64]  # (weights, words)  the nodes of each weight, the lowest first
     leaves: NDArray[np.uint64]  # (leaves, words)
     groups: Records  # GROUP (N + leaves,)  scratch space, as all that follow
+    listed: Ints  # (N,)
     mask: NDArray[np.uint64]  # (words,)
     open: NDArray[np.uint64]
     tested: NDArray[np.uint64]
@@ -249,20 +243,19 @@ class Windows(NamedTuple):
     live: Ints  # (n,)  those that are known and not over
 
 
-@record(Array(U1, 2), Array(U1, 2), I8, I8, Ends, PREEMPTED)
+@record(Array(U1, 2), Array(U1, 2), I8, I8, PREEMPTED)
 class Preemption(NamedTuple):
     """Who may preempt whom, and what was preempted."""
 
     may: NDArray[np.uint8]  # (kinds, kinds)  whether a job may preempt another, ALWAYS or WITHIN
     before: NDArray[np.uint8]  # (kinds, kinds)  whether it goes before it in passes
     listed: Ints  # (n_jobs,)  candidates
-    line: Ints  # (n_jobs,)  the queue in the order of Q2 during a pass; or running jobs in that of E11
-    again: Ends  # requeued jobs by the dates at which they are queued
+    line: Ints  # (n_jobs,)  running jobs in the order of E11
     noted: Records  # PREEMPTED
 
 
 @record(
-    *(JOB, *[I8] * 7, F8, U1, I8, I8, Ends, Nodes, Shapes, Limited, Shares, Licences, Plan, Windows, Preemption),
+    *(JOB, *[I8] * 7, ENDED, I8, I8, Ends, Ends, Nodes, Shapes, Limited, Shares, Licences, Plan, Windows, Preemption),
     *(Array(I8, 2), I8, I8, Array(I8, 2), F8, F8, U1, F8, F8, F8, OPTIONS, STATE),
 )
 class Slurm(NamedTuple):
@@ -271,15 +264,15 @@ class Slurm(NamedTuple):
     jobs: Records  # JOB (n_jobs,)
     arrivals: Ints  # (n_jobs,)  rows in the order in which they are queued
     leaving: Ints  # rows of those that are cancelled, in the order of their dates
-    queue: Ints  # (n_jobs,)  rows of waiting jobs, in order
+    queue: Ints  # (n_jobs,)  rows of waiting jobs, in the order of Q2,
+    line: Ints  # (n_jobs,)  and as a pass goes through them
     running: Ints  # (n_jobs,)  the keys of running jobs, see `placement.py`,
     alone: Ints  # (n_jobs,)  the only node of each, -1 if it has several,
     held: Ints  # (n_jobs,)  and their rows
-    ended: Ints  # (n_jobs,)  rows in the order of their ends
-    cleaned_s: Floats  # (n_jobs,)  when the nodes of these are clean
-    stopped: NDArray[np.uint8]  # (n_jobs,)  whether they were preempted
+    ended: Records  # ENDED (n_jobs,)  in the order of the dates when their nodes are clean, and whether preempted
     at: Ints  # the nodes of jobs, side by side in the order of their starts,
     cpus_at: Ints  # and the CPUs that they hold there
+    coming: Ends  # jobs to be queued, or to be queued again, by their dates
     ends: Ends  # of running jobs
     nodes: Nodes
     shapes: Shapes
@@ -293,7 +286,7 @@ class Slurm(NamedTuple):
     counts: Ints
     most: Ints  # (COUNTED,)
     partition_counts: Ints  # (2, partitions)  jobs looked at in a pass, and whether it is closed
-    dates_s: Floats  # (10,)  of the next event of each kind, see `loop.py`
+    dates_s: Floats  # (9,)  of the next event of each kind, see `loop.py`
     main_s: Floats
     full: NDArray[np.uint8]  # of each of `main_s`
     cycles_s: Floats

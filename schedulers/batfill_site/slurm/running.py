@@ -1,6 +1,6 @@
-"""Jobs that start and end, what they hold, and windows: rules Q5, R1, W1 and W2 of docs/background/slurm.md.
+"""Jobs that start and end, what they hold, and windows: rules Q5, E11, R1, W1 and W2 of docs/background/slurm.md.
 
-Kernels change `slurm`, arrays.Slurm.
+Kernels change `slurm`, records.Slurm.
 """
 
 from __future__ import annotations
@@ -8,24 +8,26 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import F8, I8, Array, entry, kernel, outlined
-from batfill.engine.ends import enter
+from batfill.engine.ends import enter, leave
 from batfill_site.slurm.placement import (
-    ONE,
+    NOW,
     ROW_BITS,
     ZERO,
     counts_on,
     gpus_on,
     has,
     insert,
-    insert_at,
+    members,
     memory_on,
     needs_of,
-    place_of,
+    node_key,
     put,
+    shift,
     take,
-    take_out,
 )
+from batfill_site.slurm.priority import add_usage
 from batfill_site.slurm.records import CPUS, GPUS, JOBS, KINDS, MEMORY, NODES, Slurm
+from batfill_site.slurm.site import RESUMED, SUSPEND, SUSPENDED
 
 FAR_S = 2.0**40  # after all dates
 
@@ -39,7 +41,6 @@ def whole(date_s):
 
 @kernel
 def on_any(slurm, row, asked):
-    """Whether a job runs on one of the nodes asked."""
     for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].placed):
         if has(asked, slurm.at[place]):
             return True
@@ -55,13 +56,10 @@ def seat(slurm, row, sign):
         i = slurm.at[place]
         node = slurm.nodes.nodes[i]
         seat = insert(shapes.on_nodes, node.first, node.first + node.jobs, key, sign)
-        if sign > 0:
-            cpus, memory = slurm.cpus_at[place], memory_on(job, node, slurm.cpus_at[place])
-            insert_at(shapes.on_cpus, seat, node.first + node.jobs, cpus)
-            insert_at(shapes.on_memory, seat, node.first + node.jobs, memory)
-        else:
-            cpus = take_out(shapes.on_cpus, seat, node.first + node.jobs)
-            memory = take_out(shapes.on_memory, seat, node.first + node.jobs)
+        cpus = slurm.cpus_at[place]
+        memory = memory_on(job, node, cpus)
+        shift(shapes.on_cpus, seat, node.first + node.jobs, cpus, sign)
+        shift(shapes.on_memory, seat, node.first + node.jobs, memory, sign)
         node.free -= sign * cpus
         node.memory -= sign * memory
         node.gpus -= sign * gpus_on(job, node)
@@ -69,10 +67,7 @@ def seat(slurm, row, sign):
         shapes.log[state.logged % len(shapes.log)] = i
         state.logged += 1
     place = insert(slurm.running, 0, state.running, key, sign)
-    if sign > 0:
-        insert_at(slurm.alone, place, state.running, slurm.at[job.first] if job.placed == 1 else -1)
-    else:
-        take_out(slurm.alone, place, state.running)
+    shift(slurm.alone, place, state.running, slurm.at[job.first] if job.placed == 1 else -1, sign)
     insert(slurm.held, 0, state.running, row, sign)
     state.running += sign
 
@@ -131,11 +126,8 @@ def would_exceed(slurm, row):
     held, first, n = limited.held, limited.first[job.limits], 0
     held[:] = 0
     held[JOBS] = 1
-    for x in range(len(nodes.picked)):
-        word = nodes.picked[x]
-        while word != ZERO:
-            count_held(held, job, nodes.nodes[64 * x + place_of(word)])
-            word &= word - ONE
+    for i in nodes.listed[: members(nodes, nodes.picked)]:
+        count_held(held, job, nodes.nodes[i])
     if not job.looked_at:
         return False
     n, held[NODES] = held[NODES], 0
@@ -175,7 +167,6 @@ def run(slurm, row):
     for place in range(job.first, job.first + job.placed):
         slurm.cpus_at[place] = slurm.nodes.nodes[slurm.at[place]].taken
     hold(slurm, row, 1)
-    job.exempt_until = job.started + job.exempt
     job.over_s = job.start_s + job.run_s + slurm.options[0].overhead_s
     enter(slurm.ends, job.over_s, 0, row)
 
@@ -185,9 +176,12 @@ def run(slurm, row):
 def resume(slurm, rows, started_s):
     """These jobs, whose nodes are in `at`, run at the beginning, if they find there what they ask for (R0).
 
-    They were started at these dates.
+    They were started at these dates; those of `arrivals` are to come.
     """
     held, nodes = slurm.limited.held, slurm.nodes
+    for i in range(len(slurm.arrivals) - 1, -1, -1):
+        row = slurm.arrivals[i]
+        enter(slurm.coming, slurm.jobs[row].queued_s + slurm.options[0].arrival_s, 0, row)
     for i in range(len(rows)):
         job = slurm.jobs[rows[i]]
         needs, fits = needs_of(job), True
@@ -196,8 +190,7 @@ def resume(slurm, rows, started_s):
         for place in range(job.first, job.first + job.placed):
             node = nodes.nodes[slurm.at[place]]
             node.count = counts_on(job, node, node.free, node.memory)
-            fits = fits and node.count >= job.cpus and node.memory >= memory_on(job, node, job.cpus)
-            fits = fits and node.gpus >= job.gpus and not (job.exclusive and node.jobs > 0)
+            fits = fits and node_key(slurm, job, slurm.at[place]) == NOW
             needs = take(nodes, job, slurm.at[place], needs)
             count_held(held, job, node)
         if not fits:
@@ -210,21 +203,16 @@ def resume(slurm, rows, started_s):
 
 
 @outlined
-def start(slurm, place, by):
-    """Start the job at this place of the queue on `nodes.picked` (R1); returns how many records before it go, too."""
-    state, queue, jobs = slurm.state[0], slurm.queue, slurm.jobs
-    row = queue[place]
-    job = jobs[row]
-    before, n = leave_queue(slurm, place), state.placed
+def start(slurm, row, by):
+    """Start a waiting job on `nodes.picked` (R1)."""
+    state, jobs = slurm.state[0], slurm.jobs
+    job, n = jobs[row], state.placed
+    leave_queue(slurm, row)
     job.start_s, job.started, job.ends, job.by, job.first = state.now_s, state.now, state.now + job.limit, by, n
-    for x in range(len(slurm.nodes.picked)):
-        word = slurm.nodes.picked[x]
-        while word != ZERO:
-            slurm.at[n] = 64 * x + place_of(word)
-            word &= word - ONE
-            n += 1
+    for i in slurm.nodes.listed[: members(slurm.nodes, slurm.nodes.picked)]:
+        slurm.at[n] = i
+        n += 1
     job.placed, state.placed = n - job.first, n
-    state.begun += 1
     run(slurm, row)
     state.wanted -= np.int64(job.asked)
     job.asked = 0
@@ -232,54 +220,91 @@ def start(slurm, place, by):
         jobs[row].preempted = 0
         row = jobs[row].mate
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
-    return before
+    if slurm.options[0].suspends:
+        settle(slurm)
 
 
 @kernel
-def leave_queue(slurm, place):
-    """Take all records of the job at a place out of the queue; returns how many of them were before it."""
-    state, queue, jobs = slurm.state[0], slurm.queue, slurm.jobs
-    row = queue[place]
-    if jobs[row].mate == row:
-        state.waiting -= 1
-        for i in range(place, state.waiting):
-            queue[i] = queue[i + 1]
-        return 0
-    before = kept = 0
-    for i in range(state.waiting):
-        mate = jobs[row].mate
-        while mate != row and mate != queue[i]:
-            mate = jobs[mate].mate
-        if mate == queue[i]:
-            before += i < place
-        else:
-            queue[kept] = queue[i]
-            kept += 1
-    state.waiting = kept
-    return before
+def leave_queue(slurm, row):
+    """Take all records of a job out of the queue."""
+    while slurm.jobs[row].waits:
+        insert(slurm.queue, 0, slurm.state[0].waiting, row, -1)
+        slurm.state[0].waiting -= 1
+        slurm.jobs[row].waits = 0
+        row = slurm.jobs[row].mate
 
 
 @outlined
 def end(slurm, row, clean_s, was_stopped):
     """A job ends, or is stopped, and its nodes are being cleaned (R1)."""
-    state, ended, cleaned_s, stopped = slurm.state[0], slurm.ended, slurm.cleaned_s, slurm.stopped
+    state, ended = slurm.state[0], slurm.ended
     hold(slurm, row, -1)
-    past = min(state.cleaned, state.passed)
     if state.ended == len(ended):  # those that are past go
-        for i in range(past, state.ended):
-            ended[i - past], cleaned_s[i - past], stopped[i - past] = ended[i], cleaned_s[i], stopped[i]
-        state.ended -= past
-        state.cleaned -= past
-        state.passed -= past
-        past = 0
+        for i in range(state.passed, state.ended):
+            ended[i - state.passed] = ended[i]
+        state.ended -= state.passed
+        state.passed = 0
     place = state.ended
-    while place > past and cleaned_s[place - 1] > clean_s:
-        ended[place], cleaned_s[place] = ended[place - 1], cleaned_s[place - 1]
-        stopped[place] = stopped[place - 1]
+    while place > state.passed and ended[place - 1].clean_s > clean_s:
+        ended[place] = ended[place - 1]
         place -= 1
-    ended[place], cleaned_s[place], stopped[place] = row, clean_s, was_stopped
+    ended[place].row, ended[place].clean_s, ended[place].stopped = row, clean_s, was_stopped
     state.ended += 1
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
+    add_usage(slurm, row)
+    if slurm.options[0].suspends:
+        settle(slurm)
+
+
+@outlined
+def settle(slurm):
+    """Who sleeps and who runs (E11)."""
+    jobs, state, line, nodes = slurm.jobs, slurm.state[0], slurm.preemption.line, slurm.nodes.nodes
+    for i in range(state.running):
+        x, place = slurm.held[i], i
+        while place > 0 and runs_before(jobs[x], jobs[line[place - 1]]):
+            line[place] = line[place - 1]
+            place -= 1
+        line[place] = x
+    for i in range(len(nodes)):
+        nodes[i].count = nodes[i].cpus
+    for i in range(state.running):
+        x = line[i]
+        job, fits = jobs[x], True
+        for place in range(job.first, job.first + job.placed):
+            fits = fits and nodes[slurm.at[place]].count >= slurm.cpus_at[place]
+        for place in range(job.first, job.first + job.placed):
+            nodes[slurm.at[place]].count -= fits * slurm.cpus_at[place]
+        if fits and job.asleep:
+            job.over_s = state.now_s + job.rest_s
+            enter(slurm.ends, job.over_s, 0, x)
+            note(slurm, x, -1, RESUMED)
+        elif not (fits or job.asleep):
+            job.rest_s = job.over_s - state.now_s
+            leave(slurm.ends, job.over_s, x)
+            note(slurm, x, -1, SUSPENDED)
+        job.asleep = not fits
+
+
+@kernel
+def runs_before(one, other):
+    """Whether a running job comes before another one, of a lower id (E11)."""
+    if (one.mode == SUSPEND) != (other.mode == SUSPEND):
+        return other.mode == SUSPEND
+    if one.tier != other.tier:
+        return one.tier > other.tier
+    return one.start_s < other.start_s if one.asleep == other.asleep else one.asleep < other.asleep
+
+
+@kernel
+def note(slurm, x, by, how):
+    """Note what happens to a running job, if there is room."""
+    state, noted, job = slurm.state[0], slurm.preemption.noted, slurm.jobs[x]
+    if state.noted < len(noted):
+        one = noted[state.noted]
+        one.at_s, one.job, one.by, one.how, one.start_s = state.now_s, x, by, how, job.start_s
+        one.cpus = slurm.limited.amounts[x, CPUS]
+    state.noted += 1
 
 
 @outlined
@@ -302,9 +327,9 @@ def look(slurm):
                 for x in range(len(nodes.shut)):
                     nodes.shut[x] |= windows.nodes[i, x]
     state.windows_until = whole(until_s)
-    for job in range(state.cleaned, state.ended):
-        row = slurm.ended[job]
-        for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].placed):
+    for i in range(state.passed, state.ended):
+        job = slurm.jobs[slurm.ended[i].row]
+        for place in range(job.first, job.first + job.placed * (slurm.ended[i].clean_s > state.now_s)):
             put(nodes.cleaned, slurm.at[place])
 
 

@@ -29,6 +29,7 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 NEW_RULES = (20, 11)
 FAIR_TREE_DEFAULT = (19, 5)  # Fair Tree is the default from this version on
 MODES = ("off", "cancel", "requeue", "suspend")  # what becomes of a preempted job
+_, CANCEL, REQUEUE, SUSPEND = range(len(MODES))
 
 
 class Node(NamedTuple):
@@ -182,7 +183,7 @@ class Settings:
     # Backfill
     backfill: bool = True
     bf_interval_s: float = 30.0
-    bf_window_s: float = 1440 * 60.0
+    bf_window_s: int = 1440 * 60
     bf_resolution_s: int = 60
     bf_window_linear_s: int = 0  # 0: the span of ends that count as one doubles
     bf_max_job_test: int = 500
@@ -393,7 +394,6 @@ class Run(NamedTuple):
     at: Ints
     cycles: int  # backfill cycles
     tried: int  # jobs tried in them
-    longest_queue: int
     preempted: Records = np.zeros(0, PREEMPTED)  # by date; of one date in the order of the rules
 
 
