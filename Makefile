@@ -30,10 +30,9 @@ test-pages test-site test-lab test-studies test-whole: test-%: $(VENV)/.test ker
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" tests/$* $(ARGS)
 
 # The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and queue.py.
-UNCOMPILED := $(addprefix tests/core/test_,engine.py on_paper.py blocks.py policies.py cluster.py tries.py replay_state.py \
-	ends.py invariants.py plan.py limits.py every_rule.py urgent.py) \
-	tests/whole/test_kernels.py tests/lab/test_deciding.py \
-	tests/site/test_slurm_model.py
+UNCOMPILED := $(addprefix tests/core/test_,engine.py on_paper.py blocks.py policies.py cluster.py tries.py ends.py \
+	invariants.py plan.py limits.py every_rule.py urgent.py) \
+	tests/whole/test_kernels.py tests/lab/test_deciding.py tests/site/test_slurm_model.py
 
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests as plain Python: they must reach every line of it
 	BATFILL_PLAIN=1 $(BIN)/pytest -q -n auto --dist worksteal -m "not slow and not compiled" --cov \
