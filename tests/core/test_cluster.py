@@ -38,11 +38,8 @@ def submit(cluster, name, submit_s, walltime_s, procs, *, small=False, request_s
     cluster.submit(Request(name, submit_s, request_s, walltime_s, procs, "delay"), Judgement(request_s, small))
 
 
-ORDERS = ["saf", "wfp3", "fcfs", "lqf", "sexp"]
-
-
 @pytest.mark.compiled
-@pytest.mark.parametrize(*sweep(policy=ORDERS, threshold=[None, 40]))
+@pytest.mark.parametrize(*sweep(policy=["saf", "wfp3", "fcfs", "lqf", "sexp"], threshold=[None, 40]))
 def test_jobs_told_in_any_order_within_an_instant_start_as_the_oracle_says(policy, threshold):
     jobs = random_table(11, n_jobs=300, size=10, span_s=120, wide=0)
     jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1))  # whole instants: no job ends where it starts

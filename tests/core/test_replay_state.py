@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.base.kernels import PLAIN
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
@@ -17,7 +16,7 @@ from oracle import Oracle, assert_same
 from strategies import random_table
 
 SIZE = 12
-N_JOBS = 200 if PLAIN else 400  # the oracle's time grows with the square
+N_JOBS = 400
 JOBS = random_table(6, n_jobs=N_JOBS, size=SIZE, span_s=700 * N_JOBS // 400, small=0.3)
 CASE = {"threshold_s": 50.0, "divider_s": 10.0}
 
