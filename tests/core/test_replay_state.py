@@ -16,8 +16,7 @@ from oracle import Oracle, assert_same
 from strategies import random_table
 
 SIZE = 12
-N_JOBS = 400
-JOBS = random_table(6, n_jobs=N_JOBS, size=SIZE, span_s=700 * N_JOBS // 400, small=0.3)
+JOBS = random_table(6, n_jobs=400, size=SIZE, span_s=700, small=0.3)
 CASE = {"threshold_s": 50.0, "divider_s": 10.0}
 
 
