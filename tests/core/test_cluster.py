@@ -16,7 +16,7 @@ from batfill.live.request import Request
 from batfill.model.options import Options
 from oracle import KEYS, SOME_DAY, STEPS, oracle
 from strategies import outliving, random_table
-from sweeps import sweep
+from sweeps import COMPILED, sweep
 
 
 def machine_ids(intervals):
@@ -38,10 +38,8 @@ def submit(cluster, name, submit_s, walltime_s, procs, *, small=False, request_s
     cluster.submit(Request(name, submit_s, request_s, walltime_s, procs, "delay"), Judgement(request_s, small))
 
 
-ORDERS = ["saf", "wfp3", *(pytest.param(name, marks=pytest.mark.compiled) for name in ("fcfs", "lqf", "sexp"))]
-
-
-@pytest.mark.parametrize(*sweep(policy=ORDERS, threshold=[None, 40]))
+@pytest.mark.compiled
+@pytest.mark.parametrize(*sweep(policy=["saf", "wfp3", "fcfs", "lqf", "sexp"], threshold=[None, 40]))
 def test_jobs_told_in_any_order_within_an_instant_start_as_the_oracle_says(policy, threshold):
     jobs = random_table(11, n_jobs=300, size=10, span_s=120, wide=0)
     jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1))  # whole instants: no job ends where it starts
@@ -114,6 +112,7 @@ def check_each_second(cluster, jobs, ids, rng, every_s, expected_of, small=froze
     return beside
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "wfp3"], seed=list(range(6)), outlives=[False, True]))
 def test_with_machines_that_come_and_go_each_pass_starts_what_the_definition_says(policy, seed, outlives):
     size = 8
@@ -178,7 +177,7 @@ BESIDE = [
 ]
 
 
-@pytest.mark.parametrize(*sweep(2, options=BESIDE, outlives=[False, True]))
+@pytest.mark.parametrize(*sweep(2, options=BESIDE, outlives=[COMPILED(False), True]))
 @pytest.mark.parametrize("seed", [0])
 def test_with_reserved_machines_each_pass_starts_what_the_definition_says(options, seed, outlives):
     ids = [2, 3, 5, 6, 7, 9, 12, 13]  # not all from 0 on

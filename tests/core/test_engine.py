@@ -18,6 +18,7 @@ from batfill.workloads import generate_workload
 from from_python import from_python
 from oracle import Oracle, assert_same, oracle
 from strategies import outliving, random_mixed, random_table, table
+from sweeps import COMPILED
 
 reservation = from_python(running.reservation)
 
@@ -30,7 +31,7 @@ def burst(seed, *, n_jobs=150, size=16, small=0.0, **shape):
     return random_table(seed, n_jobs=n_jobs, size=size, small=small, wide=0.0, **{"span_s": 3, "longest": 20} | shape)
 
 
-@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("half", [COMPILED(False), True])
 @pytest.mark.parametrize("policy", ["fcfs", "lqf", "wfp3"])
 def test_hundreds_that_become_overdue_at_once_leave_the_others_in_order(policy, half):
     rng = np.random.default_rng(1)
@@ -51,9 +52,7 @@ def test_hundreds_that_become_overdue_at_once_leave_the_others_in_order(policy, 
 
 # Many policies in one call, as tuning replays them
 
-LONG = [
-    pytest.param(*case, marks=pytest.mark.compiled) for case in [(["saf", "wfp3"], False), (["fcfs", "wfp3"], True)]
-]
+LONG = [COMPILED(*case) for case in [(["saf", "wfp3"], False), (["fcfs", "wfp3"], True)]]
 
 
 @pytest.mark.parametrize(("more", "outlives"), [([], False), *LONG], ids=str)

@@ -15,6 +15,7 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from small_runs import at, document, execute, job, simulate
 from strategies import random_table, table
+from sweeps import COMPILED
 
 FCFS = policy_named("fcfs")
 # One after the other on 4 processors: a from 0 to 10, b from 10 to 20, c from 20 to 30.
@@ -85,17 +86,17 @@ def first_try_outlasts_the_restart(run):
     ("change", "wrong"),
     [
         (first_try_outlasts_the_restart, "starts although"),
-        (lambda run: swap(run.events.starts["row"], 3, 40), "starts"),
-        (lambda run: swap(run.events.over, 3, 40), "ends"),
+        COMPILED(lambda run: swap(run.events.starts["row"], 3, 40), "starts"),
+        COMPILED(lambda run: swap(run.events.over, 3, 40), "ends"),
         (lambda run: run.events.over.__setitem__(5, run.events.over[4]), "ends"),
-        (lambda run: run.events.starts["row"].__setitem__(5, run.events.starts["row"][4]), "starts although"),
-        (lambda run: run.events.clock.__setitem__("over", run.events.clock["over"] - 1), "never ends"),
-        (lambda run: run.events.clock.__setitem__("starts", run.events.clock["starts"] - 1), "without having started"),
+        COMPILED(lambda run: run.events.starts["row"].__setitem__(5, run.events.starts["row"][4]), "starts although"),
+        COMPILED(lambda run: run.events.clock.__setitem__("over", run.events.clock["over"] - 1), "never ends"),
+        COMPILED(lambda run: run.events.clock.__setitem__("starts", run.events.clock["starts"] - 1), "having started"),
         (lambda run: other(run, procs=run.given.procs * 2), "wider|others use"),
-        (lambda run: other(run, submit_s=run.given.submit_s + 5.0), "before its submission"),
-        (lambda run: run.events.ended.__imul__(0), "others use"),
-        (lambda run: run.events.kills["start_s"].__isub__(40.0), "job"),
-        (lambda run: run.events.kills["end_s"].__iadd__(1000.0), "job"),
+        COMPILED(lambda run: other(run, submit_s=run.given.submit_s + 5.0), "before its submission"),
+        COMPILED(lambda run: run.events.ended.__imul__(0), "others use"),
+        COMPILED(lambda run: run.events.kills["start_s"].__isub__(40.0), "job"),
+        COMPILED(lambda run: run.events.kills["end_s"].__iadd__(1000.0), "job"),
     ],
 )
 def test_a_replay_that_breaks_an_invariant_gives_no_schedule(change, wrong):

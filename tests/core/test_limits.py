@@ -183,6 +183,7 @@ def test_a_try_that_would_run_into_a_window_of_a_pool_is_killed_at_its_divider()
     )
 
 
+@pytest.mark.compiled
 def test_times_in_fractions_of_a_second_are_no_violation():
     jobs = random_table(8, n_jobs=120, size=9, span_s=60, longest=20, wide=0.0)
     times = ("submit_s", "runtime_s", "walltime_s", "request_s")
@@ -530,6 +531,7 @@ def test_a_result_states_the_calendar_its_digest_and_what_it_took(tmp_path):
     assert "calendar" not in plain
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(4))
 def test_figures_count_what_is_available_second_by_second(seed):
     jobs = random_table(seed, n_jobs=60, size=9, span_s=80, longest=20, unlimited=0.3)

@@ -110,8 +110,11 @@ def mutants(message):
 
 
 def fork(talk):
-    cluster = talk.agent.__dict__.get("cluster")  # once the simulation has begun; its arrays share memory
-    return copy.deepcopy(talk, {} if cluster is None else {id(cluster): cluster.fork()})
+    """A copy that goes on by itself; requests and options, which do not change, are shared."""
+    memo = {id(each): each for each in (talk.agent.chosen, *talk.agent.requests.values())}
+    if (cluster := talk.agent.__dict__.get("cluster")) is not None:  # once the simulation has begun
+        memo[id(cluster)] = cluster.fork()  # its arrays share memory
+    return copy.deepcopy(talk, memo)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from command import batfill
 from oracle import assert_same, oracle
 from small_runs import as_workload
 from strategies import both, in_engine, random_table, table
-from sweeps import examples
+from sweeps import COMPILED, examples
 
 DATA = Path(__file__).parents[1] / "data" / "depth"
 DEPTHS = (0, 2, 3, math.inf)
@@ -43,7 +43,7 @@ def test_whether_a_kill_pays_is_asked_of_the_jobs_that_the_backfill_order_tests(
     assert_same(*both(jobs, 6, "fcfs", depth=1 + seed % 2, tested=3, **tries))
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("depth", [*map(COMPILED, DEPTHS[:-1]), math.inf])
 def test_predictions_of_no_time_and_those_that_are_outlived_are_planned_as_the_oracle_does(depth):
     for seed in (0, 1, 7) if PLAIN else range(12):  # in the last a noted job comes after a later date of its width
         jobs = random_table(seed, n_jobs=50, size=8, span_s=40, longest=20, wide=0.0)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.base.kernels import PLAIN
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
@@ -17,8 +16,7 @@ from oracle import Oracle, assert_same
 from strategies import random_table
 
 SIZE = 12
-N_JOBS = 200 if PLAIN else 400  # the oracle's time grows with the square
-JOBS = random_table(6, n_jobs=N_JOBS, size=SIZE, span_s=700 * N_JOBS // 400, small=0.3)
+JOBS = random_table(6, n_jobs=400, size=SIZE, span_s=700, small=0.3)
 CASE = {"threshold_s": 50.0, "divider_s": 10.0}
 
 
@@ -45,17 +43,9 @@ def test_every_instant_can_be_looked_at():
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        ("unicef", "spf"),
-        *(
-            pytest.param(rules, marks=pytest.mark.compiled)
-            for rules in (("fcfs", None), ("saf", "lexp"), ("mixed:1,0,0,-2,0,0", None))
-        ),
-    ],
+    [("unicef", "spf"), ("fcfs", None), ("saf", "lexp"), ("mixed:1,0,0,-2,0,0", None)],
 )
-@pytest.mark.parametrize(
-    "threshold_s", [80.0, *(pytest.param(threshold, marks=pytest.mark.compiled) for threshold in (math.inf, 0.0))]
-)
+@pytest.mark.parametrize("threshold_s", [80.0, math.inf, 0.0])
 def test_new_rules_hold_from_the_next_decision_on(changed, threshold_s):
     policy, backfill = changed
     run, beside = new_replay("lqf"), Oracle(JOBS, SIZE, "lqf", **CASE)
@@ -78,7 +68,6 @@ def window(*values):
     return bf.Calendar.of([dict(zip(("kind", "begin", "end", "processors", "announced"), values, strict=False))])
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize(
     "options",
     [
@@ -103,7 +92,6 @@ def test_a_saved_replay_goes_on_as_it_would_have(tmp_path, request, options):
         assert again.run().result() == run.run().result()
 
 
-@pytest.mark.compiled
 def test_a_saved_replay_is_repeated_under_what_it_was_saved_with(tmp_path, request):
     log = bf.read(request.config.rootpath / "workloads" / "sample.json")
     bf.Replay(log, bf.Policy("mine", lambda r, p, q: p)).run("2d").save(tmp_path / "x.npz")
@@ -111,7 +99,6 @@ def test_a_saved_replay_is_repeated_under_what_it_was_saved_with(tmp_path, reque
         bf.Replay.load(tmp_path / "x.npz", [bf.Policy("mine", lambda r, p, q: -p)])
 
 
-@pytest.mark.compiled
 def test_a_saved_replay_that_lacks_a_part_is_refused_in_one_line_or_runs(tmp_path, request):
     path = tmp_path / "x.npz"
     bf.Replay(bf.read(request.config.rootpath / "workloads" / "sample.json"), "saf").run("12h").save(path)

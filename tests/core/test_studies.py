@@ -205,10 +205,11 @@ def buffered(folder: Path) -> Study:
 def test_a_study_with_a_further_resource_says_once_that_it_does_not_count(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = buffered(tmp_path)
-    ran = study.run({"spf": "batfill schedule --policy spf --threshold 20h --depth 2", **BATSCHED})
+    spf, kept = "batfill schedule --policy spf --threshold 20h --depth 2", "easy_bf_fast"
+    ran = study.run({"spf": spf, kept: BATSCHED[kept]})
     starts, result = study.replayed("spf", threshold_s=72000, depth=2)
     assert_same_starts(ran["spf"].starts, starts)
-    assert_same_starts(ran["easy_bf_fast"].starts, study.replayed(reservation="kept")[0])
+    assert_same_starts(ran[kept].starts, study.replayed(reservation="kept")[0])
     n = sum("bb" in job for job in study.jobs)
     said = f"not modelled: the field bb of {n} jobs"
     for warnings in (*(one.record["warnings"] for one in ran.values()), result.workload.warnings):

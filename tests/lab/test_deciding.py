@@ -13,7 +13,6 @@ from strategies import random_table, table
 
 pytest.importorskip("gymnasium", reason="needs the extra rl")
 
-from batfill.base.kernels import PLAIN
 from batfill_lab.env import SchedulingEnv
 
 SIZE = 16
@@ -104,8 +103,9 @@ def agent(jobs, kind, *, visible, base, warm):
     return np.array([job.start for job in simulation.run().jobs])
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", ["pick", "backfill"])
-@settings(max_examples=4 if PLAIN else 10, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     visible=st.integers(2, 12),

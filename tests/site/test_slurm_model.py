@@ -38,7 +38,7 @@ from batfill_site.slurm.site import (
 )
 from slurm_cases import BEGAN, preempting_case, random_case
 from slurm_twin import Twin
-from sweeps import examples
+from sweeps import COMPILED, examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 # Together these reach every line of the kernels, with the tests below; a change of slurm_cases.py asks for others.
@@ -164,7 +164,7 @@ def test_jobs_that_can_never_start_change_no_other(seed):
     assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
 
 
-@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.compiled), 3, 4])
+@pytest.mark.parametrize("seed", [0, *map(COMPILED, (1, 2, 3, 4))])
 def test_one_slot_for_all_shapes_and_room_for_one_interval_are_enough(seed):
     site, jobs, clock = possible_case(seed, 15)
     with pytest.MonkeyPatch.context() as patch:
@@ -175,7 +175,7 @@ def test_one_slot_for_all_shapes_and_room_for_one_interval_are_enough(seed):
     assert_same(small, Model(site, jobs).run(clock))
 
 
-@pytest.mark.parametrize("seed", [42, *(pytest.param(seed, marks=pytest.mark.compiled) for seed in (16, 57))])
+@pytest.mark.parametrize("seed", [42, *map(COMPILED, (16, 57))])
 def test_a_preempted_job_that_is_cancelled_before_it_is_queued_again_is_not(seed):
     site, jobs, clock = preempting_case(seed, 25)
     jobs, _ = possible(site, jobs)
