@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = {".py", ".pyi", ".js", ".css", ".html", ".j2"}
 LINES = {
-    "schedulers/batfill": 27_300,
-    "schedulers/batfill_site": 14_440,
+    "schedulers/batfill": 27_310,
+    "schedulers/batfill_site": 13_848,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 35_490,
+    "tests": 35_560,
 }
-FUNCTIONS = 2_980  # in the four houses
+FUNCTIONS = 2_950  # in the four houses
 WORDS = 54_800  # of README, guides, reference and results, without the background
 
 
