@@ -211,11 +211,15 @@ def test_who_started_before_a_job_is_counted_one_by_one(browser, tmp_path):
     jobs = [(r, r + w, p, q) for r, w, p, q in table]
     for k, (r, start, _, width) in enumerate(jobs):
         used = [sum(q for _, s, p, q in jobs if s <= second < s + p) for second in range(r, start)]
-        later = [p * q for submit, s, p, q in jobs if submit > r and s < start]
-        assert browser.run(count, str(k)) == {
+        before = [(str(i), *job) for i, job in enumerate(jobs) if r < job[1] < start]
+        later = [(name, p * q) for name, submit, _, p, q in before if submit > r]
+        ahead = [name for name, submit, *_ in before if submit <= r]
+        found = browser.run(count, str(k))
+        assert (set(found.pop("laters")), set(found.pop("aheads"))) == ({name for name, _ in later}, set(ahead))
+        assert found == {
             "later": len(later),
-            "used": sum(later),
-            "ahead": sum(submit <= r < s < start for submit, s, *_ in jobs),
+            "used": sum(area for _, area in later),
+            "ahead": len(ahead),
             "room": sum(4 - busy >= width for busy in used),
         }
 

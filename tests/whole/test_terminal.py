@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -86,10 +87,11 @@ COMMAND_LINES = [
 
 @pytest.mark.needs("pydantic")
 @pytest.mark.parametrize("line", COMMAND_LINES)
-def test_what_a_command_prints_fits_and_says_durations_in_words(log, tmp_path, line):
-    places = {"LOG": log, "OUT": tmp_path / "out", "CAMPAIGN": tmp_path / "campaign.yaml"}
-    places["CAMPAIGN"].write_text(CAMPAIGN.format(log=log))
-    words = [re.sub("LOG|OUT|CAMPAIGN", lambda found: str(places[found[0]]), word) for word in line.split()]
+def test_what_a_command_prints_fits_and_says_durations_in_words(log, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)  # a path of pytest's is long where it has run often
+    places = {"LOG": os.path.relpath(log), "OUT": "out", "CAMPAIGN": "campaign.yaml"}
+    Path("campaign.yaml").write_text(CAMPAIGN.format(log=log))
+    words = [re.sub("LOG|OUT|CAMPAIGN", lambda found: places[found[0]], word) for word in line.split()]
     done = batfill(*words)
     assert done.status == 0, done.err
     assert_fits(done.out)
