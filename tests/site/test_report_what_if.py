@@ -198,7 +198,10 @@ def test_each_period_has_the_advice_of_its_own_jobs_and_the_newest_leads_where_i
     assert [found.outcomes[one.choice].name for one in (own, beside, fcfs)] == ["fcfs", taken, "fcfs"]
     by = said(found, "By 13 weeks")
     assert by.startswith(f"oldest first, {taken} takes fcfs's slowdown from ")
-    assert f", from {fcfs.mean_bsld:.1f} to {beside.mean_bsld:.1f}; the rule alone would take there " in by
+    assert (
+        f", from {fcfs.mean_bsld:.1f} to {beside.mean_bsld:.1f} (each may be chance); the rule alone would take there "
+        in by
+    )
     assert by.endswith(f" and fcfs to {own.mean_bsld:.1f}, perhaps by chance.")
     newest = found.periods[-1].rows
     assert len(found.comparison.at) == newest.sum() == found.outcomes[0].payers.jobs.same
@@ -924,7 +927,7 @@ def test_confidence_says_what_another_year_may_bring(answer):
     limit = answer.limits[-1]
     gain = answer.gain(limit.advised)
     low, high = (slowdown(-end) for end in (gain.high, gain.low))
-    text = f"lower by {slowdown(-gain.value)} (95 % interval {low} to {high}), in another year by less"
+    text = f", by {slowdown(-gain.value)} (95 %: {low} to {high}), less in another year"
     assert text in said(answer, "Confidence", limit)
 
 

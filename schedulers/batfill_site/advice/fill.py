@@ -216,7 +216,9 @@ def why(found: WhatIf, limit: Limit) -> str:
     if limit.equals:
         others = [found.outcomes[k] for k in limit.equals]
         least_s = limit.growth is None or any(o.effort == mine.effort for o in others)
-        cause = "has the shortest longest wait of these" if least_s else "asks least"
+        shortest = all(mine.max_wait_s < o.max_wait_s for o in others)
+        longest = "the shortest longest wait of these" if shortest else "no longer a longest wait than these"
+        cause = f"has {longest}" if least_s else "asks least"
         less = min(others, key=lambda o: o.mean_wait_s)
         waits = f", whose mean wait is {duration(mine.mean_wait_s - less.mean_wait_s)} shorter"
         waits = waits if less.mean_wait_s < mine.mean_wait_s and len(others) == 1 else ""
@@ -258,6 +260,9 @@ def who_pays(found: WhatIf, k: int) -> str:
     if (job := o.payers.job) is not None:
         said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
     said += filter(None, ends_of(found, k))
+    users = [one for one in (*o.payers.losers, *o.payers.gainers) if one.by == "user" and one.chance]
+    most = ", ".join([f"{one.words} ({change(one.after_s - one.before_s)})" for one in users])
+    said += [f"of users perhaps most: {most}"] * bool(users)
     if killed is not None:
         after = Options.of(o.options).divider_s
         when = f" after {duration(after)}" if math.isfinite(after) else ""
@@ -279,7 +284,7 @@ def ends_of(found: WhatIf, k: int) -> tuple[str, str]:
                 texts[group.by] = words, longer_s
         said.append(", ".join(f"{words.replace(' ', NB)} ({change(longer_s)})" for words, longer_s in texts.values()))
     longer, shorter = said
-    longer = f"longer on average: {longer}" if longer else "no group waits longer on average beyond chance"
+    longer = f"longer on average: {longer}" if longer else "longer on average: no group beyond chance"
     return longer, shorter and f"shorter: {shorter}"
 
 
@@ -297,15 +302,11 @@ def confidence(found: WhatIf, limit: Limit) -> str:
     if sure is None:
         return ""
     gain = found.gain(limit.advised)
-    said = [
-        f"**{sure}** that slowdown is below fcfs's (p {gain.corrected_p:.2g})",
-        *(why for _, why in found.doubts(limit)),
-    ]
+    said = f"**{sure}** that slowdown is below fcfs's (p {gain.corrected_p:.2g})"
     if gain.bounded:
         value, high, low = (slowdown(-one) for one in (gain.value, gain.low, gain.high))
-        lower = f"lower by {value} (95{NB}% interval {low} to {high})"
-        said.append(f"{lower}, in another year by less, since this log selected it")
-    return f"{'; '.join(said)}."
+        said += f", by {value} (95{NB}%: {low} to {high}), less in another year"
+    return f"{'; '.join([said, *(why for _, why in found.doubts(limit))])}."
 
 
 def by_period(found: WhatIf) -> str:
@@ -317,6 +318,7 @@ def by_period(found: WhatIf) -> str:
     if whole:
         ends = [f"{slowdown(fcfs.mean_bsld)} to {slowdown(mine.mean_bsld)}" for _, mine, fcfs in figures]
         said = f"oldest first, {short(found.outcomes[whole])} takes fcfs's slowdown from {', from '.join(ends)}"
+        said += " (each may be chance)"
     else:
         said = f"oldest first, fcfs's slowdown is {', '.join(slowdown(fcfs.mean_bsld) for *_, fcfs in figures)}"
     others = [one for one, mine, _ in figures if one.choice != mine.choice]
