@@ -685,6 +685,8 @@ def variants(answer):
     yield "parts, steps and behaviour", graded(answer, 0.5, machine=both, factors=factors), answer.limit, None
     tie = first._replace(advised=spf, by_slowdown=spf, equals=(late,))
     yield "a tie", answer, tie, None
+    level = with_figures(answer, late, max_wait_s=answer.outcomes[spf].max_wait_s)
+    yield "a tie, and equal longest waits", level, tie, None
     # The third asks less than another, which has the least slowdown, and waits less.
     outdone = with_figures(answer, saf, effort=KILLS, mean_wait_s=9e9, max_wait_s=9e9)
     yield "outdone", outdone, last._replace(advised=late, by_slowdown=saf, equals=()), None
