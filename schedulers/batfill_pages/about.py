@@ -67,6 +67,13 @@ class About:
         return self.engine == ENGINE and all(self.given.get(name) == OPTIONS[name].default for name in names)
 
     @property
+    def overdue_s(self) -> float:
+        """The wait after which only older overdue jobs are before a job in the queue; infinite if none is known."""
+        threshold = self.given.get("threshold")
+        plain = all(self.given.get(name) == OPTIONS[name].default for name in ("overdue", "urgent", "small"))
+        return threshold if plain and isinstance(threshold, (int, float)) else float("inf")
+
+    @property
     def pools(self) -> tuple[Pool, ...]:
         return Pools.of("pool", text) if (text := self.given.get("pool")) else ()
 
@@ -147,12 +154,10 @@ def facts_in(workload: RanWorkload) -> dict[str, JobFacts]:
 
 def of_replay(record: Mapping[str, Any]) -> About:
     stated = record["options"]
-    options = described(stated)
-    more = made_with(stated)
-    more += [f"tau {stated['tau']:g} s"] if stated["tau"] != TAU_S else []
+    options = [described(stated), *made_with(stated), *[f"tau {stated['tau']:g} s"] * (stated["tau"] != TAU_S)]
     return About(
         log=record["workload"],
-        options=", ".join([options, *more]),
+        options=", ".join(options),
         engine=record["engine"],
         version=record["version"],
         clock=Clock.of(record["clock"]) if record["clock"] else None,

@@ -16,6 +16,7 @@ from batfill.base.words import percent
 from batfill.batsim_files.results import prefix_of
 from batfill.model.option_texts import policy_words
 from batfill.model.states import STATES
+from batfill.model.values import finite
 from batfill_pages.panels import panels, take_name
 from batfill_pages.sample import curves_of_all, only_rows, span_s, taken
 from batfill_pages.single import course, longest_waits, order_share
@@ -105,6 +106,7 @@ def run_data(run: ReportedRun, uses: Uses, tau_s: float, sample: Sample | None =
         "file": prefix_of(run.path).name,
         "easy": run.about.plain_easy,
         "limits": run.about.limits,
+        "overdue": finite(run.about.overdue_s),
         **begun,
         **span,
         **({"away": away, "service": in_service(run)} if (away := run.about.windows_of()) else {}),
@@ -131,7 +133,8 @@ def digits_of(ids: list[str]) -> int:
 def wait_data(run: ReportedRun, wait: LongWait) -> dict[str, Any]:
     """One of the longest waits; `later` counts all jobs, also those that the page does not hold."""
     share, row = order_share(run, wait.row), wait.row
-    said = {"job": run.ids[row], "submit": run.submit_s[row], "start": run.start_s[row], "later": wait.later}
+    said = {"job": run.ids[row], "submit": run.submit_s[row], "start": run.start_s[row]}
+    said |= {"later": wait.later, "late": wait.late}
     if share is None:
         return said
     order = policy_words(run.about.given["policy"])[0]

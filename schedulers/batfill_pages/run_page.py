@@ -114,7 +114,7 @@ def answer(run: ReportedRun) -> dict[str, Any]:
 
 def waits_of(run: ReportedRun) -> list[dict[str, Any]]:
     found = []
-    for row, later in longest_waits(run):
+    for row, later, _ in longest_waits(run):
         asked, limit = asked_and_limit(run, row)
         one = {"job": run.ids[row], "waited_s": run.wait_s[row], "procs": int(run.procs[row]), "asked": asked}
         one |= {"limit": limit, "ran_s": run.runtime_s[row], "user": int(run.facts.user[row]), "later": later}

@@ -56,6 +56,7 @@ class LongWait(NamedTuple):
 
     row: int
     later: int  # jobs submitted later that started before it
+    late: int  # those of them that started when it was overdue
 
 
 def longest_waits(run: ReportedRun) -> list[LongWait]:
@@ -64,7 +65,9 @@ def longest_waits(run: ReportedRun) -> list[LongWait]:
     submit_s, start_s = run.submit_s[final], run.start_s[final]
     waited = np.flatnonzero(start_s > submit_s)
     rows = waited[np.argsort(-(start_s - submit_s)[waited], kind="stable")][:LONGEST_WAITS]
-    return [LongWait(int(final[i]), int(((start_s < start_s[i]) & (submit_s > submit_s[i])).sum())) for i in rows]
+    later = [start_s[(start_s < start_s[i]) & (submit_s > submit_s[i])] - submit_s[i] for i in rows]
+    late = [int((after_s > run.about.overdue_s).sum()) for after_s in later]
+    return [LongWait(int(final[i]), len(later[k]), late[k]) for k, i in enumerate(rows)]
 
 
 def order_share(run: ReportedRun, row: int) -> float | None:
@@ -74,12 +77,8 @@ def order_share(run: ReportedRun, row: int) -> float | None:
     """
     given = run.about.given
     policy = POLICIES.get(str(given.get("policy")))
-    if (
-        policy is None
-        or policy.moves
-        or reads_submission(policy.key)
-        or not {given.get("predict"), given.get("small")} <= PLAIN
-    ):
+    plain = {given.get("predict"), given.get("small")} <= PLAIN
+    if policy is None or policy.moves or reads_submission(policy.key) or not plain:
         return None
     read_s, asked_s = run.walltime_s, run.facts.asked_s
     if given.get("overrun") == "extend":  # raises the limit alone: the order reads the request

@@ -208,6 +208,7 @@ def test_who_started_before_a_job_is_counted_one_by_one(browser, tmp_path):
     rows = (f"{k},{r},{q},99,{OK},{r + w},{p},0-{q - 1}" for k, (r, w, p, q) in enumerate(table))
     browser.open(write_report([jobs_csv(tmp_path / "x_jobs.csv", *rows)])[0])
     count = "const { run } = document.querySelector('#explore-0').explorer; return before(run, run.named(arguments[0]))"
+    browser.run("document.querySelector('#explore-0').explorer.run.overdue = 9")
     jobs = [(r, r + w, p, q) for r, w, p, q in table]
     for k, (r, start, _, width) in enumerate(jobs):
         used = [sum(q for _, s, p, q in jobs if s <= second < s + p) for second in range(r, start)]
@@ -219,6 +220,7 @@ def test_who_started_before_a_job_is_counted_one_by_one(browser, tmp_path):
         assert found == {
             "later": len(later),
             "used": sum(area for _, area in later),
+            "late": sum(jobs[int(name)][1] > r + 9 for name, _ in later),
             "ahead": len(ahead),
             "room": sum(4 - busy >= width for busy in used),
         }

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill_pages.about import About
 from batfill_pages.run_page import run_section
 from batfill_pages.runs import read_run
 from batfill_pages.single import TIME_BINS, course, longest_waits, order_share, wait_grid
@@ -18,7 +20,7 @@ from batfill_pages.uses import uses_of
 from batfill_pages.write import write_report
 from command import json_result, result
 from golden_text import check
-from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
+from report_runs import CUT, KILLED, OK, REJECTED, SAMPLE, jobs_csv
 
 NBSP = "\N{NO-BREAK SPACE}"
 OPENING = Path(__file__).parents[2] / "benchmarks" / "opening.js"
@@ -73,12 +75,14 @@ jobs = st.lists(
 def test_later_jobs_are_counted_one_by_one(tmp_path_factory, found):
     rows = (f"{k},{r},{q},99,{OK},{r + w},{p},0-{q - 1}" for k, (r, w, p, q) in enumerate(found))
     run = run_of(tmp_path_factory.getbasetemp(), *rows)
+    run = replace(run, about=About(given={"threshold": 9, "overdue": "all", "small": "none"}))
     table = list(zip(run.submit_s, run.start_s, strict=True))
     waits = longest_waits(run)
     assert [run.wait_s[one.row] for one in waits] == sorted(run.wait_s[run.wait_s > 0], reverse=True)[:10]
     for one in waits:
         r, start = table[one.row]
-        assert one.later == sum(job[0] > r and job[1] < start for job in table)
+        later = [at for submit, at in table if submit > r and at < start]
+        assert (one.later, one.late) == (len(later), sum(at > r + 9 for at in later))
 
 
 @settings(deadline=None)
@@ -137,6 +141,10 @@ REPLAYS = {  # the log, the options, and the share of all jobs that the order pu
     "longest-first": ("order", ("--policy", "lpf"), 0.75),
     "order-of-arrival": ("order", ("--policy", "fcfs"), None),
     "order-that-moves": ("order", ("--policy", "sexp"), None),
+    "overdue": ("order", ("--policy", "saf", "--threshold", 60), 0.5),
+    "overdue-in-order": ("order", ("--threshold", 60), None),
+    "overdue-half": ("order", ("--policy", "saf", "--threshold", 60, "--overdue", "half"), 0.5),
+    "overdue-but-urgent": ("order", ("--policy", "saf", "--threshold", 60, "--urgent", "share:25%"), 0.25),
     "predicted": ("order", ("--policy", "spf", "--predict", "runtime"), None),
     "classes": ("order", ("--policy", "saf", "--small", "all"), None),
     "raised": ("requests", ("--unrequested", "runtime"), None),
@@ -157,6 +165,19 @@ def test_a_replay_of_a_log_with_waits_says_that_its_jobs_waited_otherwise_there(
     shown = said(read_run(tmp_path / "x_jobs.csv", "x"))
     line = "In the log these jobs waited 1 h 56 min on average: batfill fidelity says on which machine they ran"
     assert (line in shown) == waited
+
+
+@needs_node
+def test_of_the_jobs_that_started_before_an_overdue_one_those_after_the_threshold_were_backfilled(tmp_path):
+    result("replay", SAMPLE, "--policy", "saf", "--threshold", "3h", "--out", tmp_path / "x")
+    run = read_run(tmp_path / "x_jobs.csv", "x")
+    for job, why in reasons(run.path).items():
+        (i,) = np.flatnonzero(run.ids == job)
+        later = (run.submit_s > run.submit_s[i]) & (run.start_s < run.start_s[i])
+        late = later & (run.start_s > run.submit_s[i] + 3 * HOUR)
+        assert run.facts.backfilled[late].all()
+        assert " until it is overdue: after 3 h (the threshold) only older overdue jobs were before it in the" in why
+        assert re.search(f" {later.sum()} jobs .* before it, {late.sum()} of them by backfilling after that;", why)
 
 
 @needs_node

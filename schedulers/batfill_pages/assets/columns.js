@@ -2,8 +2,7 @@
 const TYPES = { i1: Int8Array, i2: Int16Array, i4: Int32Array, f8: Float64Array };
 
 async function unpack({ columns, data }) {
-  const bytes = await inflated(data);
-  const arrays = {};
+  const bytes = await inflated(data), arrays = {};
   let at = 0;
   for (const { name, type, length } of columns) {
     const size = TYPES[type].BYTES_PER_ELEMENT;
@@ -14,8 +13,7 @@ async function unpack({ columns, data }) {
 }
 
 async function inflated(base64) {
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
+  const text = atob(base64), bytes = new Uint8Array(text.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return new Uint8Array(await new Response(stream).arrayBuffer());

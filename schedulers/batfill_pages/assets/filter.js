@@ -91,15 +91,9 @@ function ordered(run, name) {
   const rows = new Uint32Array(run.matched);
   for (let i = 0, k = 0; i < run.length; i++) if (run.matching[i]) rows[k++] = i;
   if (name === "submit_s") return rows;
-  const sign = FROM_FIRST.has(name) ? 1 : -1;
-  if (["job", "class", "fate"].includes(name))
-    return rows.sort((a, b) => {
-      const [x, y] = [valueOf(column, run, a) ?? "~", valueOf(column, run, b) ?? "~"];
-      return x < y ? -1 : x > y ? 1 : a - b;
-    });
-  const keys = new Float64Array(run.length);
-  for (const i of rows) keys[i] = sign * (valueOf(column, run, i) ?? sign * Infinity);
-  return rows.sort((a, b) => keys[a] - keys[b] || a - b);
+  const sign = FROM_FIRST.has(name) ? 1 : -1, words = ["job", "class", "fate"].includes(name), keys = new Array(run.length);
+  for (const i of rows) keys[i] = words ? valueOf(column, run, i) ?? "~" : sign * (valueOf(column, run, i) ?? sign * Infinity);
+  return rows.sort((a, b) => (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : a - b));
 }
 
 // Every matching row as CSV, with dates if the log has a clock.
@@ -124,13 +118,14 @@ function asked(run, i) {
 }
 
 // The jobs that started before one, those submitted later and those that were waiting already, what the later ones used,
-// and how long enough processors were idle.
+// how many of them started when it was overdue, and how long enough processors were idle.
 function before(run, i) {
-  const found = { laters: [], used: 0, aheads: [], room: run.room(run.submit[i], run.start(i), run.procs[i]) };
+  const found = { laters: [], late: 0, used: 0, aheads: [], room: run.room(run.submit[i], run.start(i), run.procs[i]) };
   for (let k = 0; k < run.length; k++) {
     if (!run.counts(k) || run.start(k) >= run.start(i)) continue;
     if (run.submit[k] > run.submit[i]) {
       found.laters.push(run.name_of(k));
+      if (run.start(k) - run.submit[i] > run.overdue) found.late++;
       found.used += run.procs[k] * run.runtime[k];
     } else if (run.start(k) > run.submit[i]) found.aheads.push(run.name_of(k));
   }
@@ -159,7 +154,8 @@ function reason(run, i) {
   if (!run.ran(i)) return "It was rejected and did not run.";
   const words = [`It asked for ${things(run.procs[i], "processor", "processors")} and ${asked(run, i).join("")}`];
   const told = run.counts(i) && run.waits.find(({ job }) => job === run.ids[i]);
-  if (told?.place) words.push(told.place);
+  const place = told?.place, overdue = run.wait[i] > run.overdue;
+  if (overdue || place) words.push(!overdue ? place : `${place ? `${place} until it is overdue: after` : "After"} ${duration(run.overdue)} (the threshold) only older overdue jobs were before it in the queue`);
   const why = STOPPED[run.known("stopped", i)] ?? "", done = run.known("kept", i) ?? 0;
   if (done) words.push(`This try went on from a checkpoint, with ${duration(done)} done`);
   if (run.again(i)) {
@@ -170,8 +166,10 @@ function reason(run, i) {
   if (!(run.wait[i] > 0)) words.push("It started at once");
   else if (run.drawn && !told) words.push("This page holds a sample of the jobs, so it does not say which of all started before it");
   else {
-    const { later, used, ahead, room, laters, aheads } = run.drawn ? told : before(run, i);
-    words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later${named(laters)} started before it${used === undefined ? "" : `; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`}`
+    const { later, late, used, ahead, room, laters, aheads } = run.drawn ? told : before(run, i);
+    const lates = late === later ? (later > 1 ? "all " : "") : `${late ? number(late) : "none"} of them `;
+    const then = overdue && !run.attempt[i] ? `, ${lates}${run.easy ? "by backfilling " : ""}after that` : ""; // a later try ran meanwhile
+    words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later${named(laters)} started before it${then}${used === undefined ? "" : `; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`}`
       : "No job that was submitted later started before it");
     if (ahead) words.push(`${things(ahead, "job that was", "jobs that were")} already waiting when it came${named(aheads)} started before it as well`);
     if (room >= 1 && !done)

@@ -69,8 +69,7 @@ class Explorer {
     this.colours.choose(this.form.elements.colour.value);
     const counts = this.colours.counts();
     const items = this.colours.legend.map(([colour, words], k) => {
-      const item = document.createElement("li");
-      const patch = document.createElement("span");
+      const item = document.createElement("li"), patch = document.createElement("span");
       patch.style.background = colour.startsWith("--") ? `var(${colour})` : colour;
       if (this.colours.hatches(k)) patch.className = "hatched";
       item.append(patch, this.colours.what !== "rush" ? `${words} (${number(counts[k])})` : words);
@@ -113,8 +112,7 @@ class Explorer {
   }
 
   table() {
-    const { run } = this;
-    const first = this.page * SHOWN;
+    const { run } = this, first = this.page * SHOWN;
     const rows = [...this.rows().subarray(first, first + SHOWN)].map((i) => {
       const row = document.createElement("tr");
       this.columns.forEach((column, k) => {
@@ -163,8 +161,7 @@ class Explorer {
   }
 
   act(what) {
-    const { view } = this;
-    const time = (view.to - view.from) / 5, machines = (view.high - view.low) / 5;
+    const { view } = this, time = (view.to - view.from) / 5, machines = (view.high - view.low) / 5;
     ({
       in: () => view.zoom(1 / 1.6), out: () => view.zoom(1.6), all: () => view.whole(), back: () => view.back(),
       left: () => view.pan(-time, 0), right: () => view.pan(time, 0),
@@ -176,8 +173,7 @@ class Explorer {
 
   // Drag to zoom into a rectangle, with shift to move; the wheel zooms once the chart has the focus.
   pointer() {
-    const { gantt, view } = this, { canvas } = gantt;
-    const box = this.place.querySelector(".selection");
+    const { gantt, view } = this, { canvas } = gantt, box = this.place.querySelector(".selection");
     const at = (event) => {
       const area = canvas.getBoundingClientRect();
       return [event.clientX - area.left, event.clientY - area.top];

@@ -7,7 +7,7 @@ class Run {
     const { length } = columns.submit, n = length, { name, file, easy, limits, size, away, service, panels, tau, waits, states } = head;
     Object.assign(this, { name, file, easy, limits, size, away, service, panels, tau, waits, states, ids, length, ...columns });
     Object.assign(this, {
-      clock: new Clock(head.clock), tried: this.attempt.some((number) => number > 0), from: Infinity, to: -Infinity,
+      clock: new Clock(head.clock), overdue: head.overdue ?? Infinity, tried: this.attempt.some((number) => number > 0), from: Infinity, to: -Infinity,
       end: new Float64Array(n), bsld: new Float64Array(n), slowdownClass: new Uint8Array(n), matching: new Uint8Array(n).fill(1),
     });
     for (let i = 0; i < n; i++) {
