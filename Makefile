@@ -109,7 +109,7 @@ INSTALL := $(call install,$(VENV),constraints.txt)
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# What compiles the kernels of a checkout; all else is installed after it, for one pip at a time may write there.
+# What compiles the kernels of a checkout; all else is installed after it.
 $(VENV)/.numba: $(VENV)/bin/python constraints.txt
 	$(INSTALL) numba $(if $(shell command -v cc gcc clang),,ziglang)
 	touch $@

@@ -189,7 +189,8 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what is said, and every figure."""
-        found: dict[str, Any] = stored({**self.data, "headline": self.screen.headline, "lines": self.screen.first})
+        lines = {name: plain(text) for name, text in self.screen.first.items()}
+        found: dict[str, Any] = stored({**self.data, "headline": plain(self.screen.headline), "lines": lines})
         return found
 
     def as_json(self) -> str:
@@ -280,7 +281,7 @@ def marked(text: str) -> Markup:
 
 
 def stored(value: Any) -> Any:
-    """As JSON has it: records by the names of their fields, and plain texts."""
+    """As JSON has it: records by the names of their fields, and texts, also people's names, with plain spaces."""
     for name in ("as_dict", "_asdict"):
         if hasattr(value, name):
             return stored(getattr(value, name)())
@@ -288,11 +289,11 @@ def stored(value: Any) -> Any:
         return {name: stored(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(map(stored, value))
-    return plain(value) if isinstance(value, str) else value
+    return value.replace(NB, " ") if isinstance(value, str) else value
 
 
 def plain(text: str) -> str:
-    """As a terminal and JSON have it."""
+    """A sentence as a terminal and JSON have it."""
     return re.sub(MARKS, "", text).replace(NB, " ")
 
 

@@ -295,7 +295,7 @@ def fidelity(
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
         return slurm_fidelity(log, slurm_conf, **site)
     if site:
-        raise BatfillError(f"option {next(iter(site))}: it belongs to a site's Slurm; give its slurm_conf, too")
+        raise BatfillError(f"option {next(iter(site))}: only with slurm_conf, if at all; leave it out on one pool")
     machine = machine_or_stated(machine, procs, None)
     source = replayable(log, **how)
     workload = part_of(source, source.log)

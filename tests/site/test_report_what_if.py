@@ -29,7 +29,7 @@ from batfill_site.advice.fill import MOST_WORDS, commands, ends_of, options_word
 from batfill_site.advice.found import HIGH_P, HIGH_WEEKS, LOW, ChoiceFigures, advised, outdoes
 from batfill_site.advice.payers import Changed, Payers, kinds_of
 from batfill_site.advice.what_if import LIMITS, limit_of, what_if
-from batfill_site.answer import NB, columns, duration, plain
+from batfill_site.answer import NB, columns, duration, plain, stored
 from batfill_site.fidelity import LOW_IDLE, Factors
 from batfill_site.machine import Held
 from batfill_site.score import FAR, Score, Whose
@@ -460,6 +460,10 @@ def test_the_address_names_the_choice_and_a_button_leads_back_to_the_advice(brow
     browser.run("location.reload()")
     browser.waited("return document.documentElement.dataset.ready === 'yes'")
     assert set(browser.run(SHOWN)) == {str(other)}
+
+
+def test_json_keeps_names_as_they_are():
+    assert stored({"user": "a`b**c", "text": f"1{NB}h"}) == {"user": "a`b**c", "text": "1 h"}
 
 
 @pytest.mark.usefixtures("page")

@@ -14,10 +14,10 @@ LINES = {
     "schedulers/batfill_site": 13_848,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 35_560,
+    "tests": 35_620,
 }
 FUNCTIONS = 2_950  # in the four houses
-WORDS = 54_800  # of README, guides, reference and results, without the background
+WORDS = 54_830  # of README, guides, reference and results, without the background
 
 
 def code_of(house):

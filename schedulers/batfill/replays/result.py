@@ -121,7 +121,7 @@ class Result(ReadOnly, KeptRows):
 
     @property
     def logged_mean_wait_s(self) -> float | None:
-        """The mean wait of the same jobs in the log; None if it has no waits."""
+        """The mean wait of the same jobs in the log; None if it has none, or none above 0."""
         waited_s = self.schedule.jobs.waited_s
         return None if waited_s is None or not np.nansum(waited_s) else float(np.nanmean(waited_s))
 
