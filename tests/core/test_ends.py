@@ -12,16 +12,7 @@ from hypothesis import strategies as st
 
 from batfill.base.kernels import PLAIN
 from batfill.engine import ends as module
-from batfill.engine.ends import (
-    BLOCK,
-    HALF,
-    clear_ends,
-    enlarged_ends,
-    enter,
-    listed,
-    new_ends,
-    next_end_s,
-)
+from batfill.engine.ends import BLOCK, HALF, clear_ends, enlarged_ends, enter, listed, new_ends, next_end_s
 from from_python import from_python
 from sweeps import examples
 

@@ -40,27 +40,21 @@ EASY = {
     ],
     # at 100 the head takes 3 of 5 processors: 2 are extra, for the third and the fourth job, and none for the fifth
     "a long job is backfilled on extra processors only": [
-        (
-            *(5, {}, [(0, 100, 100, 3), (1, 10, 10, 3), *((r, 500, 500, 1) for r in (2, 3, 4))]),
-            [0, 100, 2, 3, 110],
-        ),
+        (*(5, {}, [(0, 100, 100, 3), (1, 10, 10, 3), *((r, 500, 500, 1) for r in (2, 3, 4))]), [0, 100, 2, 3, 110])
     ],
     # 8 of 10 processors are given back at 100, the head needs 6: the long job of 2 does not delay it
     "two ends at the shadow time make extra processors": [
-        (10, {}, [(0, 100, 100, 4), (0, 100, 100, 4), (1, 10, 10, 6), (2, 999, 999, 2)], [0, 0, 100, 2]),
+        (10, {}, [(0, 100, 100, 4), (0, 100, 100, 4), (1, 10, 10, 6), (2, 999, 999, 2)], [0, 0, 100, 2])
     ],
     # at 10 the second job starts until 60; the third then waits for it, and the fourth fits before that
     "the reservation counts jobs started ahead of it in the same pass": [
-        (
-            *(4, {}, [(0, 10, 10, 4), (1, 50, 50, 2), (2, 5, 5, 4), (3, 50, 50, 1), (4, 51, 51, 1)]),
-            [0, 10, 60, 10, 65],
-        ),
+        (*(4, {}, [(0, 10, 10, 4), (1, 50, 50, 2), (2, 5, 5, 4), (3, 50, 50, 1), (4, 51, 51, 1)]), [0, 10, 60, 10, 65])
     ],
     # promised for 100, the head starts at 20, when the first job really ends
     "the reservation is made again when a job ends early": [(4, {}, [(0, 20, 100, 4), (1, 10, 10, 4)], [0, 20])],
     # at 5 a smaller job becomes the head, and the one that had the reservation goes behind it
     "nothing is kept from one pass to the next": [
-        (4, {"policy": "saf"}, [(0, 100, 100, 4), (1, 50, 50, 4), (5, 10, 10, 4)], [0, 110, 100]),
+        (4, {"policy": "saf"}, [(0, 100, 100, 4), (1, 50, 50, 4), (5, 10, 10, 4)], [0, 110, 100])
     ],
     # of 4 processors the head leaves 1 extra, of 3 none
     "a job without walltime is backfilled on extra processors alone": [
@@ -68,10 +62,7 @@ EASY = {
         (3, {}, [(0, 100, 100, 2), (1, 10, 10, 3), (2, 5, None, 1), (3, 5, None, 1)], [0, 100, 110, 110]),
     ],
     "behind a job without walltime every job with one is backfilled and none without": [
-        (
-            *(3, {}, [(0, 100, None, 2), (1, 10, 10, 3), (2, 50_000, 50_000, 1), (3, 1, None, 1)]),
-            [0, 50_002, 2, 50_012],
-        ),
+        (*(3, {}, [(0, 100, None, 2), (1, 10, 10, 3), (2, 50_000, 50_000, 1), (3, 1, None, 1)]), [0, 50_002, 2, 50_012])
     ],
     # Jobs without walltime hold 4 of 6 processors and the head wants 5, so the shadow time is infinite and 1 is to
     # spare. Whoever takes it is expected back at the shadow time as well, so the next finds 1 to spare again.
@@ -79,7 +70,7 @@ EASY = {
         (
             *(6, {"policy": "fcfs"}, [*[(0, 9, None, 1)] * 4, (1, 5, None, 5), (2, 20, None, 1), (3, 2, None, 1)]),
             [0, 0, 0, 0, 9, 2, 3],
-        ),
+        )
     ],
     # at 100 the wide old job has waited for 99 s and comes first only if the threshold is less
     "a job is overdue strictly after the threshold": [
@@ -97,10 +88,10 @@ EASY = {
             *(4, {"policy": "saf", "threshold_s": 60.0}),
             [(0, 100, 100, 4), (1, 90, 90, 4), (2, 10, 10, 4), (50, 1, 1, 4)],
             [0, 100, 190, 200],
-        ),
+        )
     ],
     "a job of no length frees its processor for a second pass at the same date": [
-        (1, {}, [(0, 0, 10, 1), (0, 5, 10, 1)], [0, 0]),
+        (1, {}, [(0, 0, 10, 1), (0, 5, 10, 1)], [0, 0])
     ],
     # at 10 the waits are 9 and 8 s and both walltimes 5 s: log2(max(1, 2)) = log2(2), so the older goes first,
     # whichever of them has one processor
@@ -146,10 +137,7 @@ TRIES = {
     ],
     # killed at 20 it has waited for more than 15 s since 0, and so comes before the smaller job of 10
     "a killed job is overdue from its first submission": [
-        (
-            *(1, {"policy": "saf", "divider_s": 20.0}, [(0, 30, 40, 1, SMALL), (10, 1, 1, 1, LARGE)]),
-            [21, 20],
-        ),
+        (*(1, {"policy": "saf", "divider_s": 20.0}, [(0, 30, 40, 1, SMALL), (10, 1, 1, 1, LARGE)]), [21, 20]),
         (
             *(1, {"policy": "saf", "divider_s": 20.0, "threshold_s": 15.0}),
             [(0, 30, 40, 1, SMALL), (10, 1, 1, 1, LARGE)],
@@ -158,7 +146,7 @@ TRIES = {
     ],
     # killed at 10 the first job has waited for longer than 5 s, and so has the second; the first is older
     "overdue jobs go before small ones": [
-        (1, {"divider_s": 10.0, "threshold_s": 5.0}, [(0, 50, 90, 1, SMALL), (1, 9, 9, 1, SMALL)], [10, 60]),
+        (1, {"divider_s": 10.0, "threshold_s": 5.0}, [(0, 50, 90, 1, SMALL), (1, 9, 9, 1, SMALL)], [10, 60])
     ],
     # three of four processors are taken until 100, and the head needs all
     "where tries stand back, a job that processors are kept idle for is due": [
@@ -178,7 +166,7 @@ TRIES = {
             *(8, SMALL_TRIES | {"divider_s": 3.0, "outlives": True}),
             [(0, 8, 15, 1, SMALL), (1, 2, 11, 8, SMALL), (3, 2, 21, 5, SMALL)],
             [5, 3, 5],
-        ),
+        )
     ],
     # from 4 on it has outlived its request, and is expected to be killed at 10
     "what a bounded try outlives is corrected up to its divider": [
@@ -227,7 +215,7 @@ TRIES = {
                 (8, 9, 9, 5),
             ],
             [0, 0, 10, 100, 109, 118, 127, 136, 145, None],
-        ),
+        )
     ],
 }
 
@@ -307,10 +295,10 @@ PLANS = {
             *(3, {"max_running": 1, "users": [5, 5, 5, 6, 7]}),
             [(0, 10, 10, 1), (1, 10, 10, 1), (2, 10, 10, 1), (3, 10, 10, 2), (11, 1, 1, 2)],
             [0, 10, 20, 3, 13],
-        ),
+        )
     ],
     "for a user's limit an end counts in the decision of its instant, and a job of no length in its second": [
-        (3, {"max_running": 1, "users": [5, 5, 5]}, [(0, 0, 5, 1), (0, 4, 5, 1), (0, 4, 5, 1)], [0, 0, 4]),
+        (3, {"max_running": 1, "users": [5, 5, 5]}, [(0, 0, 5, 1), (0, 4, 5, 1), (0, 4, 5, 1)], [0, 0, 4])
     ],
 }
 
@@ -321,7 +309,7 @@ WINDOWS = {
     ],
     # The second would need 2 at 10.
     "a window that leaves one of 4 processors stops only what would need more": [
-        (4, {"windows": [announced(10, 20, 3)]}, [(0, 8, 8, 2), (0, 12, 12, 2), (0, 30, 30, 1)], [0, 20, 0]),
+        (4, {"windows": [announced(10, 20, 3)]}, [(0, 8, 8, 2), (0, 12, 12, 2), (0, 30, 30, 1)], [0, 20, 0])
     ],
     "a job without a walltime starts before a window only beside it": [
         (5, {"windows": [announced(10, 20, 3)]}, [(0, 5, None, 2), (0, 5, None, 3)], [0, 20]),
@@ -343,11 +331,7 @@ WINDOWS = {
     ],
     # The failure takes neither of the two that the window has, so both jobs go.
     "a window that still waits for a processor keeps those that it has": [
-        (
-            *(4, {"windows": [announced(1, 8, 2, known=1.0), failure(5, 9, 2)]}),
-            [(0, 20, 20, 2), (0, 20, 20, 1)],
-            [8, 9],
-        ),
+        (*(4, {"windows": [announced(1, 8, 2, known=1.0), failure(5, 9, 2)]}), [(0, 20, 20, 2), (0, 20, 20, 1)], [8, 9])
     ],
     # 4 of 4 from 20 on. The third would run until 21, the fourth until 20.
     "a backfilled job does not push back what the head gets behind a window": [
@@ -355,7 +339,7 @@ WINDOWS = {
             *(4, {"windows": [announced(8, 20, 3)]}),
             [(0, 6, 6, 3), (1, 10, 10, 4), (2, 19, 19, 1), (2, 18, 18, 1)],
             [0, 20, 30, 2],
-        ),
+        )
     ],
     "a window is respected from its announcement on": [
         (4, {"windows": [announced(12, 20, 4)]}, [(0, 15, 15, 2), (5, 15, 15, 2)], [20, 20]),

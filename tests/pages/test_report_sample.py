@@ -79,10 +79,7 @@ def test_jobs_drawn_are_a_fair_sample_of_all(runs):
     assert np.mean(with_longest) - run.wait_s.mean() > 4 * error  # so the means leave these out
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(1, 9)), max_size=20),
-    st.integers(1, 12),
-)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(1, 9)), max_size=20), st.integers(1, 12))
 def test_bins_are_means_second_by_second(intervals, n_bins):
     seconds = np.zeros(100 * n_bins)  # each second in as many parts as there are bins
     for begin, length, amount in intervals:

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 
 from batfill_pages import stats
-from batfill_pages.stats import (
-    Blocks,
-    holm,
-    paired,
-)
+from batfill_pages.stats import Blocks, holm, paired
 from strategies import swapped_at_random
 from sweeps import LATER
 
