@@ -486,9 +486,9 @@ high|100|DenyOnLimit,NoReserve|2.000000|cpu=64,node=4|10|1-00:00:00|gres/gpu=2,m
 
 
 def test_a_dump_the_qos_and_usage_are_joined_whatever_their_order(written):
-    paths = [written(DUMP, "d"), written(SSHARE, "s"), written(QOS, "q")]
-    read = read_accounts(paths)
-    assert read[:2] == read_accounts([paths[2], *paths[:2]])[:2]
+    paths = [written(DUMP, "d"), written(QOS, "q")]
+    read = read_accounts(paths, [written(SSHARE, "s")])
+    assert read[:2] == read_accounts(paths[::-1], [written(SSHARE, "s")])[:2]
     assert list(read.associations.values()) == [
         Association("physics", "", "", 3, Limits(cpus=100, memory_mb=2 * 1024**2), Limits(5), usage=8000.0),
         Association("biology", usage=1000.0),
@@ -506,7 +506,7 @@ def test_a_dump_the_qos_and_usage_are_joined_whatever_their_order(written):
 
 
 def test_usage_alone_tells_the_tree_too(written):
-    read = read_accounts([written(SSHARE, "s")])
+    read = read_accounts([], [written(SSHARE, "s")])
     assert [(each.account, each.user, each.parent, each.shares) for each in read.associations.values()] == [
         ("biology", "", "", 6), ("biology", "cid", "", 1), ("physics", "", "", 3), ("physics", "ann", "", 1),
         ("lasers", "", "physics", 2), ("lasers", "ben", "", 1),
@@ -559,10 +559,8 @@ def test_preemption_is_read_of_the_site_its_partitions_and_qos(site_of, written)
         ((), "requeue", True, None, 10), (("low", "mid"), "", False, 0.0, 0), ((), "suspend", False, None, 20),
     ]  # fmt: skip
     assert list(map(str, site.named)) == ["PreemptMode=SUSPEND (QOS mid)"]
-    assert (
-        "preempts no job, as no QOS with a Preempt list is given"
-        in site_of(SMALL + "PreemptType=preempt/qos\n").warnings[-1]
-    )
+    assert site_of(SMALL + "PreemptType=preempt/qos\n").supposed[0].startswith("no QOS has a Preempt list, so no job")
+    assert "Preempt" not in str(site.supposed)
     new = apply(site, ["qos.mid.Preempt=low", "PreemptMode=CANCEL", "PreemptType=preempt/none"])
     assert (new.qos_of["mid"].preempts, new.settings.preempt_mode, new.settings.preempt) == (("low",), "cancel", "")
     for text, wrong in (
@@ -592,14 +590,14 @@ def test_changes_set_options_of_the_site_its_partitions_qos_and_accounts(site_of
 @given(st.data())
 @settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_files_are_read_or_refused_in_one_line(written, data):
-    texts = {"slurm.conf": SMALL, "d": DUMP, "s": SSHARE, "q": QOS}
+    texts = {"slurm.conf": SMALL, "d": DUMP, "q": QOS, "s": SSHARE}
     name = data.draw(st.sampled_from(list(texts)))
     at = data.draw(st.integers(0, len(texts[name])))
     new = data.draw(st.text("=,[]():'\"|\\#-_.09aN \t\n\u00e9", max_size=3))
     texts[name] = texts[name][:at] + new + texts[name][at + data.draw(st.integers(0, 8)) :]
     paths = [written(text, name) for name, text in texts.items()]
     try:
-        read_site(paths[0], accounts=paths[1:])
+        read_site(paths[0], accounts=paths[1:3], sshare=paths[3])
     except WorkloadError as error:
         assert "\n" not in error.on_command_line  # noqa: PT017 - most damaged files are read
 
@@ -615,18 +613,24 @@ def test_new_nodes_are_like_a_known_one_in_its_partitions_and_below_its_switch(s
 
 
 PREEMPT = "Name|Priority|Preempt|PreemptExemptTime|PreemptMode\n"
+NO_ACCOUNTS = ": it has no line for --accounts; give what `sacctmgr dump CLUSTER File=FILE` or `sacctmgr -P show qos` w"
+NO_USAGE = ": it has no line for --sshare; give what `sshare -l -a -P` writes"
 ACCOUNTS = [
-    ("", ": it is not what `sacctmgr dump`"),
-    ("JobID|User\n1|ann\n", ": it is not what `sacctmgr dump`"),
+    ("", NO_ACCOUNTS),
+    ("JobID|User\n1|ann\n", NO_ACCOUNTS),
+    (SSHARE, NO_ACCOUNTS),
+    (QOS.partition("\n")[0], NO_ACCOUNTS),
+    ("Cluster - 'x':Fairshare=1\n", NO_ACCOUNTS),
     (DUMP + "Fairshare 3\n", ":12: 'Fairshare 3' is not a line of `sacctmgr dump`"),
     (DUMP + "User - 'eve':Fairshare=some\n", ":12: Fairshare=some is not a whole number"),
-    (SSHARE + " a||1||-3||\n", ":10: RawUsage=-3 is not a number from 0 on"),
     (f"{PREEMPT}a|0|a||\n", ":2: QOS a preempts a: a QOS may not preempt itself; correct the Preempt lists"),
     (f"{PREEMPT}a|0|b||\nb|0|c||\nc|0|x,a||\n", ":4: QOS a preempts b preempts c preempts a: a QOS may not preempt"),
     (f"{PREEMPT}a|0||soon|\n", ":2: PreemptExemptTime=soon is not a duration from 0 s on"),
     (f"{PREEMPT}a|0|||sometimes\n", ":2: PreemptMode=sometimes is not OFF, CANCEL, REQUEUE or SUSPEND"),
     (QOS.replace("cpu=64", "cpu64"), ":3: GrpTRES=cpu64,node=4 is not a list such as cpu=100"),
 ]
+USAGE = [(text, NO_USAGE) for text in ("", DUMP, QOS, SSHARE.replace("RawUsage", ""), SSHARE.partition("\n")[0])]
+USAGE += [(SSHARE + " a||1||-3||\n", ":10: RawUsage=-3 is not a number from 0 on")]
 CHANGES = [
     ("bf_intervall=60", "bf_intervall: it is not modelled; did you mean 'bf_interval'?"),
     ("PriorityFlags=MAX_TRES,DEPTH_OBLIVIOUS", "depth_oblivious: it is not modelled; known: "),
@@ -645,15 +649,18 @@ NEW_NODES = [
     ("m,m=n1", "m would be there twice"),
     ("m[=n1", "'m[' is no list of nodes"),
 ]
+WRONG = {"f": ACCOUNTS, "s": USAGE, "set": CHANGES, "add-nodes": NEW_NODES}
 
 
 @pytest.mark.parametrize(
     ("what", "text", "wrong"),
-    [(what, *case) for what, cases in (("f", ACCOUNTS), ("set", CHANGES), ("add-nodes", NEW_NODES)) for case in cases],
+    [(what, *case) for what, cases in WRONG.items() for case in cases],
 )
 def test_accounts_and_changes_that_cannot_be_used_are_refused_with_their_place(site_of, written, what, text, wrong):
-    if what == "f":
-        assert refused(read_accounts, [written(text, "f")]).startswith(f"{written(text, 'f')}{wrong}")
+    if what in ("f", "s"):
+        paths = [written(DUMP, "d"), written(text, "f")]
+        given = [paths] if what == "f" else [paths[:1], paths[1:]]
+        assert refused(read_accounts, *given).startswith(f"{paths[1]}{wrong}")
     elif what == "set":
         assert refused(apply, site_of(SMALL), [text]).startswith(f"--set {text}: {wrong}")
     else:

@@ -302,16 +302,20 @@ def test_a_job_asked_about_is_expected_as_if_it_were_queued(printed, tmp_path):
 
 
 NEVER = [
-    ("nodes=9,time=1h", "need more nodes than their partition has"),
+    ("nodes=9,time=1h", "need more nodes than their partition has or allows, at most 4"),
     ("gpus-per-node=3,time=1h", "GPUs that they need"),
     ("procs=40,nodes=4,time=1h", "have too few CPUs"),
-    ("procs=1,time=1-1", "limit is longer than"),
+    ("procs=1,time=1-1", "allows (MaxTime, MaxWall), at most 1 d"),
 ]
 UNREADABLE = [
     ("nodes=x,time=1h", "has 'x' processors"),
     ("nodes=1,time=1h,partition=gpuu", "did you mean 'gpu'"),
     ("nodes=1,time=1h,qos=urgent", "known: normal"),
     ("nodes=1,time=nan", "requests 'nan'; give 30min"),
+    ("nodes=1,time=20m", "requests '20m', where 'm' is no unit; give 30min"),
+    ("nodes=1,time=2h30M", "where 'M' is no unit; give 30min"),
+    ("nodes=1,time=1e3", "requests '1e3' without a unit; give 30min"),
+    ("nodes=1,time=-5h", "requests '-5h'; give 30min"),
     ("gpus=two,time=1h", "give it as 2 or a100:2"),
     ("mem=lots,time=1h", "give it as 16G"),
     ("nodelist=n[1,time=1h", "is no list of nodes"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ Columns = dict[str, str]  # texts by `column`
 DUMPED = re.compile(r"(Cluster|Parent|Account|User)\s+-\s+(['\"]?)(.*?)\2(?::(.*))?")
 SPECIFICATION = re.compile(r"((?:'[^']*'|\"[^\"]*\"|(?<=gres/gpu):|[^:])+)")  # a type of GPU follows a colon, too
 TRES = {"cpu": "cpus", "node": "nodes", "mem": "memory_mb", "gres/gpu": "gpus"}
+WRITE = {"accounts": "`sacctmgr dump CLUSTER File=FILE` or `sacctmgr -P show qos`", "sshare": "`sshare -l -a -P`"}
 NOT_MODELLED = re.compile(
     "grpwall|(grp|max)(tres[mr]|jobsacc|cpu|node|mem).*|minprio.*"  # others of a job alone let it run, or be refused
 )
@@ -119,10 +120,16 @@ def without_loop(qos: Mapping[str, Qos], where: str) -> None:
         raise WorkloadError(f"{where}: QOS {line}: a QOS may not preempt itself; correct the Preempt lists") from None
 
 
-def read_accounts(paths: Iterable[Path]) -> Accounts:
+def read_accounts(accounts: Iterable[Path | str], sshare: Iterable[Path | str] = ()) -> Accounts:
     """The associations and QOS of several files, each adding to those before; sshare's shares count last."""
     read, shareless, missing = Accounts({}, {}, [], []), list[str](), dict[str, None]()
-    for where, kind, every in chain.from_iterable(map(records, paths)):
+    given = list[tuple[str, str, Columns]]()
+    for path, option in chain(product(accounts, ["accounts"]), product(sshare, ["sshare"])):
+        found = [*records(Path(path))]
+        if not found or (found[0][1] == "sshare") != (option == "sshare"):
+            raise WorkloadError(f"{path}: it has no line for --{option}; give what {WRITE[option]} writes")
+        given += found
+    for where, kind, every in given:
         columns = {key: text for key, text in every.items() if text}
         missing |= {key: None for key, text in columns.items() if NOT_MODELLED.fullmatch(key) and text not in OFF}
         if kind == "qos":
@@ -160,11 +167,9 @@ def records(path: Path) -> Iterator[tuple[str, str, Columns]]:
         yield from dumped(lines)
         return
     kind, key = ("sshare", "account") if "rawshares" in names else ("qos", "name")
-    if not {*names} >= {key, "priority" if kind == "qos" else "user"}:
-        what = "`sacctmgr dump`, `sacctmgr -P show qos` or `sshare -l -a -P`"
-        raise WorkloadError(f"{path}: it is not what {what} prints, with its line of names")
+    needed = {key, "priority"} if kind == "qos" else {key, "user", "rawusage"}
     above: list[str] = []  # the accounts above the row, which has as many spaces before its name
-    for where, text in lines[1:]:
+    for where, text in lines[1:] if {*names} >= needed else ():
         texts = text.split("|")
         columns = {name: text.strip() for name, text in zip(names, texts, strict=False)}
         if len(texts) < len(names) or not columns[key]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
+from batfill.base.words import duration
 from batfill.engine.ends import new_ends
 from batfill.engine.records import new_records
 from batfill_site.slurm import records
@@ -67,7 +68,7 @@ TRES = {"cpu": CPUS, "node": NODES, "mem": MEMORY, "gres/gpu": GPUS}
 SLOT_KEYS = 2**21  # of all slots together
 HEADS = 32  # of each
 ROOM = 64  # intervals of a plan, at first
-TOO_LONG = "their limit is longer than their partition, QOS or association allows (MaxTime, MaxWall)"
+LONG = "their limit is longer than their partition, QOS or association allows (MaxTime, MaxWall), at most {}"
 RESET_YEARS = 30  # after the last job: as long as usage is reset
 RESET: dict[str, Callable[[datetime], bool]] = {
     "DAILY": lambda _: True,
@@ -196,10 +197,10 @@ def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
     jobs = replace(jobs, gpu_type=tuple("" if kind in site.mixed else kind for kind in jobs.gpu_type))
     given, of = records_of(site, jobs)
     needs = map(Needs, *(np.asarray(getattr(given, name), object) for name in Needs._fields))
-    too_long = given.limit_s > longest_s(site, given, *share_arrays(site, given)[1:])
+    most_s = longest_s(site, given, *share_arrays(site, given)[1:])
     lacks, reasons = cache(partial(lacking, site, Asked(site))), dict[int, str]()
-    for row, each, long in zip(of.tolist(), needs, too_long.tolist(), strict=True):
-        reasons[row] = reasons.get(row, "-") and (lacks(each) or TOO_LONG * long)
+    for row, each, limit_s, most in zip(of.tolist(), needs, given.limit_s, most_s, strict=True):
+        reasons[row] = reasons.get(row, "-") and (lacks(each) or (limit_s > most and LONG.format(duration(most))) or "")
     rows = defaultdict[str, list[int]](list)
     for row, reason in reasons.items():
         rows[reason].append(row)
@@ -218,7 +219,7 @@ def lacking(site: Site, asked: Asked, job: Needs) -> str:
     over = job.qos in site.qos_of and site.qos_of[job.qos].over_nodes
     most = least(None if over else site.partition_of[job.partition].max_nodes, len(asked.partitions[job.partition]))
     if job.nodes > most:
-        return "they need more nodes than their partition has or allows"
+        return f"they need more nodes than their partition has or allows, at most {most}"
     if any(number > site.settings.licenses.get(name, number) for name, number in licences_of(job.licenses).items()):
         return "they need more licences than there are"
 

@@ -178,7 +178,7 @@ def read_site(
 ) -> Site:
     """The site that a slurm.conf describes; the files are those of `batfill.slurm`."""
     version = None if slurm_version is None else version_of(slurm_version)
-    path, known = Path(slurm_conf), read_accounts(map(Path, [*accounts, *([] if sshare is None else [sshare])]))
+    path, known = Path(slurm_conf), read_accounts(accounts, [] if sshare is None else [sshare])
     described, lines, down = dict[str, dict[str, Any]](), dict[str, tuple[Line, dict[str, Any]]](), set[str]()
     usual: dict[str, dict[str, Any]] = {"nodename": {}, "partitionname": {}}  # of DEFAULT lines
     given, sets = list[tuple[str, str, str]](), dict[str, Line]()
@@ -251,22 +251,18 @@ def read_site(
         "nodes that are down, left out": sorted(down & {*described}, key=by_name),
         "nodes that no partition has": [node.name for node in nodes if node.name not in used],
         "nodes below no switch": [node.name for node in nodes if switches and node.name not in below],
-        "PreemptType=preempt/qos preempts no job, as no QOS with a Preempt list is given": [
-            "give what `sacctmgr -P show qos` prints"
-        ][: settings.preempt == "qos" and not any(each.preempts or each.preempt_within for each in qos)],
         "limits that AccountingStorageEnforce does not enforce, left out": limited,
     }
     warnings += tuple(f"{path}: {what}: {listed(names)}" for what, names in said.items() if names)
     if not tracked and any(node.gpus for node in nodes):
         warnings += (f"{path}: {NO_GPUS}",)
-    site = Site(nodes=nodes, partitions=tuple(partitions), switches=switches, settings=settings)
+    mixed = frozenset[str]().union(*(types[node.name] for node in nodes if len(types[node.name]) > 1)) - {""}
+    site = Site(nodes=nodes, partitions=tuple(partitions), switches=switches, settings=settings, mixed=mixed)
     named += tuple(part._replace(of=tuple(names)) for part, names in among.items()) + tuple(known.named)
     suspended = [each.name for each in qos if "suspend" in (each.preempt_mode or settings.preempt_mode)]
     if settings.preempt == "qos" and suspended:
         named += (Part("qos", "PreemptMode", "SUSPEND", tuple(suspended)),)
     site = replace(site, associations=associations, qos=qos, named=named, warnings=(*warnings, *known.warnings))
-    mixed = frozenset[str]().union(*(types[node.name] for node in nodes if len(types[node.name]) > 1)) - {""}
-    site = replace(site, mixed=mixed)
     if version is None:
         site = replace(site, assumed=f"Slurm {latest}{of}: give --slurm-version if it is another")
     return site if windows is None else replace(site, windows=read_windows(Path(windows), site))

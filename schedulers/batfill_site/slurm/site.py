@@ -253,8 +253,14 @@ class Site:
         return self.settings.preempt == "partition_prio" and "suspend" in modes
 
     @property
+    def supposed(self) -> tuple[str, ...]:
+        """What is assumed, and how to give it."""
+        idle = self.settings.preempt == "qos" and not any(each.preempts or each.preempt_within for each in self.qos)
+        return tuple(filter(None, (NO_PREEMPT * idle, self.assumed)))
+
+    @property
     def notes(self) -> tuple[str, ...]:
-        return (*([f"assumed: {self.assumed}"] if self.assumed else ()), *self.warnings)
+        return (*(f"assumed: {text}" for text in self.supposed), *self.warnings)
 
     @property
     def max_times_s(self) -> dict[str, float]:
@@ -262,6 +268,7 @@ class Site:
         return {each.name: each.max_time_s for each in self.partitions if each.max_time_s is not None}
 
 
+NO_PREEMPT = "no QOS has a Preempt list, so no job is preempted: give --accounts, what `sacctmgr -P show qos` prints"
 BURST, SWITCHES, TIME_MIN, LIMITED = 1, 2, 4, 8  # a burst buffer, --switches, --time-min, a limit
 
 

@@ -110,8 +110,7 @@ def slurm(
 
 
 def changed(site: Site, change: str) -> Site:
-    made = apply(site, change.split())
-    if made == site:
+    if (made := apply(site, change.split())) == site:
         raise BatfillError(f"--set {change!r}: it changes nothing; give a value that slurm.conf does not have")
     return made
 
@@ -136,9 +135,9 @@ def compared(
     if never.all():
         worst = list(sites)[int(np.argmax([one.sum() for one in stuck]))]
         raise WorkloadError(f"{name}: no job starts under every configuration, least under {worst}; leave that out")
-    if never.any():
-        jobs, found = jobs.select(np.flatnonzero(~never)), [one.of(~never) for one in found]
+    jobs, found = jobs.select(np.flatnonzero(~never)), [one.of(~never) for one in found]
     slowdowns = [bounded_slowdown(one.wait_s, jobs.run_s, tau_s) for one in found]
+    supposed = dict.fromkeys(text for site in sites.values() for text in site.supposed)
     by, (lines, _) = [*kinds(jobs, first.cpus), *users(jobs)], touched(first, jobs)
     groups = [group for kind in by for group in grouped(*kind, found, slowdowns)]
     return SlurmWhatIf(
@@ -151,7 +150,7 @@ def compared(
         never=[int(one.sum()) for one in stuck],
         mean_wait_s=np.array([[mean_of(row) for row in one.wait_s] for one in found]),
         logged=logged_of(jobs, found[0].wait_s),
-        assumed="; ".join(filter(None, (NO_SHARES * (fair and not first.associations), first.assumed))),
+        assumed="; ".join(filter(None, (NO_SHARES * (fair and not first.associations), *supposed))),
         settings=settings,
         inputs=inputs,
         warnings=(*left_out, *[NO_USAGE] * (fair and not used), *jobs.warnings, *lines, *first.warnings),

@@ -145,9 +145,9 @@ def when_under_slurm(
         clock=clock,
         model="the site's Slurm as configured",
         lacks="failing nodes and what users do next",
-        more={"warnings": [*site.notes[: bool(site.assumed)], *notes]},
+        more={"warnings": [*site.notes[: len(site.supposed)], *notes]},
         left_out=now.left_out,
-        assumed="; ".join(filter(None, (site.assumed, caution, lone))),
+        assumed="; ".join(filter(None, (*site.supposed, caution, lone))),
         warnings=notes,
     )
 

@@ -258,7 +258,7 @@ def request_of(where: str, value: Any) -> float:
         request_s = seconds_of("request", number_or_text(value), least=1e-9)
         return request_s if request_s <= LONGEST_S else math.inf
     except Exception:
-        raise WorkloadError(f"{where} requests {value!r}; give a duration > 0: seconds, 2h, or 1-00:30:00") from None
+        raise WorkloadError(f"{where} requests {value!r}; give one > 0: seconds, 30min, 2h, or 1-00:30:00") from None
 
 
 def second_of(where: str, what: str, value: Any, absolute: set[bool]) -> float:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from batfill.base.errors import BatfillError, nearest
+from batfill.base.errors import BatfillError, WorkloadError, nearest
+from batfill.model.values import UNITS_S
 from batfill_site.starts.site_state import request_of
 
 Asked = str | Mapping[str, Any]
@@ -40,12 +42,14 @@ def questions(submit: Asked | Iterable[Asked], known: Mapping[str, Check], *need
 
 
 def time_of(where: str, text: str) -> float:
-    if re.fullmatch("[0-9.]+", text):  # minutes for Slurm, seconds elsewhere
-        raise BatfillError(f"{where} requests {text!r} without a unit; give 30min, 2h, 2:00:00 or 1-0")
-    request_s = request_of(where, text)
-    if math.isinf(request_s) and text.upper() != "UNLIMITED":
-        raise BatfillError(f"{where} requests {text!r:.60}; give 30min, 2h, 2:00:00, 1-0, or UNLIMITED")
-    return request_s
+    found = re.fullmatch(r"[\d.].*?([a-z]*)", text, re.IGNORECASE)
+    wrong = f", where {found[1]!r} is no unit" if found and found[1].lower() not in UNITS_S else ""
+    if re.fullmatch(r"[0-9.]+(e\+?[0-9]+)?", text):  # minutes for Slurm, seconds elsewhere
+        wrong = " without a unit"
+    with suppress(WorkloadError):
+        if not wrong and (math.isfinite(request_s := request_of(where, text)) or text.upper() == "UNLIMITED"):
+            return request_s
+    raise BatfillError(f"{where} requests {text!r:.60}{wrong}; give 30min, 2h, 2:00:00, 1-0, or UNLIMITED")
 
 
 def of_form(form: str, example: str, names: Iterable[str] = ()) -> Check:
