@@ -210,12 +210,9 @@ def test_who_is_preempted_and_what_is_lost_is_that_of_the_runs():
 def test_answers_of_sites_that_preempt_nothing_do_not_speak_of_it(answer):
     assert not any("preempted" in row for row in answer.rows())
     assert not any("Preempted" in point.screen.first for point in answer.answer().picture.points)
-    for log, conf, text in (
-        (GRACE / "sacct.txt.gz", GRACE / "slurm.conf", OFF),
-        (LOG, CONF, "PreemptType=preempt/qos"),
-    ):
-        said = " ".join(slurm(log, conf, [text], runs=5).answer().as_text().split())
-        assert "no QOS has a Preempt list, so no job is preempted: give --accounts" in said
+    grace = slurm(GRACE / "sacct.txt.gz", GRACE / "slurm.conf", [OFF], runs=5)
+    for found in (grace, slurm(LOG, CONF, ["PreemptType=preempt/qos"], runs=5)):
+        assert "so no job is preempted: give --accounts" in " ".join(found.answer().as_text().split())
 
 
 def test_the_real_run_is_one_that_the_model_could_make(answer):

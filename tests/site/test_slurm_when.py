@@ -314,7 +314,7 @@ UNREADABLE = [
     ("nodes=1,time=nan", "requests 'nan'; give 30min"),
     ("nodes=1,time=20m", "requests '20m', where 'm' is no unit; give 30min"),
     ("nodes=1,time=2h30M", "where 'M' is no unit; give 30min"),
-    ("nodes=1,time=20", "requests '20' without a unit; give 30min"),
+    ("nodes=1,time=1e3", "requests '1e3' without a unit; give 30min"),
     ("nodes=1,time=-5h", "requests '-5h'; give 30min"),
     ("gpus=two,time=1h", "give it as 2 or a100:2"),
     ("mem=lots,time=1h", "give it as 16G"),

@@ -44,7 +44,7 @@ def questions(submit: Asked | Iterable[Asked], known: Mapping[str, Check], *need
 def time_of(where: str, text: str) -> float:
     found = re.fullmatch(r"[\d.].*?([a-z]*)", text, re.IGNORECASE)
     wrong = f", where {found[1]!r} is no unit" if found and found[1].lower() not in UNITS_S else ""
-    if re.fullmatch("[0-9.]+", text):  # minutes for Slurm, seconds elsewhere
+    if re.fullmatch(r"[0-9.]+(e\+?[0-9]+)?", text):  # minutes for Slurm, seconds elsewhere
         wrong = " without a unit"
     with suppress(WorkloadError):
         if not wrong and (math.isfinite(request_s := request_of(where, text)) or text.upper() == "UNLIMITED"):
