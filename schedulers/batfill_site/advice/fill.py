@@ -557,11 +557,13 @@ def percent(share: float) -> str:
 
 
 def stops_of(found: WhatIf) -> list[Stop]:
-    if found.undecided:
-        return []
-    grown = [f"any{NB}amount" if limit.growth is None else setting(limit.growth) for limit in found.limits]
-    longest_s = [None if limit.growth is None else limit.longest_s for limit in found.limits]
-    return [Stop(*of, limit.advised) for *of, limit in zip(grown, longest_s, found.limits, strict=True)]
+    stops = []
+    for limit in found.limits if not found.undecided else ():
+        grown, longest_s = (
+            (f"any{NB}amount", None) if limit.growth is None else (setting(limit.growth), limit.longest_s)
+        )
+        stops.append(Stop(grown, longest_s, limit.advised))
+    return stops
 
 
 def setting(share: float) -> str:
