@@ -559,10 +559,8 @@ def percent(share: float) -> str:
 def stops_of(found: WhatIf) -> list[Stop]:
     stops = []
     for limit in found.limits if not found.undecided else ():
-        grown, longest_s = (
-            (f"any{NB}amount", None) if limit.growth is None else (setting(limit.growth), limit.longest_s)
-        )
-        stops.append(Stop(grown, longest_s, limit.advised))
+        grown = f"any{NB}amount" if limit.growth is None else setting(limit.growth)
+        stops.append(Stop(grown, None if limit.growth is None else limit.longest_s, limit.advised))
     return stops
 
 
