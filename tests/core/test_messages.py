@@ -16,6 +16,7 @@ from batfill.protocol.batsim5 import BATSIM_5
 from golden import RUNS, recording
 from golden5 import recordings
 from plugin import as_message, begins, completed, event, killed, notify, submitted
+from sweeps import LATER
 from through5 import ACKNOWLEDGE, Through5, greeted, handshake
 
 # Recordings
@@ -121,7 +122,7 @@ def fork(talk):
     ("recorded", "name", "first"),
     [
         (recorded_4, "overruns-rejects-failures", 600),
-        (recorded_4, "small-first-kill-requeue-acknowledged", 600),
+        LATER(recorded_4, "small-first-kill-requeue-acknowledged", 600),
         (recorded_5, "small-external-events", 6),  # which was recorded with another scheduler
         (recorded_5, "small-first-kill-requeue", 600),
     ],

@@ -202,6 +202,7 @@ def buffered(folder: Path) -> Study:
     return Study(folder, 16, jobs, profiles).write()
 
 
+@pytest.mark.slow
 def test_a_study_with_a_further_resource_says_once_that_it_does_not_count(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = buffered(tmp_path)
