@@ -531,7 +531,7 @@ def pick_groups(nodes, job, first, end, tree, needs):
 
 @kernel
 def best_node(nodes, k, left, needs, single, tree):
-    """The node of group k, which has so many left, that is taken next; -1 if none may be, as only one more may."""
+    """The next node to take of group k, which has `left`; -1 if only one more may be taken, and none is enough."""
     best, fits, x, word, most = -1, False, (nodes.groups[k].first >> 6) - 1, ZERO, 0
     while left > 0 and (best < 0 or tree or single):
         while word == ZERO:
