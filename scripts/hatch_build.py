@@ -25,10 +25,10 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and say which machines the wheel is for."""
-        if target() == "none":  # the Makefile's editable install: `make kernels` compiles
-            if version != "editable":
-                sys.exit("BATFILL_TARGET=none: a wheel needs kernels; only an editable installation may go without")
+        if target() == "none" and version == "editable":  # the Makefile's: `make kernels` compiles
             return
+        if target() == "none":
+            sys.exit("BATFILL_TARGET=none: a wheel needs kernels; only an editable installation may go without")
         kernels.make(target())
         library = kernels.PROCESSORS[target()].library
         if library == kernels.LIBRARY:

@@ -284,8 +284,7 @@ def ends_of(found: WhatIf, k: int) -> tuple[str, str]:
                 texts[group.by] = words, longer_s
         said.append(", ".join(f"{words.replace(' ', NB)} ({change(longer_s)})" for words, longer_s in texts.values()))
     longer, shorter = said
-    longer = f"longer on average: {longer}" if longer else "longer on average: no group beyond chance"
-    return longer, shorter and f"shorter: {shorter}"
+    return f"longer on average: {longer or 'no group beyond chance'}", shorter and f"shorter: {shorter}"
 
 
 def longer_text(by_s: float, jobs: Changed, users: Changed | None) -> str:
