@@ -25,7 +25,7 @@ from batfill_pages.stats import FEWEST_BLOCKS, Paired
 from batfill_pages.words import slowdown
 from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices
 from batfill_site.advice.configuration import SYSTEMS
-from batfill_site.advice.fill import MOST_WORDS, commands, ends_of, options_words, screen, unclear
+from batfill_site.advice.fill import MOST_WORDS, commands, ends_text, groups_of, options_words, screen
 from batfill_site.advice.found import HIGH_P, HIGH_WEEKS, LOW, ChoiceFigures, advised, outdoes
 from batfill_site.advice.payers import Changed, Payers, kinds_of
 from batfill_site.advice.what_if import LIMITS, limit_of, what_if
@@ -159,6 +159,10 @@ def test_jobs_and_users_that_wait_ten_minutes_longer_or_less_are_counted(log, an
         for found, changes in ((one.payers.jobs, longer_s), (one.payers.users, means)):
             less, longer = sum(late < -600 for late in changes), sum(late > 600 for late in changes)
             assert found == (less, len(changes) - less - longer, longer)
+        later = sorted(late for late in longer_s if late > 600)
+        if later:
+            assert one.payers.added == pytest.approx(np.interp([0.5, 0.95], np.linspace(0, 1, len(later)), later))
+        assert (one.payers.added is None) == (not later)
     assert answer.outcomes[2].payers.jobs.longer > 0 < answer.outcomes[2].payers.users.less
 
 
@@ -219,7 +223,7 @@ def log_of(path, rows):
 
 
 def outcome(name, effort, bsld, longest_h, wait_h=0):
-    payers = Payers(Changed(0, 1, 0), None, None, [], [], None)
+    payers = Payers(Changed(0, 1, 0), None, None, None, [], [], None)
     figures = (bsld, wait_h * HOUR_S, 0, longest_h * HOUR_S, Whose("1", None))
     return ChoiceFigures(name, name, {}, effort, *figures, payers, None, 0, 0)
 
@@ -805,11 +809,16 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
         most = int(np.argmax(wait_s))
         assert one.whose == Whose(jobs.ids[most].lstrip("0"), jobs.user[most])
         hatched = {(bar.by, bar.name): bar.unclear for bar in point.bars}
-        said, chance = (plain("; ".join(ends_of(answer, k))), unclear(answer, k)) if k else ("", set())
-        for group in (*one.payers.losers, *one.payers.gainers):
+        ends, groups = [*one.payers.losers, *one.payers.gainers], groups_of(answer, k) if k else []
+        said, _, perhaps = plain("; ".join(ends_text([one for one in ends if one.by == "user"] + groups))).partition(
+            "perhaps most: "
+        )
+        chance = {(group.by, group.name) for group in (*ends, *groups) if group.chance}
+        for group in ends:
             drawn.add(group.chance)
             assert group.chance <= hatched.get((group.by, group.name), True)
             assert (f"{group.words} (" in said) == ((group.by, group.name) not in chance)
+            assert (f"{group.words} (" in perhaps) == (group.by == "user" and group.chance)
     assert drawn == {True, False}
     kinds = [{group.by for group in one.payers.gainers} for one in answer.outcomes]
     assert kinds == [set(), *[{"user", "processors", "ran for"}] * 4]

@@ -161,8 +161,9 @@ def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
     assert {one.by_s for one in answer.payers} == {60}  # a tenth of the longest wait, 11 min, holds a minute
     text = " ".join(answer.as_text().split())
     assert re.search(
-        "over 1 min longer, [0-9]+ % of jobs so much less; means over the runs, beyond what two of one", text
+        r"jobs wait over 1 min longer( \(median [^,]+, one in 20 over [^)]+\))?, [0-9]+ % so much less, and", text
     )
+    assert "; longer on average: none beyond chance; shorter: user cid (−" in text
     assert f"Without effect: {SAME}: mean waits are those as configured, in each run." in text
     less, longer = sum(more < -600 for more in sure), sum(more > 600 for more in sure)
     assert (found.jobs.less, found.jobs.longer) == (less, longer)
@@ -198,7 +199,9 @@ def test_who_is_preempted_and_what_is_lost_is_that_of_the_runs():
     cost = found.all[1].wait_s.more
     said = plain(points[1].screen.lines["Preempted"])  # what preempting costs, and whom, where a change ends it
     assert said.startswith(f"as configured, jobs {base:.1f} times a run")
-    assert f"It costs a mean wait of {plain(change(cost._replace(value=-cost.value)))}; longer: QOS blow (+" in said
+    assert (
+        f"It costs a mean wait of {plain(change(cost._replace(value=-cost.value)))}; longer on average: user " in said
+    )
     said = plain(points[2].screen.lines["Preempted"])
     assert re.fullmatch(
         r"jobs [\d.]+ times a run \([\d.]+ for good\), [\d.]+ processor-hours of work lost, [\d.]+ % of all; as "

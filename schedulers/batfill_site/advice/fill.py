@@ -23,7 +23,7 @@ from batfill_site.advice.found import (
     UNSURE,
     stated,
 )
-from batfill_site.advice.payers import KINDS
+from batfill_site.advice.payers import KINDS, OneGroup, most_changed
 from batfill_site.answer import (
     NB,
     Answer,
@@ -43,15 +43,16 @@ from batfill_site.fidelity import PLAIN, holds_text, machine_text
 from batfill_site.score import ratio_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from batfill_pages.stats import Paired
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
-    from batfill_site.advice.payers import Changed, Cost
+    from batfill_site.advice.payers import Added, Changed, Cost
 
 HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
 FIGURES = ("mean wait", "longest", "slowdown")
+PEOPLE = ("user", "group")  # kinds of groups of jobs
 OWN = ("policy", "preset", "threshold")  # options of a choice alone
 MOST_WORDS = 12  # of a headline
 MOST_PERIODS = 6  # in a line
@@ -246,23 +247,24 @@ def tested(found: WhatIf, k: int) -> str:
     return unclear if verdict == UNCLEAR else f"its slowdown is {verdict} than fcfs's beyond chance."
 
 
-def unclear(found: WhatIf, k: int) -> set[tuple[str, str]]:
-    """The groups whose change may be chance: among all choices, or as the largest among all groups of the kind."""
-    chance = {(one.by, one.name) for one in found.groups if one.differences[k - 1].wait_s.verdict == UNCLEAR}
-    ends = (*found.outcomes[k].payers.losers, *found.outcomes[k].payers.gainers)
-    every = {(one.by, one.name) for one in found.groups} if found.undecided else set()
-    return chance | every | {(one.by, one.name) for one in ends if one.chance}
+def groups_of(found: WhatIf, k: int) -> list[OneGroup]:
+    """The jobs by width and run time: chance is as among all choices, or as the largest of all groups of the kind."""
+    payers, groups = found.outcomes[k].payers, []
+    ends = {(one.by, one.name) for one in (*payers.losers, *payers.gainers) if one.chance}
+    for one in found.groups:
+        more, words, before_s = one.differences[k - 1].wait_s, KINDS[one.by].format(one.name), one.mean_wait_s
+        chance = found.undecided is not None or more.verdict == UNCLEAR or (one.by, one.name) in ends
+        groups.append(OneGroup(one.by, one.name, words, one.jobs, before_s, before_s + more.value, chance))
+    return groups
 
 
 def who_pays(found: WhatIf, k: int) -> str:
     o = found.outcomes[k]
-    said, killed = [longer_text(CHANGED_S, *o.payers[:2])], o.payers.killed
+    said, killed = [longer_text(CHANGED_S, *o.payers[:3])], o.payers.killed
     if (job := o.payers.job) is not None:
         said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
-    said += filter(None, ends_of(found, k))
-    users = [one for one in (*o.payers.losers, *o.payers.gainers) if one.by == "user" and one.chance]
-    most = ", ".join([f"{one.words} ({change(one.after_s - one.before_s)})" for one in users])
-    said += [f"of users perhaps most: {most}"] * bool(users)
+    users = [one for one in (*o.payers.losers, *o.payers.gainers) if one.by in PEOPLE]
+    said += ends_text([*users, *groups_of(found, k)])
     if killed is not None:
         after = Options.of(o.options).divider_s
         when = f" after {duration(after)}" if math.isfinite(after) else ""
@@ -271,29 +273,38 @@ def who_pays(found: WhatIf, k: int) -> str:
     return f"{'; '.join(said)}."
 
 
-def ends_of(found: WhatIf, k: int) -> tuple[str, str]:
-    """Which groups wait longer and which shorter on average beyond chance: of each kind the one that changes most."""
-    payers, chance, said = found.outcomes[k].payers, unclear(found, k), []
-    for sign, ends in ((1, payers.losers), (-1, payers.gainers)):
-        most = {(one.jobs, one.after_s): one for one in reversed(ends) if (one.by, one.name) not in chance}
-        texts = {one.by: (one.words, one.after_s - one.before_s) for one in reversed(most.values())}
-        for group in found.groups:
-            words, longer_s = KINDS[group.by].format(group.name), group.differences[k - 1].wait_s.value
-            _, before_s = texts.get(group.by, ("", 0.0))
-            if (group.by, group.name) not in chance and sign * longer_s > sign * before_s:
-                texts[group.by] = words, longer_s
-        said.append(", ".join(f"{words.replace(' ', NB)} ({change(longer_s)})" for words, longer_s in texts.values()))
+def ends_text(groups: Sequence[OneGroup]) -> list[str]:
+    """Which groups wait longer and which shorter on average beyond chance: of each kind the one that changes most.
+
+    Of groups of the same jobs the first is named. If that of the first kind may be chance, it is named at the end.
+    """
+    said, perhaps = [], list[OneGroup]()
+    if not any(one.longer_s for one in groups):
+        return []
+    for sign in (1, -1):
+        most = {(one.jobs, one.after_s): one for one in reversed(most_changed(groups, sign).values())}
+        said.append(named(reversed(most.values())))
+        those = [one for one in groups if sign * one.longer_s >= 1]
+        first = [one for one in those if one.by == those[0].by]
+        perhaps += [one for one in sorted(first, key=lambda one: -sign * one.longer_s)[:1] if one.chance]
     longer, shorter = said
-    return f"longer on average: {longer or 'no group beyond chance'}", shorter and f"shorter: {shorter}"
+    texts = [f"longer on average: {longer or 'none beyond chance'}", f"shorter: {shorter}" * bool(shorter)]
+    return [*filter(None, texts), *[f"perhaps most: {named(perhaps)}"] * bool(perhaps)]
 
 
-def longer_text(by_s: float, jobs: Changed, users: Changed | None) -> str:
-    """Which share of jobs, and how many users, wait longer by more than this, and which less."""
-    some = f"users with at least {FEWEST_JOBS} jobs"
-    of = f" and {count(users.longer)} of {count(sum(users))} {some}" if users else ""
-    less = f"{percent(jobs.less / sum(jobs))} of jobs so much less"
-    unknown = "" if users else f"; the log names no {some.replace('at least ', '')}"
-    return f"{percent(jobs.share)} of jobs{of} wait over {duration(by_s)} longer, {less}{unknown}"
+def named(groups: Iterable[OneGroup]) -> str:
+    return ", ".join(f"{one.words.replace(' ', NB)} ({change(one.longer_s)})" for one in groups)
+
+
+def longer_text(by_s: float, jobs: Changed, users: Changed | None, added: Added | None = None) -> str:
+    """Which share of jobs, and how many users, wait longer by more than this, how much these do, and which less."""
+    by, some = "", f"users with at least {FEWEST_JOBS} jobs"
+    if added:
+        by = f" (median {duration(added.median_s)}, one in 20 over {duration(added.p95_s)})"
+    less = f"{percent(jobs.less / sum(jobs))} so much less"
+    of = f"; the log names no {some.replace('at least ', '')}"
+    of = f", and {count(users.longer)} of {count(sum(users))} {some} so much longer" if users else of
+    return f"{percent(jobs.share)} of jobs wait over {duration(by_s)} longer{by}, {less}{of}"
 
 
 def confidence(found: WhatIf, limit: Limit) -> str:
@@ -398,17 +409,15 @@ def overload(cost: Cost | None) -> list[str]:
 
 
 def point(found: WhatIf, k: int) -> Point:
-    o, bars, chance = found.outcomes[k], [], unclear(found, k) if k else set()
-    for group in found.groups:
-        one = group.differences[k - 1].wait_s if k else None
-        words, value = (duration(group.mean_wait_s), 0.0) if one is None else (change(one.value), one.value)
-        bars.append(
-            Bar(group.by, group.name, value, (group.by, group.name) in chance, words, duration(group.max_wait_s[k]))
-        )
+    o, longest = found.outcomes[k], [duration(one.max_wait_s[k]) for one in found.groups]
+    if k:
+        bars = [(one.by, one.name, one.longer_s, one.chance, change(one.longer_s)) for one in groups_of(found, k)]
+    else:
+        bars = [(one.by, one.name, 0.0, False, duration(one.mean_wait_s)) for one in found.groups]
     return Point(
         *(o.name, o.mean_bsld, o.max_wait_s, screen(found, found.limit, k)),
         shares=shares(CHANGED_S, o.payers.jobs, o.payers.users) if k else [],
-        bars=bars,
+        bars=[Bar(*bar, longest_s) for bar, longest_s in zip(bars, longest, strict=True)],
     )
 
 

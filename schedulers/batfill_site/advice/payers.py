@@ -49,6 +49,18 @@ class Changed(NamedTuple):
         return self.longer / max(sum(self), 1)
 
 
+class Added(NamedTuple):
+    """How much longer those jobs wait that do by so much. Times in seconds."""
+
+    median_s: float
+    p95_s: float
+
+    @classmethod
+    def of(cls, longer_s: NDArray[np.float64], by_s: float = CHANGED_S) -> Added | None:
+        later_s = longer_s[longer_s > by_s]
+        return cls(*np.quantile(later_s, (0.5, 0.95)).tolist()) if len(later_s) else None
+
+
 class OneJob(NamedTuple):
     """A job under a choice and under fcfs. Times in seconds."""
 
@@ -95,6 +107,19 @@ class OneGroup(NamedTuple):
     after_s: float  # and under the choice
     chance: bool  # whether the change may be chance, as the largest of its kind
 
+    @property
+    def longer_s(self) -> float:
+        return self.after_s - self.before_s
+
+
+def most_changed(groups: Sequence[OneGroup], sign: int) -> dict[str, OneGroup]:
+    """Of each kind the group that waits longer (sign 1), or shorter (-1), beyond chance, by the most."""
+    found = {}
+    for by in dict.fromkeys(one.by for one in groups):
+        those = [one for one in groups if one.by == by and not one.chance and sign * one.longer_s > 0]
+        found |= {by: max(those, key=lambda one: sign * one.longer_s)} if those else {}
+    return found
+
 
 class Kills(NamedTuple):
     """The jobs of which a try was killed."""
@@ -109,6 +134,7 @@ class Payers(NamedTuple):
 
     jobs: Changed
     users: Changed | None  # their mean waits, of those with `FEWEST_JOBS`; None without any
+    added: Added | None  # of the jobs that wait longer; None without any
     job: OneJob | None  # that loses most; None if none waits longer
     losers: list[OneGroup]  # whose mean wait grows most: one of each kind of which one's does
     gainers: list[OneGroup]  # the same of those whose mean wait shrinks most
@@ -139,7 +165,8 @@ class Payers(NamedTuple):
                     found.append(OneGroup(*about, before_s, after_s, chance))
         whose = number_in_log(schedule.jobs.ids[most]), int(schedule.jobs.user[most])
         job = OneJob(*whose, *(float(one[most]) for one in waits)) if longer_s[most] > 0 else None
-        return cls(Changed.of(longer_s), users, job, ends[1], ends[-1], killed(schedule, longer_s))
+        counted = Changed.of(longer_s), users, Added.of(longer_s)
+        return cls(*counted, job, ends[1], ends[-1], killed(schedule, longer_s))
 
 
 class Cost(NamedTuple):

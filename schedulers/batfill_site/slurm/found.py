@@ -12,9 +12,9 @@ from batfill.base.version import __version__
 from batfill.base.words import things
 from batfill.model.jobs import Clock
 from batfill_pages.words import count, slowdown
-from batfill_site.advice.fill import first_upper, longer_text, percent, shares
+from batfill_site.advice.fill import ends_text, first_upper, longer_text, percent, shares
 from batfill_site.advice.found import too_short
-from batfill_site.advice.payers import Changed
+from batfill_site.advice.payers import Added, Changed, OneGroup, most_changed
 from batfill_site.answer import (
     NB,
     Answer,
@@ -93,6 +93,7 @@ class Payers(NamedTuple):
     by_s: float  # by more than this
     jobs: Changed
     users: Changed | None  # of those with `FEWEST_JOBS`; None without any
+    added: Added | None  # of the jobs that wait longer; None without any
 
 
 class Logged(NamedTuple):
@@ -184,7 +185,10 @@ class SlurmWhatIf(Answered, Keyed):
             "groups": self.rows(),
             "payers": {
                 name: self.payers[k - 1]._asdict()
-                | {end: {one.by: one.name for one, _ in most} for end, most in ends_of(self, k).items()}
+                | {
+                    end: {by: one.name for by, one in most_changed(changes(self, k), sign).items()}
+                    for end, sign in (("gain_most", -1), ("lose_most", 1))
+                }
                 for k, name in enumerate(names[1:], 1)
             },
             "pairs": [{"from": names[a], "to": names[b], **self.pair(a, b).as_dict()} for a, b in pairs],
@@ -201,15 +205,16 @@ class SlurmWhatIf(Answered, Keyed):
         return answer_of(self)
 
 
-def ends_of(answer: SlurmWhatIf, k: int) -> dict[str, list[tuple[Group, Difference]]]:
-    found: dict[str, list[tuple[Group, Difference]]] = {"gain_most": [], "lose_most": []}
-    changed = [(one, more) for one in answer.groups[1:] if (more := one.outcomes[k].wait_s.more) and more.beyond]
-    for by in dict.fromkeys(one.by for one, _ in changed):
-        those = [(one, more) for one, more in changed if one.by == by and one.name != OTHERS]
-        for name, sign in zip(found, (-1, 1), strict=True):
-            most = max(those, key=lambda each: sign * each[1].value, default=None)
-            found[name] += [most] if most and sign * most[1].value > 0 else []
-    return found
+def changes(found: SlurmWhatIf, k: int, base: int = 0) -> list[OneGroup]:
+    """The groups of jobs under one configuration, against another, users first; within noise it may be chance."""
+    groups = []
+    for one in sorted(found.groups[1:], key=lambda one: one.by != USER):
+        outcomes = [one.outcomes[j] for j in (base, k)]
+        more = outcomes[1 if k else 0].wait_s.more
+        if more is not None and one.name != OTHERS:
+            waits = [outcome.wait_s.mean for outcome in outcomes]
+            groups.append(OneGroup(one.by, one.name, f"{one.by} {one.name}", one.jobs, *waits, not more.beyond))
+    return groups
 
 
 # How it is said
@@ -258,7 +263,6 @@ def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
         others = sorted({*range(1, len(found.names))} - {k}, key=lambda j: found.all[j].wait_s.mean)
         pairs = [f"mean wait {change(found.pair(j, k))} against {found.names[j]}" for j in others]
         lines["Longest wait"] = f"changes by {'; '.join([change(found.all[k].longest_s.more), *pairs])}."
-        lines["By group"] = by_group(found, k)
         lines["Preempted"] = preempted(found, k)
         lines["Who pays"] = who_pays(found, k)
         apart = duration(float(more.noise))
@@ -292,16 +296,6 @@ def verdict(found: SlurmWhatIf, k: int) -> str:
     return f"{name} {does} by {around(size, margin)}{share}{'' if more.beyond else f': within {NOISE}'}"
 
 
-def by_group(found: SlurmWhatIf, k: int) -> str:
-    said = [f"{name.replace('_', ' ')}: {named(most)}" for name, most in ends_of(found, k).items() if most]
-    return f"{'; '.join(said) or 'none changes beyond noise'}." if found.groups[1:] else ""
-
-
-def named(groups: list[tuple[Group, Difference]], sign: int = 1) -> str:
-    changes = [(one, change(more._replace(value=sign * more.value)).partition(" ±")[0]) for one, more in groups]
-    return ", ".join(f"{one.by} {one.name} ({said})" for one, said in changes)
-
-
 def preempted(found: SlurmWhatIf, k: int) -> str:
     """How often jobs are preempted, whose, and what is lost; of a change that ends it, what it costs as configured."""
     base, own = found.all[0], found.all[k]
@@ -323,17 +317,18 @@ def preempted(found: SlurmWhatIf, k: int) -> str:
     whose = ", ".join(f"{by} {name} ({percent(stops / one.stops.mean)})" for by, (stops, name) in most.items())
     said += f"; most often of {whose}" * bool(whose)
     if ends and own.wait_s.more is not None:
-        more, (pays, gains) = own.wait_s.more, ends_of(found, k).values()
-        said += f". It costs a mean wait of {change(more._replace(value=-more.value))}"
-        said += f"; longer: {named(pays, -1)}" * bool(pays) + f"; shorter: {named(gains, -1)}" * bool(gains)
+        more = own.wait_s.more
+        cost, sure = change(more._replace(value=-more.value)), [one for one in changes(found, 0, k) if not one.chance]
+        said += f". {'; '.join([f'It costs a mean wait of {cost}', *ends_text(sure)])}"
     return f"{said}."
 
 
 def who_pays(found: SlurmWhatIf, k: int) -> str:
-    by_s, jobs, users = found.payers[k - 1]
-    if not any(one and (one.longer or one.less) for one in (jobs, users)):
-        return f"no job waits over {duration(by_s)} longer, or less, on average over the runs."
-    return f"{longer_text(by_s, jobs, users)}; means over the runs, beyond what two of one configuration differ by."
+    by_s, jobs, users, _ = counted = found.payers[k - 1]
+    said = f"no job waits over {duration(by_s)} longer, or less, on average over the runs"
+    if any(one and (one.longer or one.less) for one in (jobs, users)):
+        said = longer_text(*counted)
+    return f"{'; '.join([said, *ends_text(changes(found, k))])}."
 
 
 def real_waits(found: SlurmWhatIf) -> str:
@@ -360,7 +355,7 @@ def point(found: SlurmWhatIf, k: int) -> Point:
     payers = found.payers[k - 1] if k else None
     return Point(
         *(found.names[k], one.bsld.mean, one.longest_s.mean, screen(found, k, first_upper(verdict(found, k)))),
-        shares=shares(*payers) if payers else [],
+        shares=shares(*payers[:3]) if payers else [],
         bars=bars,
     )
 
