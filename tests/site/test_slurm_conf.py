@@ -193,7 +193,7 @@ def test_the_version_that_is_assumed_is_the_last_that_has_all_options(site_of):
         site = site_of(conf.format(text))
         assert (site.settings.version, site.assumed[: len(said)]) == (version, said)
         given = site_of(conf.format(text), slurm_version="23.02")
-        assert (given.settings.version, given.assumed, given.notes) == ((23, 2), "", given.warnings)
+        assert (given.settings.version, given.assumed, given.supposed) == ((23, 2), "", ())
     assert site_of(SMALL + "CryptoType=crypto/munge\n").settings.fair_tree is False
 
 
@@ -559,7 +559,9 @@ def test_preemption_is_read_of_the_site_its_partitions_and_qos(site_of, written)
         ((), "requeue", True, None, 10), (("low", "mid"), "", False, 0.0, 0), ((), "suspend", False, None, 20),
     ]  # fmt: skip
     assert list(map(str, site.named)) == ["PreemptMode=SUSPEND (QOS mid)"]
-    assert site_of(SMALL + "PreemptType=preempt/qos\n").supposed[0].startswith("no QOS has a Preempt list, so no job")
+    assert (
+        site_of(SMALL + "PreemptType=preempt/qos\n").supposed[0].startswith("each QOS has no Preempt list, so no job")
+    )
     assert "Preempt" not in str(site.supposed)
     new = apply(site, ["qos.mid.Preempt=low", "PreemptMode=CANCEL", "PreemptType=preempt/none"])
     assert (new.qos_of["mid"].preempts, new.settings.preempt_mode, new.settings.preempt) == (("low",), "cancel", "")

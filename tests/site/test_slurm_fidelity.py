@@ -139,6 +139,9 @@ def test_golden_the_command_and_python_give_one_answer_of_the_files(tmp_path):
     done = batfill(*words, "--details", "--out", page)
     answer = bf.fidelity(SACCT, slurm_conf=CONF, runs=6, seed=3)
     assert done.out == f"{answer.as_text(details=True)}\n"
+    other = bf.slurm(SACCT, CONF, runs=6, seed=3)
+    assert answer["scores"]["model"]["off_s"]["mean"] == pytest.approx(other["logged"]["score"]["off_s"])
+    assert (answer.answer().about, answer["assumed"]) == (other.answer().about, other["assumed"])
     check("fidelity-slurm", done.out.replace(f"{DATA}/", ""))
     assert page.read_text().count("<tr><th scope=row>") > len(answer["groups"])
     done = batfill(*words, "--json")

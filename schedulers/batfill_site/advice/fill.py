@@ -303,7 +303,7 @@ def longer_text(by_s: float, jobs: Changed, users: Changed | None, added: Added 
         by = f" (median {duration(added.median_s)}, one in 20 over {duration(added.p95_s)})"
     less = f"{percent(jobs.less / sum(jobs))} so much less"
     of = f"; the log names no {some.replace('at least ', '')}"
-    of = f", and {count(users.longer)} of {count(sum(users))} {some} so much longer" if users else of
+    of = f"; {count(users.longer)} of {count(sum(users))} {some} longer" if users else of
     return f"{percent(jobs.share)} of jobs wait over {duration(by_s)} longer{by}, {less}{of}"
 
 
@@ -378,18 +378,19 @@ def machine(found: WhatIf) -> str:
 
 
 def cap(cost: Cost) -> str:
-    longer = cost.longer
-    said = [f"{cost.text} leaves fcfs's mean wait as it is"]
+    longer, name = cost.longer, f"{cost.text}{f' ({in_a_row(cost.processors)})' * bool(cost.processors)}"
+    said = [f"{name} leaves fcfs's mean wait as it is"]
     if longer.value or cost.payers.jobs.longer:
-        between = f"{percent(CONFIDENCE)} interval {interval(longer)}"
+        between = f"{percent(CONFIDENCE)}: {interval(longer)}"
         few = f"{longer.blocks} groups of correlated weeks"
         between += f", which may be too narrow: it rests on {few}" * longer.narrow
         between = between if longer.bounded else "too few weeks for an interval"
         said = [
-            f"{cost.text}: fcfs's mean wait **{change(longer.value)}** ({between})",
+            f"{name}: fcfs's mean wait **{change(longer.value)}** ({between})",
             longer_text(CHANGED_S, *cost.payers[:2]),
         ]
-    said += [f"left out: {things(cost.left_out, 'job')} that would never fit"] * bool(cost.left_out)
+    work = f"{percent(cost.left_work)} of processor time"
+    said += [f"left out: {things(cost.left_out, 'job')} that would never fit, {work}"] * bool(cost.left_out)
     used = in_a_row(list(cost.used.values()))
     said += [cost.rushed.as_text()] if cost.rushed is not None else []
     drawn = cost.limits.get("urgent", "").startswith("share:")
@@ -402,7 +403,9 @@ def overload(cost: Cost | None) -> list[str]:
     if cost is None or cost.load < 1:
         return []
     more = f"the jobs want {percent(cost.load)} of what {cost.name} allows while they arrive"
-    return [f"{more}, so waits grow as long as the log goes on, and these figures are of its length"]
+    undone, without = map(percent, cost.undone)
+    left = f"when the last one arrives, {undone} of their processor time is not run ({without} without {cost.name})"
+    return [f"{more}, so waits grow as long as the log goes on: {left}"]
 
 
 # The picture

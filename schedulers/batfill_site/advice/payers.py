@@ -178,7 +178,10 @@ class Cost(NamedTuple):
     mean_bsld: float
     longer: Paired  # the mean wait under them minus that without
     payers: Payers  # under them, against without
-    left_out: int  # jobs that want more than there is
+    processors: list[str]  # for how many at once there is enough of each pool or budget that says what one takes
+    left_out: int  # jobs that want more than there is,
+    left_work: float  # and their share of the processor time
+    undone: list[float]  # the share of it that is not run when the last job arrives, under them and without
     used: dict[str, str]  # of each pool the most that the log's own starts used at once, and what there is; {}: unknown
     load: float  # the most that its jobs want of a pool or a budget, as a share of what there is while they arrive
     rushed: Rushed | None  # how urgent jobs fared, if there are any,
@@ -213,17 +216,29 @@ def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:
     return found
 
 
-def load_of(schedule: Schedule) -> float:
-    """The largest share of a pool, or of a budget, that the jobs want from its begin, or theirs, until the end."""
-    jobs, shares = schedule.jobs, [0.0]
-    if (span_s := float(np.ptp(jobs.submit_s))) >= DAY_S:
-        pools = [pool for pool in schedule.pools if not pool.of_user]
-        shares += [float(pool.amounts(jobs) @ jobs.runtime_s) / (pool.capacity * span_s) for pool in pools]
-    if (budget := schedule.budget) is not None and budget.pool is not None and budget.span_s >= DAY_S:
+def load_of(schedule: Schedule) -> tuple[float, list[str]]:
+    """The largest share of a pool, or of a budget, that the jobs want while it is there and they arrive.
+
+    And for how many processors there is enough of each, on average of a budget, if it says what one takes.
+    """
+    jobs, size, budget = schedule.jobs, schedule.size, schedule.budget
+    taken = [(pool, pool.capacity, np.ptp(jobs.submit_s), slice(None)) for pool in schedule.pools if not pool.of_user]
+    if budget is not None and budget.pool is not None:
         there = (budget.begin <= jobs.submit_s) & (jobs.submit_s < budget.end)
-        drawn_j = float((budget.pool.amounts(jobs) * jobs.runtime_s)[there].sum())
-        shares.append(drawn_j / (budget.joules - budget.idle_w * budget.span_s))
-    return max(shares)
+        taken.append((budget.pool, budget.joules / budget.span_s - budget.idle_w, budget.span_s, there))
+    shares, enough = [0.0], []
+    for pool, amount, span_s, rows in taken:
+        if span_s >= DAY_S:
+            shares.append(float((pool.amounts(jobs) * jobs.runtime_s)[rows].sum()) / (amount * span_s))
+        if pool.each and amount < pool.each * size:
+            mean = "mean " * (pool.capacity != amount)
+            enough.append(f"{mean}{int(amount / pool.each + 1e-9):,} of {size:,} processors")
+    return max(shares), enough
+
+
+def work_of(jobs: Jobs, from_s: NDArray[np.float64] | float = 0.0) -> float:
+    """The processor seconds of jobs, without what they run before `from_s` after their starts."""
+    return float(np.clip(jobs.runtime_s - from_s, 0, jobs.runtime_s) @ jobs.procs)
 
 
 def killed(schedule: Schedule, longer_s: NDArray[np.float64]) -> Kills | None:

@@ -52,6 +52,7 @@ from batfill_site.advice.payers import (
     load_of,
     number_in_log,
     used_in_log,
+    work_of,
 )
 from batfill_site.fidelity import SiteLog, fidelity_of
 from batfill_site.machine import machine_or_stated
@@ -324,7 +325,10 @@ def cost_of(
     payers = Payers.of(under, without, kinds, partial(both.paired, seed=seed))
     left_out, used = len(jobs) - len(under.jobs), used_in_log(under, jobs)
     figures, by_priority = three_of(without, tau_s), three_of(alone, tau_s) if alone else None
-    return Cost(limits, *figures, longer, payers, left_out, used, load_of(under), under.rushed(), by_priority)
+    (load, enough), work = load_of(under), work_of(under.jobs) or 1.0
+    undone = [work_of(one.jobs, one.submit_s[-1] - one.start_s) / work for one in (under, without)]
+    left = enough, left_out, 1 - work / (work_of(jobs) or 1.0), undone
+    return Cost(limits, *figures, longer, payers, *left, used, load, under.rushed(), by_priority)
 
 
 def three_of(one: Schedule, tau_s: float) -> tuple[float, float, float]:

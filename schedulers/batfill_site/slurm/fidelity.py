@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from batfill.base.errors import WorkloadError
 from batfill.base.files import digest
 from batfill.base.progress import patient_progress
 from batfill.base.words import percent, things
-from batfill.model.jobs import Clock, job_table
+from batfill.model.jobs import job_table
 from batfill.model.options import Options
 from batfill.model.values import number_from, seed_of
 from batfill.replays.found import document
@@ -28,7 +27,6 @@ from batfill.replays.replay import simulate
 from batfill_pages.words import count
 from batfill_site.accounting.outages import GRID_S, held, idle_spans
 from batfill_site.answer import (
-    NB,
     Answer,
     Bars,
     Detail,
@@ -36,7 +34,6 @@ from batfill_site.answer import (
     Screen,
     Table,
     around,
-    dates_text,
     duration,
     table_of,
 )
@@ -44,9 +41,10 @@ from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
 from batfill_site.slurm.arrays import possible, with_usage
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, ran
+from batfill_site.slurm.found import about
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
-from batfill_site.slurm.named import touched
+from batfill_site.slurm.named import touched, unmodelled
 from batfill_site.slurm.site import Bools, File, Floats, Site, SlurmJobs, Window, held_cpus
 
 HEADS = {"off_s": "off by", "ratio": "sim/log"}  # of the measures that are shown
@@ -138,13 +136,14 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
             "source_sha256": digest(path),
             "procs": site.cpus,
             "jobs": len(jobs),
-            "warnings": [*site.notes, *jobs.warnings, *never, *lines],
+            "warnings": [*site.warnings, *jobs.warnings, *never, *lines],
         },
         results={
             "scores": scores,
             "logged_mean_s": float(logged_s[rows].mean()),
             "compared": int(rows.sum()),
             "held": int(jobs.held.sum()),
+            "assumed": "; ".join(site.supposed),
             "caution": caution,
             "not_started": [jobs.ids[row] for row in np.flatnonzero(~starts & np.isinf(jobs.leave_s))],
             "groups": groups,
@@ -155,7 +154,8 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
         {"replay": text} | {head: said(scores[name][key], key) for key, head in HEADS.items()}
         for name, text in REPLAYS.items()
     ]
-    return FoundAnswer(content, heads, answer_of(content, heads, dates_text(jobs.submit_s, Clock(0, UTC))))
+    started = about(site, jobs.select(np.flatnonzero(starts & np.isinf(jobs.leave_s))), runs)
+    return FoundAnswer(content, heads, answer_of(content, heads, started))
 
 
 def gain(
@@ -181,7 +181,7 @@ def said(figure: dict[str, float], name: str) -> str:
     return f"{mean:.2f} ± {margin:.2f}" if varies else f"{mean:.2f}"
 
 
-def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> Answer:
+def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], said_of: str) -> Answer:
     given, late, tried, scores = found["input"], found["not_started"], found["causes"], found["scores"]
     model, noise = (scores[name]["off_s"] for name in ("model", "noise"))
     groups = [
@@ -201,12 +201,13 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> 
         cause = "the model is as near to the log as one of its runs to another"
     elif tried and tried[0]["share"] >= LEAST_GAIN and tried[0]["beyond_noise"]:
         cause = f"the largest remaining one, {explained[0][1]} of the distance, is {tried[0]['cause']}"
-    beside = [f"{things(found['held'], 'job')} that waited for what is not modelled"] * bool(found["held"])
-    beside += [f"{things(len(late), 'job')} that did not start in each run, such as {late[0]}" for _ in late[:1]]
+    others = {"that waited for what is not modelled": found["held"]}
+    others |= {f"that did not start in each run, such as {name}": len(late) for name in late[:1]}
+    beside = [f"{things(n, 'job')} {why}: not compared" for why, n in others.items() if n]
+    waited = duration(found["logged_mean_s"])
     return Answer(
         title=f"{given['source']}: how near the model of its Slurm is to the log",
-        about=f"{count(found['compared'])} jobs on {count(given['procs'])} CPUs, {dates}; means of "
-        f"{found['options']['runs']} runs (±{NB}95{NB}%)",
+        about=said_of,
         screen=Screen(
             f"Simulated waits are off by **{duration(model['mean'])}** a job, and from run to run by "
             f"{duration(noise['mean'])}",
@@ -214,8 +215,8 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> 
             {
                 "Caution": f"{found['caution']}." if found["caution"] else "",
                 "Causes": f"{cause}.",
-                "Logged": f"waits of {duration(found['logged_mean_s'])} on average.",
-                "Not compared": f"{'; '.join(beside)}." if beside else "",
+                "Logged": f"{'; '.join([f'waits of {waited} on average', *beside])}.",
+                "Not modelled": unmodelled(given["warnings"]),
             },
         ),
         picture=Bars.of_waits(
@@ -231,6 +232,7 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], dates: str) -> 
             Detail("Notes on the log and the configuration", [f"{text}." for text in given["warnings"]]),
         ],
         data=found,
+        assumed=found["assumed"],
         guide="how-to/slurm",
         more="Groups of jobs, all causes and notes",
     )

@@ -32,7 +32,7 @@ from batfill_site.answer import (
 from batfill_site.answer import change as signed
 from batfill_site.score import Score, Whose
 from batfill_site.slurm.ensemble import OTHERS, USER, Difference, Figure
-from batfill_site.slurm.named import touched
+from batfill_site.slurm.named import touched, unmodelled
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
 if TYPE_CHECKING:
@@ -44,10 +44,8 @@ NO_CHANGE = dict.fromkeys(("more", "more_low", "more_high", "noise", "beyond_noi
 # outside the runs.
 LEAST_RANK, FAR = 0.5, 1.5
 NOISE = "Slurm's own noise"
-NOT = "not modelled"  # as notes on the configuration begin
 HEAD = ("", "mean wait", "change", "longest", "slowdown")
 MOST_ROWS = 12  # of a kind of groups beside bars
-MOST_PARTS = 6  # that are not modelled, on the first screen
 CAPTION = "Means over the runs. Shaded: over twice the longest wait as configured."
 RULE = (
     "An interval is of one comparison, over the cycles of {} runs, and says nothing of the jobs of another day. "
@@ -221,11 +219,9 @@ def changes(found: SlurmWhatIf, k: int, base: int = 0) -> list[OneGroup]:
 
 
 def answer_of(found: SlurmWhatIf) -> Answer:
-    dates = dates_text(found.jobs.submit_s, Clock(0, UTC))
-    size = f"{count(len(found.jobs))} jobs on {things(len(found.site.nodes), 'node')} ({count(found.site.cpus)} CPUs)"
     return Answer(
         title=f"{found.name}: what changes of slurm.conf would do",
-        about=f"{size}, {dates}; means of {found.settings['runs']} runs (±{NB}95{NB}%: Slurm's cycles alone)",
+        about=about(found.site, found.jobs, found.settings["runs"]),
         screen=screen(found, found.best, headline(found)),
         picture=Picture(
             [point(found, k) for k in range(len(found.names))],
@@ -244,6 +240,12 @@ def answer_of(found: SlurmWhatIf) -> Answer:
     )
 
 
+def about(site: Site, jobs: SlurmJobs, runs: int) -> str:
+    size = f"{count(len(jobs))} jobs on {things(len(site.nodes), 'node')} ({count(site.cpus)} CPUs)"
+    dates = dates_text(jobs.submit_s, Clock(0, UTC))
+    return f"{size}, {dates}; means of {runs} runs (±{NB}95{NB}%: Slurm's cycles alone)"
+
+
 def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
     rows = [
         (f"**{name}**" if j == k else name, *cells(one))
@@ -254,9 +256,7 @@ def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
     lines = {"Never start": f"{', '.join(never)}; no figure counts them." if never else ""}
     if found.logged is not None and found.logged.unlike:
         lines["Real waits"] = f"{real_waits(found)} `batfill fidelity` looks for causes."
-    parts = [text.removeprefix(NOT).lstrip(":; ") for text in found.warnings if text.startswith(NOT)]
-    unsaid = f"; {len(parts) - MOST_PARTS} more with --details" * (len(parts) > MOST_PARTS)
-    lines["Not modelled"] = f"{'; '.join(parts[:MOST_PARTS])}{unsaid}." if parts else ""
+    lines["Not modelled"] = unmodelled(found.warnings)
     same = [found.names[k] for k in range(1, len(found.names)) if (found.mean_wait_s[k] == found.mean_wait_s[0]).all()]
     lines["Without effect"] = f"{'; '.join(same)}: mean waits are those as configured, in each run." if same else ""
     if more is not None:
@@ -338,7 +338,8 @@ def real_waits(found: SlurmWhatIf) -> str:
     longest = f"longest {duration(log.score.logged_longest_s)}, {log.whose}"
     runs = f"{duration(log.lowest_s)} to {duration(log.highest_s)}"
     unlike = f"; {why.partition(': ')[2]}" if (why := log.unlike) else ""
-    return f"mean {duration(log.score.logged_mean_s)} ({longest}). Simulated ones, {runs}, are {log.score}{unlike}."
+    of = f" of {count(log.score.jobs)} jobs" * (log.score.jobs < len(found.jobs))
+    return f"mean {duration(log.score.logged_mean_s)}{of} ({longest}). Simulated ones, {runs}, are {log.score}{unlike}."
 
 
 def point(found: SlurmWhatIf, k: int) -> Point:

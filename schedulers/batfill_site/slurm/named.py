@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -24,7 +24,11 @@ from batfill_site.slurm.site import (
     memory_of,
 )
 
+MOST_PARTS = 6  # that are not modelled, on the first screen
 MOST_TOUCHED = 0.05  # of the jobs, or of their processor-hours: beyond it the answer begins with a caution
+
+
+NOT = "not modelled"  # as notes on the configuration begin
 
 
 class Row(NamedTuple):
@@ -97,9 +101,16 @@ def touched(site: Site, jobs: SlurmJobs) -> tuple[tuple[str, ...], str]:
             continue
         number, cpu = map(percent, shares(rows).values())
         many = f"{things(int(rows.sum()), 'job')} ({number}; {cpu} of processor-hours)"
-        lines.append(f"not modelled: {part}, {row.done}; it could touch {many}")
+        lines.append(f"{NOT}: {part}, {row.done}; it could touch {many}")
         named, all_rows = [*named, str(part)], all_rows | rows
-    lines += [f"not modelled; {why}: {', '.join(parts)}" for why, parts in others.items()]
+    lines += [f"{NOT}; {why}: {', '.join(parts)}" for why, parts in others.items()]
     of, most = max(shares(all_rows).items(), key=lambda each: each[1])
     caution = f"what is not modelled could touch {percent(most)} of {of}, over {percent(MOST_TOUCHED)}"
     return tuple(lines), f"{caution}: {', '.join(named)}" if most > MOST_TOUCHED else ""
+
+
+def unmodelled(notes: Iterable[str]) -> str:
+    """What these notes name, for the first screen."""
+    parts = [text.removeprefix(NOT).lstrip(":; ") for text in notes if text.startswith(NOT)]
+    more = [f"{len(parts) - MOST_PARTS} more with --details"] * (len(parts) > MOST_PARTS)
+    return f"{'; '.join([*parts[:MOST_PARTS], *more]) or 'nothing in slurm.conf that could touch a job'}."

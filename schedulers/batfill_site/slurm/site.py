@@ -255,12 +255,17 @@ class Site:
     @property
     def supposed(self) -> tuple[str, ...]:
         """What is assumed, and how to give it."""
-        idle = self.settings.preempt == "qos" and not any(each.preempts or each.preempt_within for each in self.qos)
-        return tuple(filter(None, (NO_PREEMPT * idle, self.assumed)))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (*(f"assumed: {text}" for text in self.supposed), *self.warnings)
+        of = self.settings
+        fairshare, assoc, qos = (
+            of.multifactor and weight > 0 for weight in (of.weight_fairshare, of.weight_assoc, of.weight_qos)
+        )
+        idle = of.preempt == "qos" and not any(each.preempts or each.preempt_within for each in self.qos)
+        lacking = {
+            NO_SHARES: ["one share"] * fairshare + ["no priority"] * assoc if not self.associations else [],
+            NO_QOS: ["no priority"] * (qos and not self.qos) + ["no Preempt list, so no job is preempted"] * idle,
+        }
+        said = (text.format(" and ".join(what)) for text, what in lacking.items() if what)
+        return (*said, *[self.assumed] * bool(self.assumed))
 
     @property
     def max_times_s(self) -> dict[str, float]:
@@ -268,7 +273,8 @@ class Site:
         return {each.name: each.max_time_s for each in self.partitions if each.max_time_s is not None}
 
 
-NO_PREEMPT = "no QOS has a Preempt list, so no job is preempted: give --accounts, what `sacctmgr -P show qos` prints"
+NO_SHARES = "each account and each user has {}: give --accounts, what `sacctmgr dump` prints"
+NO_QOS = "each QOS has {}: give --accounts, what `sacctmgr -P show qos` prints"
 BURST, SWITCHES, TIME_MIN, LIMITED = 1, 2, 4, 8  # a burst buffer, --switches, --time-min, a limit
 
 

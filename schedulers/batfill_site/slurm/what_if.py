@@ -47,7 +47,6 @@ from batfill_site.slurm.site import Floats, Ints, Site, SlurmJobs
 
 AS_CONFIGURED = "as configured"
 ADD_NODES = "AddNodes"  # in a change: AddNodes=g2=g1
-NO_SHARES = "each account and each user has one share: give --accounts, what `sacctmgr dump` prints"
 NO_USAGE = "nothing is assumed to have been used before the log: give --sshare, what `sshare -l` prints"
 PARTS = {
     "partition": ("partitions", PARTITION_ROWS),
@@ -137,7 +136,6 @@ def compared(
         raise WorkloadError(f"{name}: no job starts under every configuration, least under {worst}; leave that out")
     jobs, found = jobs.select(np.flatnonzero(~never)), [one.of(~never) for one in found]
     slowdowns = [bounded_slowdown(one.wait_s, jobs.run_s, tau_s) for one in found]
-    supposed = dict.fromkeys(text for site in sites.values() for text in site.supposed)
     by, (lines, _) = [*kinds(jobs, first.cpus), *users(jobs)], touched(first, jobs)
     groups = [group for kind in by for group in grouped(*kind, found, slowdowns)]
     return SlurmWhatIf(
@@ -150,7 +148,7 @@ def compared(
         never=[int(one.sum()) for one in stuck],
         mean_wait_s=np.array([[mean_of(row) for row in one.wait_s] for one in found]),
         logged=logged_of(jobs, found[0].wait_s),
-        assumed="; ".join(filter(None, (NO_SHARES * (fair and not first.associations), *supposed))),
+        assumed="; ".join(dict.fromkeys(text for site in sites.values() for text in site.supposed)),
         settings=settings,
         inputs=inputs,
         warnings=(*left_out, *[NO_USAGE] * (fair and not used), *jobs.warnings, *lines, *first.warnings),
@@ -188,6 +186,7 @@ def logged_of(jobs: SlurmJobs, wait_s: Floats) -> Logged | None:
     waited_s = np.maximum(jobs.started_s - jobs.eligible_s, 0.0)[known]
     means = [mean_of(row) for row in wait_s[:, known]]
     found = score(jobs.submit_s[known], waited_s, wait_s[:, known].mean(axis=0), jobs.cpus[known])
+    found = found._replace(off_s=float(np.abs(wait_s[:, known] - waited_s).mean()))  # of a job's wait in a run
     most = np.flatnonzero(known)[int(np.argmax(waited_s))]
     return Logged(found, Whose(jobs.ids[most], jobs.user[most] or None), min(means), max(means))
 

@@ -145,7 +145,7 @@ def when_under_slurm(
         clock=clock,
         model="the site's Slurm as configured",
         lacks="failing nodes and what users do next",
-        more={"warnings": [*site.notes[: len(site.supposed)], *notes]},
+        more={"warnings": [*(f"assumed: {text}" for text in site.supposed), *notes]},
         left_out=now.left_out,
         assumed="; ".join(filter(None, (*site.supposed, caution, lone))),
         warnings=notes,
