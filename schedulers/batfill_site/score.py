@@ -1,8 +1,7 @@
 """How far simulated waits are from those in a log.
 
 The error is the mean absolute percentage error of moving means: at each hour, the mean wait of the jobs submitted
-within a week before or after it, simulated and logged. A few hours with short logged waits may dominate this mean, so
-the median over the hours stands beside it. Both are of all hours, and near the ends of the log of fewer jobs.
+within a week before or after it, simulated and logged; near the ends of the log of fewer jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.errors import WorkloadError
-from batfill.base.sums import correlation, rank_correlation
+from batfill.base.sums import rank_correlation
 from batfill.base.words import percent as in_percent
 from batfill.model.jobs import HOUR_S, WEEK_S, Jobs
 from batfill.model.limits.calendar import Calendar
@@ -25,7 +24,6 @@ from batfill_site.accounting.outages import outages
 from batfill_site.answer import duration
 
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
-NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more
 LEAST_SHARE = 0.01  # of the jobs, for a partition or queue to count
 LEAST_GAIN = 0.1  # of the error, that a factor must take away
 FAR = 3.0  # see `Score.unlike`
@@ -51,13 +49,10 @@ class Score(NamedTuple):
 
     jobs: int
     error: float | None  # see the module; None if no moving mean counts
-    median_error: float | None
     simulated_mean_s: float
     logged_mean_s: float
     ratio: float | None  # of these
-    correlation: float | None
     rank_correlation: float | None
-    near: float  # the share of the jobs whose waits differ by at most 10 min
     simulated_longest_s: float
     logged_longest_s: float
     off_s: float  # the mean distance of a job's simulated wait from its logged one
@@ -113,13 +108,11 @@ def score(
     varied = len(submit_s) > 1 and logged_s.std() > 0 and simulated_s.std() > 0
     return Score(
         len(submit_s),
-        *errors_of(submit_s, logged_s, simulated_s),
+        error_of(submit_s, logged_s, simulated_s),
         simulated,
         logged,
         simulated / logged if logged > 0 else None,
-        correlation(logged_s, simulated_s) if varied else None,
         rank_correlation(logged_s, simulated_s) if varied else None,
-        float((off_s <= NEAR_S).mean()),
         float(simulated_s.max()),
         float(logged_s.max()),
         float(off_s.mean()),
@@ -127,12 +120,12 @@ def score(
     )
 
 
-def errors_of(
+def error_of(
     submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]
-) -> tuple[float | None, float | None]:
-    """Mean and median percentage error of moving means; None if none has `FEWEST_JOBS` and waits over a minute."""
+) -> float | None:
+    """Percentage error of moving means; None if none has `FEWEST_JOBS` and waits over a minute."""
     if not len(submit_s):
-        return None, None
+        return None
     at_s = np.arange(submit_s[0], submit_s[-1] + 1, HOUR_S)
     first, beyond = np.searchsorted(submit_s, at_s - WEEK_S), np.searchsorted(submit_s, at_s + WEEK_S, side="right")
     jobs = beyond - first
@@ -144,10 +137,7 @@ def errors_of(
 
     logged, simulated = means(logged_s), means(simulated_s)
     counts = (jobs >= FEWEST_JOBS) & (logged > LEAST_WAIT_S)
-    if not counts.any():
-        return None, None
-    errors = np.abs(simulated - logged)[counts] / logged[counts]
-    return float(errors.mean()), float(np.median(errors))
+    return float((np.abs(simulated - logged)[counts] / logged[counts]).mean()) if counts.any() else None
 
 
 # A log with the waits of a site

@@ -68,7 +68,6 @@ def test_a_log_that_the_model_made_is_within_its_noise_and_the_pool_is_not():
     answer = found(SITE, logged(SITE, invented()))
     pool, model, noise = (answer["scores"][name]["off_s"]["mean"] for name in ("pool", "model", "noise"))
     assert model < 2 * noise + 60 < pool
-    assert answer["scores"]["model"]["correlation"]["mean"] > 0.9
     assert {row["by"] for row in answer["groups"]} >= {"account", "CPUs", "ran for"}
 
 

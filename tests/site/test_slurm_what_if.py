@@ -242,7 +242,7 @@ def test_the_real_run_is_one_that_the_model_could_make(answer):
 )
 def test_when_a_model_does_not_show_a_sites_waits(mean_s, logged_s, rho, unlike):
     ratio = mean_s / logged_s if logged_s else None
-    found = Score(9, None, None, mean_s, logged_s, ratio, 0.9, rho, 0.5, 300, 300, 50)
+    found = Score(9, None, mean_s, logged_s, ratio, rho, 300, 300, 50)
     assert bool(Logged(found, Whose("1", None), mean_s - 10, mean_s + 10).unlike) == unlike
 
 
@@ -284,9 +284,9 @@ def test_who_gains_and_loses_most_and_whose_the_longest_logged_wait_is_are_said(
     for (by, name), more in sure.items():
         if by != "all" and more < 0 and more == min(each for (kind, _), each in sure.items() if kind == by):
             most[by] = name
-    assert answer["payers"][NODES]["gain_most"] == most
+    assert {one["by"]: one["name"] for one in answer["payers"][NODES]["gainers"]} == most
     assert most.keys() == {"account", "CPUs", "ran for", "user"}
-    assert answer["payers"][NODES]["lose_most"] == {}
+    assert answer["payers"][NODES]["losers"] == []
     waited = {job: start - ready for job, start, ready in zip(*map(answer.jobs.__getattribute__, PARTS), strict=True)}
     longest = max(waited, key=waited.get)
     user = answer.jobs.user[answer.jobs.ids.index(longest)]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from batfill_pages.stats import Paired
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
-    from batfill_site.advice.payers import Added, Changed, Cost
+    from batfill_site.advice.payers import Cost, Payers
 
 HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
@@ -260,7 +260,7 @@ def groups_of(found: WhatIf, k: int) -> list[OneGroup]:
 
 def who_pays(found: WhatIf, k: int) -> str:
     o = found.outcomes[k]
-    said, killed = [longer_text(CHANGED_S, *o.payers[:3])], o.payers.killed
+    said, killed = [longer_text(o.payers)], o.payers.killed
     if (job := o.payers.job) is not None:
         said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
     users = [one for one in (*o.payers.losers, *o.payers.gainers) if one.by in PEOPLE]
@@ -296,11 +296,12 @@ def named(groups: Iterable[OneGroup]) -> str:
     return ", ".join(f"{one.words.replace(' ', NB)} ({change(one.longer_s)})" for one in groups)
 
 
-def longer_text(by_s: float, jobs: Changed, users: Changed | None, added: Added | None = None) -> str:
-    """Which share of jobs, and how many users, wait longer by more than this, how much these do, and which less."""
+def longer_text(payers: Payers) -> str:
+    """Which share of jobs, and how many users, wait longer by so much, how much these do, and which less."""
+    jobs, users, added, *_, by_s = payers
     by, some = "", f"users with at least {FEWEST_JOBS} jobs"
     if added:
-        by = f" (median {duration(added.median_s)}, one in 20 over {duration(added.p95_s)})"
+        by = " (median {}, one in 20 over {})".format(*map(duration, added.values()))
     less = f"{percent(jobs.less / sum(jobs))} so much less"
     of = f"; the log names no {some.replace('at least ', '')}"
     of = f"; {count(users.longer)} of {count(sum(users))} {some} longer" if users else of
@@ -387,7 +388,7 @@ def cap(cost: Cost) -> str:
         between = between if longer.bounded else "too few weeks for an interval"
         said = [
             f"{name}: fcfs's mean wait **{change(longer.value)}** ({between})",
-            longer_text(CHANGED_S, *cost.payers[:2]),
+            longer_text(cost.payers._replace(added={})),
         ]
     work = f"{percent(cost.left_work)} of processor time"
     said += [f"left out: {things(cost.left_out, 'job')} that would never fit, {work}"] * bool(cost.left_out)
@@ -419,18 +420,18 @@ def point(found: WhatIf, k: int) -> Point:
         bars = [(one.by, one.name, 0.0, False, duration(one.mean_wait_s)) for one in found.groups]
     return Point(
         *(o.name, o.mean_bsld, o.max_wait_s, screen(found, found.limit, k)),
-        shares=shares(CHANGED_S, o.payers.jobs, o.payers.users) if k else [],
+        shares=shares(o.payers) if k else [],
         bars=[Bar(*bar, longest_s) for bar, longest_s in zip(bars, longest, strict=True)],
     )
 
 
-def shares(by_s: float, jobs: Changed, users: Changed | None) -> list[Share]:
-    found = []
-    for what, changed, mean in (("jobs", jobs, ""), (f"users with at least {FEWEST_JOBS} jobs", users, "mean ")):
+def shares(payers: Payers) -> list[Share]:
+    found, users = [], f"users with at least {FEWEST_JOBS} jobs"
+    for what, changed, mean in (("jobs", payers.jobs, ""), (users, payers.users, "mean ")):
         if changed is not None:
             total = sum(changed)
-            said = [percent(n / total) if changed is jobs else count(n) for n in changed]
-            of = f"{count(total)} {what}, those whose {mean}wait changes by more than {duration(by_s)}"
+            said = [percent(n / total) if changed is payers.jobs else count(n) for n in changed]
+            of = f"{count(total)} {what}, those whose {mean}wait changes by more than {duration(payers.by_s)}"
             found.append(Share(of, changed, said))
     return found
 

@@ -51,7 +51,6 @@ class ChoiceFigures(NamedTuple):
     effort: int
     mean_bsld: float
     mean_wait_s: float
-    p99_wait_s: float
     max_wait_s: float
     whose: Whose  # the longest wait
     payers: Payers  # against the first choice

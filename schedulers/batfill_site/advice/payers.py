@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -49,16 +49,10 @@ class Changed(NamedTuple):
         return self.longer / max(sum(self), 1)
 
 
-class Added(NamedTuple):
-    """How much longer those jobs wait that do by so much. Times in seconds."""
-
-    median_s: float
-    p95_s: float
-
-    @classmethod
-    def of(cls, longer_s: NDArray[np.float64], by_s: float = CHANGED_S) -> Added | None:
-        later_s = longer_s[longer_s > by_s]
-        return cls(*np.quantile(later_s, (0.5, 0.95)).tolist()) if len(later_s) else None
+def added(longer_s: NDArray[np.float64], by_s: float = CHANGED_S) -> dict[str, float]:
+    """The median and the 95 % quantile of how much longer those wait that do by so much; {} without any."""
+    later_s = longer_s[longer_s > by_s]
+    return {"median_s": float(np.median(later_s)), "p95_s": float(np.quantile(later_s, 0.95))} if len(later_s) else {}
 
 
 class OneJob(NamedTuple):
@@ -87,12 +81,9 @@ class Kind(NamedTuple):
 def kinds_of(jobs: Jobs, size: int, group: NDArray[np.int64]) -> dict[str, Kind]:
     """By user, group or account, width and run time; `group` is each job's, -1 if unknown."""
     found = {"user": Kind(jobs.user), "group": Kind(group)}
-    for by, bins, values in (
-        ("processors", width_bins(size), jobs.procs),
-        ("ran for", RUNTIME_BINS, jobs.runtime_s),
-    ):
-        names, ends = zip(*((one.name, one.high) for one in bins), strict=True)
-        found[by] = Kind(np.searchsorted(ends, values), names)
+    of = ("processors", width_bins(size), jobs.procs), ("ran for", RUNTIME_BINS, jobs.runtime_s)
+    for by, bins, values in of:
+        found[by] = Kind(np.searchsorted([one.high for one in bins], values), [one.name for one in bins])
     return found
 
 
@@ -114,7 +105,7 @@ class OneGroup(NamedTuple):
 
 def most_changed(groups: Sequence[OneGroup], sign: int) -> dict[str, OneGroup]:
     """Of each kind the group that waits longer (sign 1), or shorter (-1), beyond chance, by the most."""
-    found = {}
+    found = dict[str, OneGroup]()
     for by in dict.fromkeys(one.by for one in groups):
         those = [one for one in groups if one.by == by and not one.chance and sign * one.longer_s > 0]
         found |= {by: max(those, key=lambda one: sign * one.longer_s)} if those else {}
@@ -130,15 +121,16 @@ class Kills(NamedTuple):
 
 
 class Payers(NamedTuple):
-    """Who pays for a choice, against fcfs."""
+    """Who pays for a choice, against fcfs, or for a change of Slurm's, beyond its noise."""
 
     jobs: Changed
     users: Changed | None  # their mean waits, of those with `FEWEST_JOBS`; None without any
-    added: Added | None  # of the jobs that wait longer; None without any
+    added: dict[str, float]  # see `added`
     job: OneJob | None  # that loses most; None if none waits longer
     losers: list[OneGroup]  # whose mean wait grows most: one of each kind of which one's does
     gainers: list[OneGroup]  # the same of those whose mean wait shrinks most
-    killed: Kills | None  # None if no try was killed
+    killed: Kills | None = None  # None if no try was killed
+    by_s: float = CHANGED_S  # longer, and less, by more than this
 
     @classmethod
     def of(cls, schedule: Schedule, first: Schedule, kinds: Mapping[str, Kind], paired: Pairing) -> Payers:
@@ -165,8 +157,8 @@ class Payers(NamedTuple):
                     found.append(OneGroup(*about, before_s, after_s, chance))
         whose = number_in_log(schedule.jobs.ids[most]), int(schedule.jobs.user[most])
         job = OneJob(*whose, *(float(one[most]) for one in waits)) if longer_s[most] > 0 else None
-        counted = Changed.of(longer_s), users, Added.of(longer_s)
-        return cls(*counted, job, ends[1], ends[-1], killed(schedule, longer_s))
+        jobs = Changed.of(longer_s)
+        return cls(jobs, users, added(longer_s), job, ends[1], ends[-1], killed(schedule, longer_s))
 
 
 class Cost(NamedTuple):
@@ -206,10 +198,9 @@ def used_in_log(schedule: Schedule, jobs: Jobs) -> dict[str, str]:
     if jobs.waited_s is None or np.isnan(jobs.waited_s).any():
         return {}
     start_s = jobs.submit_s + jobs.waited_s
-    taken = {pool: pool.amounts(jobs) for pool in schedule.pools if not pool.of_user}
     found = {}
-    for pool, each in taken.items():
-        most = most_held(start_s, start_s + jobs.runtime_s, each)
+    for pool in (pool for pool in schedule.pools if not pool.of_user):
+        most = most_held(start_s, start_s + jobs.runtime_s, pool.amounts(jobs))
         amounts = (amount_text(amount, pool.base) for amount in (most, pool.capacity))
         what = "processors" if pool.share is not None and not pool.base else pool.name
         found[pool.name] = f"{' of '.join(amounts)} {what}"
@@ -222,7 +213,8 @@ def load_of(schedule: Schedule) -> tuple[float, list[str]]:
     And for how many processors there is enough of each, on average of a budget, if it says what one takes.
     """
     jobs, size, budget = schedule.jobs, schedule.size, schedule.budget
-    taken = [(pool, pool.capacity, np.ptp(jobs.submit_s), slice(None)) for pool in schedule.pools if not pool.of_user]
+    span_s, pools = np.ptp(jobs.submit_s), [pool for pool in schedule.pools if not pool.of_user]
+    taken: list[Any] = [(pool, pool.capacity, span_s, slice(None)) for pool in pools]
     if budget is not None and budget.pool is not None:
         there = (budget.begin <= jobs.submit_s) & (jobs.submit_s < budget.end)
         taken.append((budget.pool, budget.joules / budget.span_s - budget.idle_w, budget.span_s, there))

@@ -326,9 +326,10 @@ def cost_of(
     left_out, used = len(jobs) - len(under.jobs), used_in_log(under, jobs)
     figures, by_priority = three_of(without, tau_s), three_of(alone, tau_s) if alone else None
     (load, enough), work = load_of(under), work_of(under.jobs) or 1.0
+    left_work = 1 - work / (work_of(jobs) or 1.0)
     undone = [work_of(one.jobs, one.submit_s[-1] - one.start_s) / work for one in (under, without)]
-    left = enough, left_out, 1 - work / (work_of(jobs) or 1.0), undone
-    return Cost(limits, *figures, longer, payers, *left, used, load, under.rushed(), by_priority)
+    left = left_out, left_work, undone
+    return Cost(limits, *figures, longer, payers, enough, *left, used, load, under.rushed(), by_priority)
 
 
 def three_of(one: Schedule, tau_s: float) -> tuple[float, float, float]:
@@ -348,7 +349,6 @@ def outcome_of(
         **choice._asdict(),
         mean_bsld=mean_of(bsld),
         mean_wait_s=mean_of(wait_s),
-        p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
         whose=whose_of(schedule.jobs, int(np.argmax(wait_s))),
         payers=Payers.of(schedule, first, kinds, pairing),

@@ -37,7 +37,7 @@ from batfill_site.answer import (
     duration,
     table_of,
 )
-from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
+from batfill_site.score import LEAST_GAIN, LEAST_SHARE
 from batfill_site.slurm.arrays import possible, with_usage
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, ran
@@ -47,8 +47,7 @@ from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.named import touched, unmodelled
 from batfill_site.slurm.site import Bools, File, Floats, Site, SlurmJobs, Window, held_cpus
 
-HEADS = {"off_s": "off by", "ratio": "sim/log"}  # of the measures that are shown
-MEASURES = (*HEADS, "correlation")
+HEADS = {"off_s": "off by", "ratio": "sim/log"}  # of what is measured
 OFF = (
     "Mean logged wait, and the mean distance of a job's wait from it, ± half of its 95 % interval over the runs: in a "
     "pool of as many equal processors with EASY backfilling, in the model, and from one of its runs to another."
@@ -72,18 +71,15 @@ def pool_waits(site: Site, jobs: SlurmJobs) -> Floats:
     return found
 
 
-def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Bools) -> dict[str, Any]:
-    """Each measure of simulated waits against others, (runs, jobs) each: its mean over runs, with its margin."""
-
-    def measures(truth_s: Floats, wait_s: Floats) -> list[float | None]:
-        found = score(jobs.submit_s[rows], truth_s[rows], wait_s[rows], jobs.cpus[rows])
-        return [getattr(found, name) for name in MEASURES]
-
+def compared(sims: dict[str, tuple[Floats, Floats]], rows: Bools) -> dict[str, Any]:
+    """Each of `HEADS` of simulated waits against others, (runs, jobs) each: its mean over runs, with its margin."""
     found = {}
-    for name, pairs in sims.items():
-        values = np.array([measures(*pair) for pair in zip(*pairs, strict=True)], float).T
-        means = [Figure.of(one) for one in values]
-        found[name] = {key: {"mean": one.mean, "margin": one.margin} for key, one in zip(MEASURES, means, strict=True)}
+    for name, pair in sims.items():
+        truth_s, wait_s = (each[:, rows] for each in pair)
+        means, of = wait_s.mean(axis=1), truth_s.mean(axis=1)
+        ratio = np.divide(means, of, out=np.full(len(of), np.nan), where=of > 0)
+        figures = (Figure.of(one) for one in (np.abs(wait_s - truth_s).mean(axis=1), ratio))
+        found[name] = {key: {"mean": one.mean, "margin": one.margin} for key, one in zip(HEADS, figures, strict=True)}
     return found
 
 
@@ -114,10 +110,10 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
         sims = {"model": (log, model_s)}
         sims["pool"] = (log[:FEWEST_RUNS], np.broadcast_to(pool_s, log[:FEWEST_RUNS].shape))
         sims["noise"] = (np.roll(model_s, 1, axis=0), model_s)
-        scores = compared(jobs, sims, rows)
+        scores = compared(sims, rows)
         groups = [
             {"by": by, "group": names[k], "jobs": int(its.sum()), "logged_mean_s": float(logged_s[its].mean())}
-            | compared(jobs, sims, its)
+            | compared(sims, its)
             for by, names, group in kinds(jobs, site.cpus)
             for k in range(len(names))
             if by and (its := rows & (group == k)).sum() >= max(LEAST_SHARE * rows.sum(), 1)

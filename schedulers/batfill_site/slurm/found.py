@@ -14,7 +14,7 @@ from batfill.model.jobs import Clock
 from batfill_pages.words import count, slowdown
 from batfill_site.advice.fill import ends_text, first_upper, longer_text, percent, shares
 from batfill_site.advice.found import too_short
-from batfill_site.advice.payers import Added, Changed, OneGroup, most_changed
+from batfill_site.advice.payers import OneGroup, Payers
 from batfill_site.answer import (
     NB,
     Answer,
@@ -85,15 +85,6 @@ class Group(NamedTuple):
     outcomes: list[Outcome]
 
 
-class Payers(NamedTuple):
-    """Who waits longer or less, on average over the runs and beyond Slurm's own noise."""
-
-    by_s: float  # by more than this
-    jobs: Changed
-    users: Changed | None  # of those with `FEWEST_JOBS`; None without any
-    added: Added | None  # of the jobs that wait longer; None without any
-
-
 class Logged(NamedTuple):
     """The log's waits beside those of the model as configured, of jobs that waited for nothing that is not modelled."""
 
@@ -112,6 +103,17 @@ class Logged(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         return {**{name: value for name, value in self._asdict().items() if name != "whose"}, **self.whose.as_dict()}
+
+
+def changes(all_groups: list[Group], k: int, base: int = 0) -> list[OneGroup]:
+    """The groups of jobs under one configuration, against another, users first; within noise it may be chance."""
+    groups = []
+    for one in sorted(all_groups[1:], key=lambda one: one.by != USER):
+        before, after = (one.outcomes[j].wait_s for j in (base, k))
+        if (more := after.more or before.more) is not None and one.name != OTHERS:
+            about = one.by, one.name, f"{one.by} {one.name}", one.jobs
+            groups.append(OneGroup(*about, before.mean, after.mean, not more.beyond))
+    return groups
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,14 +183,7 @@ class SlurmWhatIf(Answered, Keyed):
             "slurm": {name: dict(value) if hasattr(value, "items") else value for name, value in options.items()},
             "configurations": list(names),
             "groups": self.rows(),
-            "payers": {
-                name: self.payers[k - 1]._asdict()
-                | {
-                    end: {by: one.name for by, one in most_changed(changes(self, k), sign).items()}
-                    for end, sign in (("gain_most", -1), ("lose_most", 1))
-                }
-                for k, name in enumerate(names[1:], 1)
-            },
+            "payers": dict(zip(names[1:], self.payers, strict=True)),
             "pairs": [{"from": names[a], "to": names[b], **self.pair(a, b).as_dict()} for a, b in pairs],
             "assumed": self.assumed,
             "trusted": not self.cautions,
@@ -201,18 +196,6 @@ class SlurmWhatIf(Answered, Keyed):
     def answer(self) -> Answer:
         """In a headline, a table, lines and details."""
         return answer_of(self)
-
-
-def changes(found: SlurmWhatIf, k: int, base: int = 0) -> list[OneGroup]:
-    """The groups of jobs under one configuration, against another, users first; within noise it may be chance."""
-    groups = []
-    for one in sorted(found.groups[1:], key=lambda one: one.by != USER):
-        outcomes = [one.outcomes[j] for j in (base, k)]
-        more = outcomes[1 if k else 0].wait_s.more
-        if more is not None and one.name != OTHERS:
-            waits = [outcome.wait_s.mean for outcome in outcomes]
-            groups.append(OneGroup(one.by, one.name, f"{one.by} {one.name}", one.jobs, *waits, not more.beyond))
-    return groups
 
 
 # How it is said
@@ -314,21 +297,21 @@ def preempted(found: SlurmWhatIf, k: int) -> str:
         stops = group.outcomes[0 if ends else k].stops
         if group.by in ("partition", "QOS", USER) and group.name != OTHERS and stops and stops.mean > 0:
             most[group.by] = max(most.get(group.by, (0.0, "")), (stops.mean, group.name))
-    whose = ", ".join(f"{by} {name} ({percent(stops / one.stops.mean)})" for by, (stops, name) in most.items())
-    said += f"; most often of {whose}" * bool(whose)
+    those = ", ".join(f"{by} {name} ({percent(stops / one.stops.mean)})" for by, (stops, name) in most.items())
+    said += f"; most often of {those}" * bool(those)
     if ends and own.wait_s.more is not None:
-        more = own.wait_s.more
-        cost, sure = change(more._replace(value=-more.value)), [one for one in changes(found, 0, k) if not one.chance]
-        said += f". {'; '.join([f'It costs a mean wait of {cost}', *ends_text(sure)])}"
+        cost = change(own.wait_s.more._replace(value=-own.wait_s.more.value))
+        whose = ends_text([each for each in changes(found.groups, 0, k) if not each.chance])
+        said += f". {'; '.join([f'It costs a mean wait of {cost}', *whose])}"
     return f"{said}."
 
 
 def who_pays(found: SlurmWhatIf, k: int) -> str:
-    by_s, jobs, users, _ = counted = found.payers[k - 1]
-    said = f"no job waits over {duration(by_s)} longer, or less, on average over the runs"
-    if any(one and (one.longer or one.less) for one in (jobs, users)):
-        said = longer_text(*counted)
-    return f"{'; '.join([said, *ends_text(changes(found, k))])}."
+    payers = found.payers[k - 1]
+    said = f"no job waits over {duration(payers.by_s)} longer, or less, on average over the runs"
+    if any(one and (one.longer or one.less) for one in payers[:2]):
+        said = longer_text(payers)
+    return f"{'; '.join([said, *ends_text(changes(found.groups, k))])}."
 
 
 def real_waits(found: SlurmWhatIf) -> str:
@@ -353,10 +336,9 @@ def point(found: SlurmWhatIf, k: int) -> Point:
             value, unclear = (0.0, False) if more is None else (float(more.value), not more.beyond)
             longest = duration(longest_s.mean)
             bars.append(Bar(kind, group.name, value, unclear, words.partition(" ±")[0], longest))  # without an interval
-    payers = found.payers[k - 1] if k else None
     return Point(
         *(found.names[k], one.bsld.mean, one.longest_s.mean, screen(found, k, first_upper(verdict(found, k)))),
-        shares=shares(*payers[:3]) if payers else [],
+        shares=shares(found.payers[k - 1]) if k else [],
         bars=bars,
     )
 

@@ -19,7 +19,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.sums import mean_of
 from batfill.model.metrics import TAU_S, bounded_slowdown
 from batfill.model.values import number_from, seed_of, tau_of
-from batfill_site.advice.payers import Added, Changed
+from batfill_site.advice.payers import Changed, Payers, added, most_changed
 from batfill_site.score import Whose, score
 from batfill_site.slurm.accounts import ASSOCIATION_ROWS, QOS_ROWS, column, with_texts, without_loop
 from batfill_site.slurm.arrays import possible
@@ -38,7 +38,7 @@ from batfill_site.slurm.ensemble import (
     ran,
     users,
 )
-from batfill_site.slurm.found import Group, Logged, Outcome, Payers, SlurmWhatIf
+from batfill_site.slurm.found import Group, Logged, Outcome, SlurmWhatIf, changes
 from batfill_site.slurm.hosts import by_name, expand
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.named import touched
@@ -176,7 +176,8 @@ def payers_of(groups: list[Group], k: int, base: Floats, other: Floats) -> Payer
     sure = np.array([float(more.sure) for more in users if more is not None])
     by_s = next((s for s in CHANGES_S if 10 * s <= groups[0].outcomes[0].longest_s.mean), CHANGES_S[-1])
     of_users, longer_s = Changed.of(sure, by_s) if len(sure) else None, Difference.of(base, other).sure
-    return Payers(by_s, Changed.of(longer_s, by_s), of_users, Added.of(longer_s, by_s))
+    losers, gainers = ([*most_changed(changes(groups, k), sign).values()] for sign in (1, -1))
+    return Payers(Changed.of(longer_s, by_s), of_users, added(longer_s, by_s), None, losers, gainers, by_s=by_s)
 
 
 def logged_of(jobs: SlurmJobs, wait_s: Floats) -> Logged | None:
