@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
 FIGURES = ("mean wait", "longest", "slowdown")
-PEOPLE = ("user", "group")  # kinds of groups of jobs
 OWN = ("policy", "preset", "threshold")  # options of a choice alone
 MOST_WORDS = 12  # of a headline
 MOST_PERIODS = 6  # in a line
@@ -263,7 +262,7 @@ def who_pays(found: WhatIf, k: int) -> str:
     said, killed = [longer_text(o.payers)], o.payers.killed
     if (job := o.payers.job) is not None:
         said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
-    users = [one for one in (*o.payers.losers, *o.payers.gainers) if one.by in PEOPLE]
+    users = [one for one in (*o.payers.losers, *o.payers.gainers) if one.by in ("user", "group")]
     said += ends_text([*users, *groups_of(found, k)])
     if killed is not None:
         after = Options.of(o.options).divider_s
@@ -299,9 +298,8 @@ def named(groups: Iterable[OneGroup]) -> str:
 def longer_text(payers: Payers) -> str:
     """Which share of jobs, and how many users, wait longer by so much, how much these do, and which less."""
     jobs, users, added, *_, by_s = payers
-    by, some = "", f"users with at least {FEWEST_JOBS} jobs"
-    if added:
-        by = " (median {}, one in 20 over {})".format(*map(duration, added.values()))
+    some = f"users with at least {FEWEST_JOBS} jobs"
+    by = " (median {}, one in 20 over {})".format(*map(duration, added.values())) if added else ""
     less = f"{percent(jobs.less / sum(jobs))} so much less"
     of = f"; the log names no {some.replace('at least ', '')}"
     of = f"; {count(users.longer)} of {count(sum(users))} {some} longer" if users else of

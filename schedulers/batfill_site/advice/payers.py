@@ -105,11 +105,9 @@ class OneGroup(NamedTuple):
 
 def most_changed(groups: Sequence[OneGroup], sign: int) -> dict[str, OneGroup]:
     """Of each kind the group that waits longer (sign 1), or shorter (-1), beyond chance, by the most."""
-    found = dict[str, OneGroup]()
-    for by in dict.fromkeys(one.by for one in groups):
-        those = [one for one in groups if one.by == by and not one.chance and sign * one.longer_s > 0]
-        found |= {by: max(those, key=lambda one: sign * one.longer_s)} if those else {}
-    return found
+    sure = sorted((one for one in groups if not one.chance), key=lambda one: sign * one.longer_s)
+    most = {one.by: one for one in sure if sign * one.longer_s > 0}
+    return {by: most[by] for by in dict.fromkeys(one.by for one in groups) if by in most}
 
 
 class Kills(NamedTuple):

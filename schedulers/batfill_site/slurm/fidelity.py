@@ -77,7 +77,7 @@ def compared(sims: dict[str, tuple[Floats, Floats]], rows: Bools) -> dict[str, A
     for name, pair in sims.items():
         truth_s, wait_s = (each[:, rows] for each in pair)
         means, of = wait_s.mean(axis=1), truth_s.mean(axis=1)
-        ratio = np.divide(means, of, out=np.full(len(of), np.nan), where=of > 0)
+        ratio = means / np.where(of > 0, of, np.nan)
         figures = (Figure.of(one) for one in (np.abs(wait_s - truth_s).mean(axis=1), ratio))
         found[name] = {key: {"mean": one.mean, "margin": one.margin} for key, one in zip(HEADS, figures, strict=True)}
     return found
@@ -106,10 +106,8 @@ def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: 
             raise WorkloadError(
                 f"{path}: no job in it waited, of those that the model can start; give a log with waits"
             )
-        log = np.broadcast_to(logged_s, model_s.shape)
-        sims = {"model": (log, model_s)}
-        sims["pool"] = (log[:FEWEST_RUNS], np.broadcast_to(pool_s, log[:FEWEST_RUNS].shape))
-        sims["noise"] = (np.roll(model_s, 1, axis=0), model_s)
+        sims = {"model": (logged_s[None], model_s), "noise": (np.roll(model_s, 1, axis=0), model_s)}
+        sims["pool"] = (logged_s[None], np.tile(pool_s, (FEWEST_RUNS, 1)))
         scores = compared(sims, rows)
         groups = [
             {"by": by, "group": names[k], "jobs": int(its.sum()), "logged_mean_s": float(logged_s[its].mean())}

@@ -108,7 +108,7 @@ class Logged(NamedTuple):
 def changes(all_groups: list[Group], k: int, base: int = 0) -> list[OneGroup]:
     """The groups of jobs under one configuration, against another, users first; within noise it may be chance."""
     groups = []
-    for one in sorted(all_groups[1:], key=lambda one: one.by != USER):
+    for one in sorted((one for one in all_groups if one.by), key=lambda one: one.by != USER):
         before, after = (one.outcomes[j].wait_s for j in (base, k))
         if (more := after.more or before.more) is not None and one.name != OTHERS:
             about = one.by, one.name, f"{one.by} {one.name}", one.jobs

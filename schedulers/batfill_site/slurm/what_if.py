@@ -26,7 +26,6 @@ from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.conf import read_site
 from batfill_site.slurm.ensemble import (
     FEWEST_RUNS,
-    OTHERS,
     RUNS,
     USER,
     Difference,
@@ -172,11 +171,11 @@ def grouped(by: str, names: list[str], group: Ints, found: list[Ran], slowdowns:
 
 def payers_of(groups: list[Group], k: int, base: Floats, other: Floats) -> Payers:
     """Who gains and who pays, of the waits (runs, jobs) as configured and under the k-th configuration."""
-    users = [one.outcomes[k].wait_s.more for one in groups if one.by == USER and one.name != OTHERS]
-    sure = np.array([float(more.sure) for more in users if more is not None])
+    changed = changes(groups, k)
+    sure = np.array([one.longer_s * (not one.chance) for one in changed if one.by == USER])
     by_s = next((s for s in CHANGES_S if 10 * s <= groups[0].outcomes[0].longest_s.mean), CHANGES_S[-1])
     of_users, longer_s = Changed.of(sure, by_s) if len(sure) else None, Difference.of(base, other).sure
-    losers, gainers = ([*most_changed(changes(groups, k), sign).values()] for sign in (1, -1))
+    losers, gainers = ([*most_changed(changed, sign).values()] for sign in (1, -1))
     return Payers(Changed.of(longer_s, by_s), of_users, added(longer_s, by_s), None, losers, gainers, by_s=by_s)
 
 
