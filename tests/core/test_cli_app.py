@@ -114,6 +114,22 @@ def test_no_command_overwrites_what_it_reads(taken, tmp_path, words):
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == taken
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "replay log.swf --out page.html",
+            "page.html is no file here, but a prefix; give page; then `batfill report page` makes a page",
+        ),
+        ("replay log.swf --out new/run.swf.gz", "new/run.swf.gz is no file here, but a prefix; give new/run (see"),
+        ("workload split log.swf --out weeks.swf", "weeks.swf is no file here, but a folder; give weeks (see"),
+    ],
+)
+def test_several_files_are_not_named_as_one(taken, tmp_path, words, said):
+    assert said in refusal(*words.split())
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == taken
+
+
 def test_a_sample_does_not_overwrite_the_log_that_it_is_made_of(taken, tmp_path):
     Path("log.swf").rename("log-001.swf")
     assert "log-001.swf" in refusal("workload", "resample", "log-001.swf", "--samples", "3", "--out", "log.swf")

@@ -1009,6 +1009,12 @@ def test_a_cap_has_a_row_and_a_line_that_say_what_it_costs_fcfs_and_who_pays(log
     assert refusal("when", log, "--at", 86400, *option)
 
 
+def test_a_short_threshold_has_a_unit(log):
+    said = "--threshold 12: a number alone is in seconds; give its unit, as 12h or 12s"
+    assert refusal("what-if", log, "--threshold", 12) == said
+    assert any("saf + 12 s" in one["name"] for one in json_result("what-if", log, "--threshold", "12s")["outcomes"])
+
+
 def test_what_urgent_jobs_cost_is_shown_with_and_without_stopping_others(log):
     urgent, stops = {"urgent": "share:5%"}, {"preempt": "least-lost", "requeue_delay_s": 60}
     both = what_if(log, thresholds_s=[], small_first=False, **urgent, **stops)
