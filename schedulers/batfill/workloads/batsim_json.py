@@ -49,7 +49,6 @@ from batfill.workloads.batsim5_json import (
     refuse_name,
     version_of,
 )
-from batfill.workloads.swf_log import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -616,9 +615,12 @@ def field_warnings(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def unread_in(job: Mapping[str, Any]) -> set[str]:
     """The fields of a job that nothing but pools may read; `resources` of memory alone, which logs have, is none."""
-    given = job.get(RESOURCES)
-    memory_alone = isinstance(given, dict) and given.keys() <= {MEMORY}
-    return set(job.keys() - READ_FIELDS - ({RESOURCES} if memory_alone else set()))
+    found, given = set(job.keys() - READ_FIELDS), job.get(RESOURCES)
+    if isinstance(given, dict):
+        from batfill.workloads.swf_log import MEMORY
+
+        found -= {RESOURCES} if given.keys() <= {MEMORY} else set()
+    return found
 
 
 def unread_lines(found: Mapping[str, int]) -> tuple[str, ...]:
