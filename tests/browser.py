@@ -30,11 +30,10 @@ PATIENCE_S = 120  # for a script; machines are shared
 READY = "return document.documentElement.dataset.ready === 'yes'"
 CUT = """
 const scrolls = (e) => e && (getComputedStyle(e).overflowX === 'auto' || scrolls(e.parentElement));
-const narrow = (e) => e.closest('#four') && scrolls(e) && e.scrollWidth > e.clientWidth + 1;
 return [...document.querySelectorAll('body :not(svg *, .sr, .scroll)')].filter((e) => {
   const [own, place] = [e, e.parentElement].map((each) => each.getBoundingClientRect());
   const past = own.left < place.left - 1.5 || own.right > place.right + 1.5;
-  return own.width && place.width && past && !scrolls(e.parentElement) || narrow(e.parentElement);
+  return own.width && place.width && past && (e.matches('#four *') || !scrolls(e.parentElement));
 }).map((e) => e.outerHTML)
 """
 
@@ -149,12 +148,12 @@ class Browser:
         found = self.waited("return window.found")
         return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
 
-    def cut(self, *widths: int) -> list[tuple[int, str]]:
+    def cut(self, *widths: int) -> list[str]:
         """At these widths, what does not fit into its place and does not scroll, or is in the first table and does."""
-        found = []
+        found: list[str] = []
         for width in widths:
             self.sized(width, 900)
-            found += [(width, one) for one in self.run(CUT)]
+            found += self.run(CUT)
         return found
 
     def log(self) -> list[str]:

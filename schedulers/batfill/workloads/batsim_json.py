@@ -38,7 +38,7 @@ from batfill.model.jobs import (
     table_in_order,
     unread,
 )
-from batfill.model.limits.pools import TOO_MUCH
+from batfill.model.limits.pools import MEMORY, TOO_MUCH
 from batfill.model.values import speed_given, unrequested_of
 from batfill.workloads.batsim5_json import (
     NEW_TYPES,
@@ -615,12 +615,9 @@ def field_warnings(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def unread_in(job: Mapping[str, Any]) -> set[str]:
     """The fields of a job that nothing but pools may read; `resources` of memory alone, which logs have, is none."""
-    found, given = set(job.keys() - READ_FIELDS), job.get(RESOURCES)
-    if isinstance(given, dict):
-        from batfill.workloads.swf_log import MEMORY
-
-        found -= {RESOURCES} if given.keys() <= {MEMORY} else set()
-    return found
+    given = job.get(RESOURCES)
+    memory_alone = isinstance(given, dict) and given.keys() <= {MEMORY}
+    return set(job.keys() - READ_FIELDS - ({RESOURCES} if memory_alone else set()))
 
 
 def unread_lines(found: Mapping[str, int]) -> tuple[str, ...]:
