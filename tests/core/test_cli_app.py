@@ -113,12 +113,7 @@ def taken(tmp_path, monkeypatch):
 def test_no_command_overwrites_what_it_reads(taken, tmp_path, words):
     line = refusal(*words.split())
     page = "page.html is no file here, but a prefix; give page; then `batfill report page` makes a page"
-    said = (
-        "the command needs; name another file",
-        "as HTML; name it *.html",
-        page,
-        "weeks.swf.gz is no file here, but a",
-    )
+    said = "the command needs; name another file", "as HTML; name it *.html", page, "weeks.swf.gz is no file here"
     assert any(each in line for each in said)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == taken
 
