@@ -28,6 +28,14 @@ FLAGS = [
 ]
 PATIENCE_S = 120  # for a script; machines are shared
 READY = "return document.documentElement.dataset.ready === 'yes'"
+CUT = """
+const scrolls = (e) => e && (getComputedStyle(e).overflowX === 'auto' || scrolls(e.parentElement));
+return [...document.querySelectorAll('body :not(svg *, .sr, .scroll)')].filter((e) => {
+  const [own, place] = [e, e.parentElement].map((each) => each.getBoundingClientRect());
+  const past = own.left < place.left - 1.5 || own.right > place.right + 1.5;
+  return own.width && place.width && past && (e.matches('#four *') || !scrolls(e.parentElement));
+}).map((e) => e.outerHTML)
+"""
 
 
 class Browser:
@@ -139,6 +147,14 @@ class Browser:
         self.run(f"axe.run({options}).then((found) => {{ window.found = found.violations }})")
         found = self.waited("return window.found")
         return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
+
+    def cut(self, *widths: int) -> list[str]:
+        """At these widths, what does not fit into its place and does not scroll, or is in the first table and does."""
+        found: list[str] = []
+        for width in widths:
+            self.sized(width, 900)
+            found += self.run(CUT)
+        return found
 
     def log(self) -> list[str]:
         """What the console said."""

@@ -41,6 +41,7 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
     picks: Sequence[int | None] = ()  # which each row picks, if any
     left: int = -1  # a further column of words, as the first is
+    stops: bool = False  # whether the k-th row is the slider's k-th stop
 
 
 class Detail(NamedTuple):

@@ -95,6 +95,8 @@ def taken(tmp_path, monkeypatch):
         "fidelity log.swf --out log.swf",
         *(f"report runs --out runs/x_{name}" for name in ("jobs.csv", "schedule.csv", "run.json")),
         "report runs/x --out runs/x_jobs.csv",
+        "replay log.swf --out page.html",
+        "workload split log.swf --out weeks.swf.gz",
         "workload import slurm log.swf --out log.swf",
         "workload import slurm log.swf --out new.swf --key log.swf",
         "workload import slurm log.swf --out new.swf --key new.swf",
@@ -110,7 +112,9 @@ def taken(tmp_path, monkeypatch):
 )
 def test_no_command_overwrites_what_it_reads(taken, tmp_path, words):
     line = refusal(*words.split())
-    assert "which the command needs; name another file" in line or "is written as HTML; name it *.html" in line
+    page = "page.html is no file here, but a prefix; give page; then `batfill report page` makes a page"
+    said = "the command needs; name another file", "as HTML; name it *.html", page, "weeks.swf.gz is no file here"
+    assert any(each in line for each in said)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == taken
 
 

@@ -162,6 +162,7 @@ def test_a_replay_of_a_log_with_waits_says_that_its_jobs_waited_otherwise_there(
     log.write_text(re.sub(r"(?m)^(\d+ \d+) -1", r"\1 7000" if waited else r"\1 -1", LOGS["order"]))
     figures = json_result("replay", log, "--out", tmp_path / "x")
     assert figures.get("logged_mean_wait_s") == (7000 if waited else None)
+    assert ("in the log   these jobs waited 1 h 56 min on average" in result("replay", log)) == waited
     shown = said(read_run(tmp_path / "x_jobs.csv", "x"))
     line = "In the log these jobs waited 1 h 56 min on average: batfill fidelity says on which machine they ran"
     assert (line in shown) == waited

@@ -487,10 +487,26 @@ def test_the_slider_shows_what_is_advised_at_a_limit_and_stays_where_it_is(brows
 
 
 @pytest.mark.usefixtures("page")
+def test_a_row_of_the_advice_at_each_limit_moves_the_slider_and_alone_is_marked(browser, answer):
+    press = (
+        "const fold = [...document.querySelectorAll('details')].find((e) => e.innerText.startsWith('The advice at'));"
+        "const rows = [...fold.querySelectorAll('tbody tr')]; rows[arguments[0]]?.querySelector('button').click();"
+        "const marked = [...rows.keys()].filter((k) => rows[k].classList.contains('chosen'));"
+        "return [...marked, Number(document.getElementById('grow').value)]"
+    )
+    assert len({limit.advised for limit in answer.limits}) < len(answer.limits)
+    assert browser.run(press, -1) == [answer.given, answer.given]
+    for k, limit in enumerate(answer.limits):
+        assert browser.run(press, k) == [k, k]
+        assert set(browser.run(SHOWN)) == {str(limit.advised)}
+        assert "above the limit" not in text_of(browser, "#advice")
+
+
+@pytest.mark.usefixtures("page")
 def test_on_a_phone_axe_finds_nothing(browser):
     browser.sized(390, 844)
     browser.run("for (const e of document.querySelectorAll('details')) e.open = true; scrollers()")
-    assert browser.violations() == []
+    assert browser.violations() == [] == browser.cut(1200, 768, 390)
     left, right = browser.run(
         "const four = document.querySelector('#four table').getBoundingClientRect(),"
         "captions = [...document.querySelectorAll('caption')].map((each) => each.getBoundingClientRect().right);"
@@ -999,6 +1015,12 @@ def test_a_cap_has_a_row_and_a_line_that_say_what_it_costs_fcfs_and_who_pays(log
     option = [f"--{name}", value]
     assert refusal("fidelity", log, *option)
     assert refusal("when", log, "--at", 86400, *option)
+
+
+def test_a_short_threshold_has_a_unit(log):
+    said = "--threshold 12: a number alone is in seconds; give its unit, as 12h or 12s"
+    assert refusal("what-if", log, "--threshold", 12) == said
+    assert any("saf + 12 s" in one["name"] for one in json_result("what-if", log, "--threshold", "12s")["outcomes"])
 
 
 def test_what_urgent_jobs_cost_is_shown_with_and_without_stopping_others(log):

@@ -753,6 +753,8 @@ def test_golden_jobs_asked_about_are_compared_on_one_screen(tmp_path, monkeypatc
     assert when("state.json", submit=mapping, forks=5)[0] == found["jobs"][0] | {
         "job_id": "procs=3,time=2:00:00,user=ada"
     }
+    classes = [when("state.json", submit=f"procs=3,time=2h,user=ada,class={one}")[0] for one in ("small", "large")]
+    assert [one["start_s"] for one in classes] == [found["jobs"][0]["start_s"]] * 2  # no rule here goes by classes
     for bad in ([], 5, "procs=2,procs=3,time=1h", {"procs": 2}, "procs=2,time=1h,class=tiny", "procs=19,time=1h"):
         with pytest.raises(BatfillError, match=r"^option submit: .*; "):
             when("state.json", submit=bad)

@@ -183,13 +183,17 @@ class PathParam(click.Path):
         return super().convert(value, param, ctx)
 
     def require_form(self, path: Path, param: click.Parameter, ctx: click.Context) -> None:
-        """Refuse a file whose suffix is of another form than that in which the command writes."""
+        """Refuse a file whose suffix is of another form than that in which the command writes, or for several files."""
         from batfill.base.files import PACKED
 
         form = Path(self.example).suffix
         given = next((suffix.lower() for suffix in reversed(path.suffixes) if suffix not in PACKED), form)
         if self.writes == "file" and given not in (form, self.also) and {form, given} <= FORMS:
             self.fail(f"{path!s:.80} is written as {form[1:].upper()}; name it *{form}", param, ctx)
+        if self.writes in ("prefix", "folder") and given in {*FORMS, ".swf"}:
+            begin = path.with_name(path.name[: path.name.lower().index(given)] or self.example)
+            page = f"; then `batfill report {begin}` makes a page" * ((self.writes, given) == ("prefix", ".html"))
+            self.fail(f"{path!s:.80} is no file here, but a {self.writes}; give {begin!s:.80}{page}", param, ctx)
 
     def written(self, path: Path) -> list[Path]:
         """The files that the command writes there, as far as their names are known before."""

@@ -14,7 +14,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import json_text, make_folder, place_of, write_json
 from batfill.base.tables import KeptRows, ReadOnly, arrow_table
 from batfill.base.version import ENGINE, __version__
-from batfill.base.words import instant, took
+from batfill.base.words import duration, instant, took
 from batfill.model.given import numbers_in
 from batfill.model.jobs import TAKES, Jobs
 from batfill.model.metrics import Summary, bounded_slowdown, figure_rows, who_pays
@@ -229,7 +229,7 @@ class Result(ReadOnly, KeptRows):
     def rows(self) -> list[tuple[str, str]]:
         """The figures, and the log, machine and options they are for, as rows of (label, text)."""
         reading = "" if self.read_s is None else f"{took(self.read_s)} reading, "
-        running = ""
+        mean_s, running = self.logged_mean_wait_s, ""
         if not self.ended:
             until = instant(self.schedule.until_s)
             running = (
@@ -244,6 +244,7 @@ class Result(ReadOnly, KeptRows):
             *([("knowledge", self.learned.as_text())] if self.learned else []),
             *([("not ended", running)] if running else []),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
+            *([("in the log", f"these jobs waited {duration(mean_s)} on average")] if mean_s is not None else []),
             *((name, one.as_text()) for name, one in self.schedule.limits() if name != "calendar" or not of_pools),
             ("time", f"{reading}{took(self.simulate_s)} simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.warnings),

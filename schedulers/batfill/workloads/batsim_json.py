@@ -38,7 +38,7 @@ from batfill.model.jobs import (
     table_in_order,
     unread,
 )
-from batfill.model.limits.pools import TOO_MUCH
+from batfill.model.limits.pools import MEMORY, TOO_MUCH
 from batfill.model.values import speed_given, unrequested_of
 from batfill.workloads.batsim5_json import (
     NEW_TYPES,
@@ -49,7 +49,6 @@ from batfill.workloads.batsim5_json import (
     refuse_name,
     version_of,
 )
-from batfill.workloads.swf_log import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

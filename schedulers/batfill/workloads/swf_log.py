@@ -18,6 +18,7 @@ from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, whole_file, whole_lines
 from batfill.base.tables import number_text
 from batfill.model.jobs import Clock, zone_named
+from batfill.model.limits.pools import MEMORY as MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +52,6 @@ N_FIELDS = len(FIELDS)
 LARGEST_EXACT = 2.0**53  # whole numbers are exact in a float64 up to here
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
-MEMORY = "memory"  # the amount for which SWF has a column
 MAX_PROCS = "MaxProcs"
 FIELD_19 = "Field19"  # in the header of a log of `workload import`: what it added
 WIDE = re.compile(r"; Note: (rows of \d+ fields, of which .*)")

@@ -452,7 +452,7 @@ def details(found: WhatIf, log: str) -> list[Detail]:
     head = ("choice", *FIGURES, "jobs longer", "users longer", "kills")
     stops = stops_of(found)
     limits = [(one.grown, (o := found.outcomes[one.take]).name, *figures(found, o)) for one in stops]
-    by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, [one.take for one in stops], left=1)
+    by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, [one.take for one in stops], 1, stops=True)
     mine = found.outcomes[shown]
     longer = (
         f"Longer: jobs by over {LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much."

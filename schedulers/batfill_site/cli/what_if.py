@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from batfill.base.errors import BatfillError
 from batfill.cli import command_line, offer, warn
 from batfill.cli.parameters import (
     CANCELLED,
@@ -19,6 +20,7 @@ from batfill.cli.parameters import (
     SHARE,
     TAU,
     UNREQUESTED,
+    Checked,
     Choice,
     command,
     out_option,
@@ -29,8 +31,14 @@ from batfill.model.options import SHARED_BY_CHOICES, SHARED_BY_ORDERS, SHARED_BY
 from batfill_site.cli.fidelity import MACHINE
 from batfill_site.cli.of_slurm import RUNS, require_one_kind, site_options
 
-# A shorter threshold is probably meant in hours.
-SHORT_S = 600
+SHORT_S = 600  # a shorter threshold without a unit is probably meant in hours
+
+
+def threshold_of(name: str, value: Any) -> float:
+    seconds: float = POSITIVE_SECONDS.check(name, value)
+    if not isinstance(value, str) and seconds < SHORT_S:
+        raise BatfillError(f"--{name} {value}: a number alone is in seconds; give its unit, as {value}h or {value}s")
+    return seconds
 
 
 @command("what-if", heading="advice")
@@ -39,7 +47,7 @@ SHORT_S = 600
 @out_option("file", "Write the answer as one HTML page.", example="what-if.html")
 @click.option(
     "--threshold",
-    type=POSITIVE_SECONDS,
+    type=Checked("duration", threshold_of),
     multiple=True,
     help="Durations after which waiting jobs come first. Repeatable [default: 6h 12h 24h 48h 96h].",
 )
@@ -118,9 +126,6 @@ def what_if(
     else:
         from batfill_site.advice.what_if import what_if as library
 
-        short = [seconds for seconds in threshold if seconds < SHORT_S]
-        if short:
-            warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
         if threshold:
             how["thresholds_s"] = threshold
         found = library(log, **arguments_of(options), **how)

@@ -252,7 +252,7 @@ class Pool:
     def with_job(self, past: Past, time: float, **values: Any) -> tuple[Pool, Past]:
         """The same with a job more, submitted at the instant."""
         own: dict[str, Any] = {"submit_s": past.now_s, "runtime_s": 0.0, "walltime_s": time, "request_s": time}
-        own |= {"user": -1, "asked": time < math.inf, "job_class": UNKNOWN, **values}
+        own |= {"user": -1, "asked": time < math.inf, "job_class": values.pop("class", UNKNOWN), **values}
         n, columns = len(past.user), dict[str, Any](own_end=self.jobs.own_end, outlives=self.jobs.outlives)
         columns |= {name: np.append(getattr(self.jobs, name)[:n], value) for name, value in own.items()}
         jobs = Jobs(ids=np.array([f"{k:06}" for k in range(n + 1)], object), **columns)

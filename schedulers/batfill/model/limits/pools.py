@@ -39,6 +39,7 @@ FIELDS = {"memory": "kB", "power|watts|.+_watts": "W", "gpu(-.+)?|license/.+": "
 # Pools of the options `max-running`, of each user, and `energy-budget`, by names that no user can give.
 RUNNING, DRAWN = "running jobs", "watts drawn"
 MOST = 2**53  # an amount is exact up to here,
+MEMORY = "memory"  # the amount for which SWF has a column
 TOO_MUCH = 2.0**54  # and this stands for any that is larger than every capacity
 POOL = re.compile(r"([A-Za-z_][\w./-]{0,39})=([^@:]+)(?:@([^:]+))?(?::(skip|user))?", re.ASCII)
 AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?(?:[eE][-+]?\d{1,2})?) ?([A-Za-z]*)", re.ASCII)
