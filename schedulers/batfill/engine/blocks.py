@@ -218,33 +218,35 @@ def insert(queue, section, key, row):
     blocks.sections[section].jobs += 1
     node.count += 1
     node.lowest = -np.inf
-    note_job(queue, block, row)
-    if blocks.sections[section].blocks > GROUP:
-        note_in_group(queue, group_of(blocks, section, place), row)
-
-
-@kernel
-def note_job(queue, index, row):
-    """Lower the minima of a block, if it has any, to those of a job that joins it."""
-    node, expected_s, procs = queue.blocks.nodes[index], queue.jobs[row].expected_s, queue.jobs[row].procs
     if node.state != NONE:
-        node.procs = min(node.procs, procs)
-        lower(queue.blocks.shortest_s[index, 0], width_of(procs), expected_s)
-        if len(queue.wants) > 0:
-            note_wants(queue, index, row)
+        note_job(queue, np.int64(block), row)
+    if blocks.sections[section].blocks > GROUP:
+        note_job(queue, group_of(blocks, section, place), row)
 
 
 @outlined
-def note_in_group(queue, group, row):
-    """As `note_job`, of a group; outlined, because inlined twice it slows every insertion."""
-    note_job(queue, group, row)
+def note_job(queue, index, row):
+    """Lower the minima of a block or group, if it has any, to those of a job that joins it."""
+    node, shortest_s, job = queue.blocks.nodes[index], queue.blocks.shortest_s[index], queue.jobs[row]
+    if node.state == NONE:
+        return
+    node.procs = min(node.procs, job.procs)
+    lower(shortest_s[0], width_of(job.procs), job.expected_s)
+    for pool in range(np.uint64(len(queue.most))):
+        wanted = queue.wants[row, pool]
+        queue.blocks.least[index, pool] = min(queue.blocks.least[index, pool], wanted)
+        lower(shortest_s[pool + ONE], class_of(queue, pool, wanted), job.expected_s)
+    if node.user != user_of(queue, row):
+        node.user = 0
 
 
 @kernel
 def lower(shortest_s, width, expected_s):
     """Lower the smallest `expected_s` of all widths, or classes, from this one on to that of a job."""
-    for wide in range(np.uint64(width), np.uint64(len(shortest_s))):
-        shortest_s[wide] = min(shortest_s[wide], expected_s)
+    wide = np.uint64(width)
+    while wide < np.uint64(len(shortest_s)) and shortest_s[wide] > expected_s:  # those behind are not larger
+        shortest_s[wide] = expected_s
+        wide += ONE
 
 
 @kernel
@@ -271,18 +273,6 @@ def class_of(queue, pool, amount):
 def user_of(queue, row):
     """The user of a job by number, if users have pools; else 0."""
     return queue.users[row] if len(queue.users) > 0 else np.uint32(0)
-
-
-@outlined
-def note_wants(queue, block, row):
-    """As `note_job`, of the pools."""
-    least, node, wants = queue.blocks.least, queue.blocks.nodes[block], queue.wants[row]
-    for pool in range(np.uint64(len(queue.most))):
-        least[block, pool] = min(least[block, pool], wants[pool])
-        own = class_of(queue, pool, wants[pool])
-        lower(queue.blocks.shortest_s[block, pool + ONE], own, queue.jobs[row].expected_s)
-    if node.user != user_of(queue, row):
-        node.user = 0
 
 
 @outlined

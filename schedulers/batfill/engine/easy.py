@@ -166,17 +166,10 @@ def is_closed(now_s, queue, block, width, exact):
     shortest_s = blocks.shortest_s[block, 0, width]
     if not may_backfill(now_s, blocks.nodes[block].procs, shortest_s, state.free, state.shadow_s, extra):
         return True
-    return len(queue.wants) > 0 and all_held_up(now_s, queue, block, width)
-
-
-@outlined
-def all_held_up(now_s, queue, block, width):
-    """Whether the bounds of a block on pools rule out backfilling any of its jobs."""
-    state, blocks = queue.state[0], queue.blocks
-    if all_lack(queue, block, np.uint64(0)):
-        return True
+    if len(queue.wants) == 0 or all_lack(queue, block, np.uint64(0)):
+        return len(queue.wants) > 0
     late = now_s + shortest_to_start(queue, block, width) > state.shadow_s and state.extra != UNRESERVED
-    return late and (blocks.nodes[block].procs > state.extra or lacks(queue, np.uint64(0), blocks.least, block))
+    return late and (blocks.nodes[block].procs > extra or lacks(queue, np.uint64(0), blocks.least, block))
 
 
 @kernel
