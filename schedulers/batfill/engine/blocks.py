@@ -25,7 +25,7 @@ from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.records import LIST, NODE, SECTIONS, SLOT, SPARE, Blocks, new_records
 
 BLOCK = 64
-GROUP = 32  # blocks
+GROUP = 16  # blocks
 ONE = np.uint32(1)  # slots are counted without signs; see `ends.ONE`
 
 # State of a block's minima: exact; a lower bound, as jobs have left since; not computed.
