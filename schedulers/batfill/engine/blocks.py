@@ -67,10 +67,13 @@ def width_of(procs):
 
     Powers of two have separate classes, because many jobs request one and must not count if slightly fewer are free.
     """
-    k = 0
-    while (2 << k) <= procs:
-        k += 1
-    return 2 * k + (procs > (1 << k))
+    procs = max(np.int64(procs), np.int64(1))
+    ones = procs | procs >> 1  # without a loop: the highest bit, and all below it
+    ones |= ones >> 2
+    ones |= ones >> 4
+    ones |= ones >> 8
+    ones |= ones >> 16
+    return 2 * np.int64(np.bitwise_count(np.uint64(ones))) - 2 + (procs & (procs - 1) != 0)
 
 
 @kernel
@@ -215,42 +218,43 @@ def insert(queue, section, key, row):
     blocks.sections[section].jobs += 1
     node.count += 1
     node.lowest = -np.inf
-    note_job(queue, np.int64(block), row)
-    if blocks.sections[section].blocks > GROUP:
-        note_in_group(queue, group_of(blocks, section, place), row)
-
-
-@kernel
-def note_job(queue, index, row):
-    """Lower the minima of a block, if it has any, to those of a job that joins it."""
-    node, expected_s, procs = queue.blocks.nodes[index], queue.jobs[row].expected_s, queue.jobs[row].procs
     if node.state != NONE:
-        node.procs = min(node.procs, procs)
-        lower(queue.blocks.shortest_s[index, 0], width_of(procs), expected_s)
-        if len(queue.wants) > 0:
-            note_wants(queue, index, row)
-            for pool in range(np.uint64(len(queue.most))):
-                spread(queue.blocks.shortest_s[index, pool + ONE])
+        note_job(queue, np.int64(block), row)
+    if blocks.sections[section].blocks > GROUP:
+        note_job(queue, group_of(blocks, section, place), row)
 
 
 @outlined
-def note_in_group(queue, group, row):
-    """As `note_job`, of a group; outlined, because inlined twice it slows every insertion."""
-    note_job(queue, group, row)
+def note_job(queue, index, row):
+    """Lower the minima of a block or group, if it has any, to those of a job that joins it."""
+    node, shortest_s, job = queue.blocks.nodes[index], queue.blocks.shortest_s[index], queue.jobs[row]
+    if node.state == NONE:
+        return
+    node.procs = min(node.procs, job.procs)
+    lower(shortest_s[0], width_of(job.procs), job.expected_s)
+    for pool in range(np.uint64(len(queue.most))):
+        wanted = queue.wants[row, pool]
+        queue.blocks.least[index, pool] = min(queue.blocks.least[index, pool], wanted)
+        lower(shortest_s[pool + ONE], class_of(queue, pool, wanted), job.expected_s)
+    if node.user != user_of(queue, row):
+        node.user = 0
 
 
 @kernel
 def lower(shortest_s, width, expected_s):
-    """Lower the smallest `expected_s` of all widths from this one on to that of a job."""
-    for wide in range(width, len(shortest_s)):
-        shortest_s[wide] = min(shortest_s[wide], expected_s)
+    """Lower the smallest `expected_s` of all widths, or classes, from this one on to that of a job."""
+    wide = np.uint64(width)
+    while wide < np.uint64(len(shortest_s)) and shortest_s[wide] > expected_s:  # those behind are not larger
+        shortest_s[wide] = expected_s
+        wide += ONE
 
 
 @kernel
 def spread(shortest_s):
     """Lower the smallest `expected_s` of each width, or class, to those of the ones before it."""
-    for width in range(1, len(shortest_s)):
-        shortest_s[width] = min(shortest_s[width], shortest_s[width - 1])
+    least_s = np.inf
+    for width in range(np.uint64(len(shortest_s))):
+        least_s = shortest_s[width] = min(shortest_s[width], least_s)
 
 
 @kernel
@@ -272,40 +276,36 @@ def user_of(queue, row):
 
 
 @outlined
-def note_wants(queue, block, row):
-    """Lower the minima of each pool of the block to those with this one of its jobs; `spread` must follow."""
-    least, node, wants = queue.blocks.least, queue.blocks.nodes[block], queue.wants[row]
-    for pool in range(np.uint64(len(queue.most))):
-        least[block, pool] = min(least[block, pool], wants[pool])
-        shortest_s, own = queue.blocks.shortest_s[block, pool + ONE], class_of(queue, pool, wants[pool])
-        shortest_s[own] = min(shortest_s[own], queue.jobs[row].expected_s)
-    if node.user != user_of(queue, row):
-        node.user = 0
-
-
-@outlined
 def summarize(queue, block):
     """Make the block's minima exact."""
-    blocks, further = queue.blocks, len(queue.wants) > 0
-    blocks.shortest_s[block] = np.inf
-    shortest_s = blocks.shortest_s[block, 0]
-    fewest = blocks.slots[block * BLOCK].procs
-    for pool in range(np.uint64(len(queue.most))):
-        blocks.least[block, pool] = queue.most[pool]
-    if further:
-        blocks.nodes[block].user = user_of(queue, blocks.slots[block * BLOCK].row)
-    for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
-        procs = blocks.slots[slot].procs
+    blocks, node, first = queue.blocks, queue.blocks.nodes[block], np.uint64(block * BLOCK)
+    slots, shortest_s, end = blocks.slots, blocks.shortest_s[block, 0], first + node.count
+    shortest_s[:] = np.inf
+    fewest = slots[first].procs
+    for slot in range(first, end):
+        procs = slots[slot].procs
         fewest = min(fewest, procs)
-        width = width_of(procs)
-        shortest_s[width] = min(shortest_s[width], blocks.slots[slot].expected_s)
-        if further:
-            note_wants(queue, block, blocks.slots[slot].row)
+        width = np.uint64(width_of(procs))
+        shortest_s[width] = min(shortest_s[width], slots[slot].expected_s)
     spread(shortest_s)
+    node.procs, node.state = fewest, EXACT
+    if len(queue.users) > 0:
+        node.user = queue.users[slots[first].row]
+        for slot in range(first, end):
+            if queue.users[slots[slot].row] != node.user:
+                node.user = 0
     for pool in range(np.uint64(len(queue.most))):
-        spread(blocks.shortest_s[block, pool + ONE])
-    blocks.nodes[block].procs = fewest
-    blocks.nodes[block].state = EXACT
+        shortest_s, least = blocks.shortest_s[block, pool + ONE], queue.most[pool]
+        shortest_s[:] = np.inf
+        known, own = np.int64(-1), np.uint64(0)
+        for slot in range(first, end):
+            wanted = queue.wants[slots[slot].row, pool]
+            if wanted != known:  # by the job before it
+                known, own = wanted, np.uint64(class_of(queue, pool, wanted))
+                least = min(least, wanted)
+            shortest_s[own] = min(shortest_s[own], slots[slot].expected_s)
+        spread(shortest_s)
+        blocks.least[block, pool] = least
 
 
 # Groups

@@ -14,7 +14,7 @@ import numpy as np
 from batfill.base.kernels import kernel, outlined
 from batfill.engine.blocks import BLOCK, first_slot, precedes
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, mixed_key
-from batfill.engine.records import NOBODY, OVERDUE
+from batfill.engine.records import NOBODY, OVERDUE, SECTIONS
 from batfill.engine.running import all_lack, is_held, skips_some
 
 
@@ -118,7 +118,7 @@ def lower_bound(now_s, blocks, block):
     return known.lowest + change - 1e-9 * (abs(known.lowest) + abs(change))
 
 
-@kernel
+@outlined
 def lowest_in_block(now_s, queue, block, skips):
     """Search a block at `now_s`: (slot of the lowest key, that key, second-lowest key, bound, least slope, scale).
 
@@ -143,7 +143,7 @@ def lowest_in_block(now_s, queue, block, skips):
     return best, lowest, second, bound if skips else lowest, slope, scale
 
 
-@outlined
+@kernel
 def searched(now_s, queue, block):
     """What `lowest_in_block` finds; without pools that skip it is compiled apart, as it is most of the time spent."""
     if skips_some(queue):
@@ -235,8 +235,6 @@ def all_held(queue, block):
 def first_not_held(queue, section):
     """The slot of the section's first job that is not skipped, if its order does not move; -1 if there is none."""
     blocks = queue.blocks
-    if not skips_some(queue):
-        return np.int64(first_slot(blocks, section))
     for place in range(blocks.sections[section].blocks):
         block = np.int64(blocks.order[section, place])
         if not all_held(queue, block):
@@ -249,19 +247,19 @@ def first_not_held(queue, section):
 @outlined
 def find_head(now_s, queue):
     """Record the first job of the queue that is not skipped, or NOBODY, and until when it is known to be first."""
-    state = queue.state[0]
-    state.head, state.head_until_s, state.head_slope = NOBODY, np.inf, 0.0
-    for section in range(len(queue.blocks.sections)):
+    state, slot, until_s, slope = queue.state[0], np.int64(-1), np.inf, 0.0
+    for section in range(SECTIONS):
         if queue.blocks.sections[section].jobs > 0:
-            slot, until_s, slope = np.int64(-1), np.inf, 0.0
             if section != OVERDUE and queue.rules[0].moves:
                 slot, until_s, slope = lowest_in_section(now_s, queue, section)
-            else:
+            elif skips_some(queue):
                 slot = first_not_held(queue, section)
+            else:
+                slot = np.int64(first_slot(queue.blocks, section))
             if slot >= 0:
-                state.head = queue.blocks.slots[slot].row
-                state.head_until_s, state.head_slope = until_s, slope
-                return
+                break
+    state.head = queue.blocks.slots[np.uint64(slot)].row if slot >= 0 else NOBODY
+    state.head_until_s, state.head_slope = until_s, slope
 
 
 @kernel

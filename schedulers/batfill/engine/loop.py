@@ -310,17 +310,14 @@ def next_instant_s(queue, events):
 
 
 @outlined
-def came_or_left(now_s, row, queue, events):
-    """Queue the next of `ends` again, or let it leave if it waits, unless it runs; returns whether it does not."""
-    if not np.isnan(queue.jobs[row].start_s):
-        return False
+def come_or_leave(now_s, row, queue, events):
+    """Queue the next of `ends` again, which does not run, or let it leave if it waits."""
     leave_next(events.ends)
     if queue.jobs[row].section != AWAY:
         withdraw(queue, row)
     elif not is_cancelled(now_s, row, events):
         may_leave(row, events)
         requeue(now_s, queue, row)
-    return True
 
 
 @kernel
@@ -329,10 +326,10 @@ def begin_instant(now_s, queue, events):
     ends, clock = events.ends, events.clock[0]
     if queue.rules[0].energy > 0:
         pay(now_s, queue)
-    may_not_run = queue.rules[0].requeue_delay_s > 0 or len(events.cancel_s) > 0
     while next_end_s(ends) == now_s:
         row = ends.slots[next_end(ends)].row
-        if may_not_run and came_or_left(now_s, row, queue, events):
+        if np.isnan(queue.jobs[row].start_s):
+            come_or_leave(now_s, row, queue, events)
             continue
         killed = queue.jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]
         killed = killed and not is_cancelled(now_s, row, events)

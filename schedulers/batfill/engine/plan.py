@@ -32,7 +32,7 @@ from batfill.engine.blocks import BLOCK, EXACT, GROUP, NONE, enters_group, find,
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
-from batfill.engine.records import BACKFILLS, GOES_ON, LAST_S, NO_HEAD, NOBODY, OVERDUE, UNDECIDED, WAITS
+from batfill.engine.records import AWAY, BACKFILLS, GOES_ON, LAST_S, NO_HEAD, NOBODY, OVERDUE, UNDECIDED, WAITS
 from batfill.engine.running import (
     all_lack,
     finish,
@@ -105,7 +105,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting, more):
     if state.reserved == rules.depth and not rules.backfill_same:
         waiting = line_up_again(now_s, queue, np.int64(0), waiting)
     place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves and rules.energy == 0, True
-    section = np.int64(0)  # of the last job that was lined up
+    section = np.int64(0)  # of the last job that has started
     former_procs, former_s, former_step, waits = NONE_WAITS[0], np.inf, ZERO, state.reserved
     while True:
         if changed:
@@ -119,18 +119,21 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting, more):
             changed = False
         if last < place and more and place >= waiting:
             left = max(rules.depth - state.reserved, np.int64(ahead == NO_HEAD))  # see `line_up`
-            waiting, more = line_up_to(now_s, queue, np.int64(-1), left, lined[place - 1].row, section, True)
+            behind = lined[place - 1].row
+            if queue.jobs[behind].section != AWAY:
+                section = np.int64(queue.jobs[behind].section)
+            waiting, more = line_up_to(now_s, queue, np.int64(-1), left, behind, section, True)
             place, last, changed = np.int64(0), waiting - 1, True
             continue
         # A budget's head needs its date.
         if last < place and not more and (rules.energy == 0 or ahead != NO_HEAD or place >= waiting):
             break
         row, procs, span_s = lined[place].row, np.int64(lined[place].procs), planned_span(lined[place].expected_s)
-        section = np.int64(queue.jobs[row].section)
         if is_held(queue, row):
             place += 1
             continue
         if may_start(now_s, queue, row, procs, span_s):
+            section = np.int64(queue.jobs[row].section)
             take_out(queue, row)
             start(now_s, queue, row)
             end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
@@ -785,7 +788,7 @@ def line_up_to(now_s, queue, last, left, behind, section, pauses):
     then, and at each that can, unless `is_whole`.
     """
     blocks, state, free, moves, n = queue.blocks, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
-    whole, counted, skips = is_whole(queue), counts(queue), skips_some(queue)
+    whole, counted, further = is_whole(queue), counts(queue), len(queue.wants) > 0
     every = moves or counted or (whole and is_limited(queue))
     most = most_tested(queue) - state.reserved + free if counted and not whole else NONE_WAITS[0]
     place, before = np.int64(0), np.int64(0)
@@ -793,7 +796,7 @@ def line_up_to(now_s, queue, last, left, behind, section, pauses):
         place, before = find(blocks, section, place_key(queue, section, behind), behind, queue.jobs)
     while section < len(blocks.sections):
         several = blocks.sections[section].blocks > 1
-        while place < blocks.sections[section].blocks:
+        while place < blocks.sections[section].blocks and blocks.sections[section].jobs > 0:
             block, chosen = np.int64(blocks.order[section, place]), left <= 0 and not (every or whole)
             if chosen and several:
                 if blocks.nodes[block].state != EXACT:
@@ -804,18 +807,15 @@ def line_up_to(now_s, queue, last, left, behind, section, pauses):
                     continue
             slot, end = np.uint64(block * BLOCK + before), np.uint64(block * BLOCK + blocks.nodes[block].count)
             while slot < end:
-                if chosen and not fits_now(now_s, queue, blocks.slots[slot].procs, blocks.slots[slot].expected_s):
-                    slot += ONE  # as most do not
-                    continue
                 row, procs = blocks.slots[slot].row, blocks.slots[slot].procs
-                waits = procs > free or lacks_now(queue, row)
-                if every or left > 0:
-                    taken = True
-                elif whole:
-                    taken = not waits
-                else:
-                    taken = not waits and may_start(now_s, queue, row, procs, blocks.slots[slot].expected_s)
-                if taken and not (skips and is_held(queue, row)):
+                waits, held = procs > free, False
+                if not (every or left > 0):
+                    if not may_start(now_s, queue, row, procs, blocks.slots[slot].expected_s) or lacks_now(queue, row):
+                        slot += ONE  # as most do not
+                        continue
+                elif further:
+                    waits, held = waits or lacks_now(queue, row), is_held(queue, row)
+                if not held:
                     queue.lined[n] = blocks.slots[slot]
                     n += ONE
                     left -= waits

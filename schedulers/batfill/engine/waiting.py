@@ -257,8 +257,16 @@ def bring_forward(now_s, queue):
         if queue.jobs[row].section != AWAY:
             count_late(queue, row, state.looked_at)
         state.looked_at += 1
-    if state.late_first < state.late or (rules.half and state.late > 0) or in_backlog(queue, state.wanted):
+    changing = rules.half and state.late > 0 and not stands_back(queue)  # which jobs are the older half
+    if changing or state.late_first < to_go(queue) or in_backlog(queue, state.wanted):
         choose_first(now_s, queue)
+
+
+@kernel
+def to_go(queue):
+    """How many of the overdue jobs go first."""
+    late = np.int64(queue.state[0].late)
+    return min(to_go_first(late), late) if queue.rules[0].half else late
 
 
 @kernel
@@ -281,9 +289,7 @@ def choose_first(now_s, queue):
     blocks, jobs, ages, state, rules = queue.blocks, queue.jobs, queue.ages, queue.state[0], queue.rules[0]
     first = OVERDUE
     while state.late > 0:
-        number = np.int64(state.late)
-        if rules.half:
-            number = min(to_go_first(number), number)
+        number = to_go(queue)
         lacking = state.late_first < number
         if not lacking and (stands_back(queue) or not rules.half):
             break
