@@ -337,13 +337,6 @@ class Key:
 
     numbers: dict[str, dict[str, int]] = field(default_factory=lambda: {kind: {} for kind in NAMES})
 
-    def number(self, kind: str, name: str) -> int:
-        """The name's number, created if the name is new; -1 for no name."""
-        if not name:
-            return -1
-        known = self.numbers[kind]
-        return known.setdefault(name, len(known) + 1)
-
     @classmethod
     def load(cls, path: Path | None) -> Key:
         """The key in a file that `save` wrote, or an empty one if there is no file."""
@@ -451,12 +444,12 @@ class ClusterLog:
         return len(self.jobs)
 
     def _numbered(self, kind: str, key: Key) -> NDArray[np.int32]:
-        """The key's number of each name, by its code, -1 for none, and for one that no job has."""
-        codes, names = self.jobs[kind], list(self.jobs.names[kind])
+        """The key's number of each name, by its code, -1 for none, and for one that no job has; new ones are added."""
+        names, known = list(self.jobs.names[kind]), key.numbers[kind]
         numbers = np.full(len(names), -1, np.int32)
-        found, first = np.unique(codes[self._order], return_index=True)
-        for code in found[np.argsort(first)].tolist():
-            numbers[code] = key.number(kind, names[code])
+        found, first = np.unique(self.jobs[kind][self._order], return_index=True)
+        for code in filter(None, found[np.argsort(first)].tolist()):
+            numbers[code] = known.setdefault(names[code], len(known) + 1)
         return numbers
 
     def piece(self, part: slice) -> SwfLog:
@@ -466,21 +459,19 @@ class ClusterLog:
         column, too.
         """
         at = self._order[part]
-        column = {name: self.jobs[name][at] for name in TYPES}
-        submit_s = self._submit_s[at].astype(np.int64)
-        start_s, end_s = (column[name].astype(np.int64) for name in ("start_s", "end_s"))
+        column = {name: self.jobs[name][at].astype(np.int64) for name in TYPES}
+        submit_s, start_s, end_s = self._submit_s[at].astype(np.int64), column["start_s"], column["end_s"]
         left_s = np.where(start_s > 0, start_s, end_s)  # never started: it waited until it was removed
-        ran = (start_s > 0) & (end_s > 0)
         piece = new_log(
             (),
             {
                 "job": np.arange(part.start + 1, part.start + 1 + len(at)),
                 "submit_s": submit_s - self._first_s,
-                "wait_s": np.where(left_s > 0, np.maximum(left_s - submit_s, 0), -1),
-                "runtime_s": np.where(ran, np.maximum(end_s - start_s, 0), 0),
+                "wait_s": np.maximum(left_s - submit_s, 0),
+                "runtime_s": end_s - left_s,
                 "procs": column["procs"],
                 "requested_procs": column["requested_procs"],
-                "requested_s": np.where(column["requested_s"] > 0, column["requested_s"].astype(np.int64), -1),
+                "requested_s": np.where(column["requested_s"] > 0, column["requested_s"], -1),
                 "status": column["status"],
                 **{kind: self._numbers[kind][column[kind]] for kind in NAMES},
             },
@@ -488,7 +479,7 @@ class ClusterLog:
         piece = with_amounts(piece, self.amounts(at))
         rows, fields = piece.rows, piece.fields
         if self._held:
-            rows = np.column_stack((rows, column["submit_s"].astype(np.int64) - self._first_s))
+            rows = np.column_stack((rows, column["submit_s"] - self._first_s))
             fields = (*fields, FIRST_SUBMIT)
         lines = piece.lines + part.start + len(self.header)
         return replace(piece, rows=rows, lines=lines, fields=fields)
