@@ -24,6 +24,7 @@ from batfill.workloads.swf import NO_RUN_TIME, REASONS, job_rows
 from batfill.workloads.swf_log import CANCELLED
 from batfill_pages.words import count, log_name
 from batfill_site.accounting.cluster_log import HAD_GPUS, NO_ELIGIBILITY, NOT_MODELLED
+from batfill_site.accounting.outages import outages
 from batfill_site.advice.payers import kinds_of
 from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, duration, stored
 from batfill_site.machine import (
@@ -97,7 +98,7 @@ class Site(NamedTuple):
     @classmethod
     def of(cls, logged: Logged, machine: str | int = LOG) -> Site:
         its = machine_of(logged, machine)
-        site = cls(logged, its, logged.outages(), limit_of(logged, its.parts[0].rows))
+        site = cls(logged, its, outages(logged.where, logged.log, logged.size), limit_of(logged, its.parts[0].rows))
         if not site.counted.any():
             raise WorkloadError(f"{logged.where}: no job with a wait fits {site.machine.text()}; give a larger machine")
         return site
@@ -516,11 +517,8 @@ def besides(steps: Sequence[Mapping[str, Any]]) -> str:
     without, left = (percent(step["later"]["error"]) for step in (steps[0], steps[-1]))
     if len(steps) == 1:
         return f"no factor that is tried holds; a mean error of {without} on the second half of the jobs."
-    said = f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {without} without"
-    said += "; what is fitted on the first half does worse there" * (errors[-1] > min(errors))
-    best = errors.index(min(errors))
-    said += f", {percent(errors[best])} with {steps[best]['factors']}" * (0 < best < len(steps) - 1)
-    return f"{said}."
+    worse = "; what is fitted on the first half does worse there" * (errors[-1] > min(errors))
+    return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {without} without{worse}."
 
 
 # The grade beside every advice
