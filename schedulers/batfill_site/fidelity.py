@@ -27,18 +27,7 @@ from batfill_site.accounting.cluster_log import HAD_GPUS, NO_ELIGIBILITY, NOT_MO
 from batfill_site.accounting.outages import outages
 from batfill_site.advice.payers import kinds_of
 from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, duration, stored
-from batfill_site.machine import (
-    HEADER,
-    LOG,
-    Held,
-    Machine,
-    Part,
-    calendar_of,
-    holding,
-    machine_of,
-    machine_or_stated,
-    one_machine,
-)
+from batfill_site.machine import HEADER, LOG, calendar_of, holding, machine_of, machine_or_stated, one_machine
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Logged, Score, logged_of, percent, ratio_text
 
 if TYPE_CHECKING:
@@ -48,6 +37,7 @@ if TYPE_CHECKING:
 
     from batfill.model.jobs import Cancelled, Jobs, Overrun, Unrequested
     from batfill.workloads.swf_log import SwfLog
+    from batfill_site.machine import Held, Machine, Part
 
 
 # What is tried: how long before they begin outages are announced, and how many jobs have a reservation.
@@ -62,8 +52,6 @@ FEWEST_USERS, LEAST_LIMIT, CLIFF, BELOW, ABOVE = 3, 4, 10.0, 0.9, 1.1
 LEAST_AT, MOST_BEYOND, MOST_STARTS = 0.005, 0.004, 0.01
 # Shares of the waiting time in which nothing known holds a job: above, nothing can be said, or confidence is low.
 MOST_IDLE, LOW_IDLE = 0.5, 0.3
-
-
 OF_RECORDS = re.compile(r"[\d,]+ records?: .+")  # an import's note on what it left out or changed
 
 # What a site does
@@ -458,10 +446,6 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
         ]
         for row in found["groups"]
     ]
-    means = [
-        (row["by"], row["group"], *(row["near"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
-        for row in found["groups"]
-    ]
     *_, ratio, off = replays[-1]
     near = f"Simulated waits are **{ratio}** of the real ones on average, and a job's is off by {off}"
     down = found["outages"]
@@ -474,14 +458,17 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
             {
                 "Machine": f"{machine_text(grade)}.",
                 "By width": f"{by_width}." if (by_width := grade.near.by_width) else "",
-                "What held jobs": f"{holds_text(grade)}." if grade.held else "",
+                "What held jobs": f"{held}." if (held := holds_text(grade)) else "",
                 "Besides": besides(steps),
                 "Outages": f"{down['number']:,} found in the log, {duration(down['days'] * DAY_S)} in all.",
                 "Not modelled": f"{'; '.join(alike)}." if alike else "",
                 "Not compared": f"{beside}." if beside else "",
             },
         ),
-        picture=Bars.of_waits(means),
+        picture=Bars.of_waits(
+            (row["by"], row["group"], row["near"]["simulated_mean_s"], row["near"]["logged_mean_s"])
+            for row in found["groups"]
+        ),
         details=[
             Detail("Groups of jobs", [NEAR], Table(("", "jobs", "in the log", *("header", "besides") * 2), groups)),
             Detail("Notes on the log", [f"{text}." for text in given["warnings"]]),

@@ -88,16 +88,13 @@ class Takes(Names):
 
 
 class Jobs:
-    """Jobs in any order as narrow columns: those of TYPES, and others that a reader needs, with room for more jobs.
-
-    `names`: the texts of the columns of names; `takes`: those of the column of this name, if there is one.
-    """
+    """Jobs in any order as narrow columns: those of TYPES, and others that a reader needs, with room for more jobs."""
 
     def __init__(self) -> None:
         self.columns: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in TYPES.items()}
         self._n = 0
-        self.names = {kind: Names() for kind in NAMES}
-        self.takes = Takes()
+        self.names = {kind: Names() for kind in NAMES}  # the texts of these columns,
+        self.takes = Takes()  # and those of "takes", if there is one
 
     def __len__(self) -> int:
         return self._n
@@ -189,14 +186,12 @@ class Reading:
             )
         if self.eligible is False:
             said.append(NO_ELIGIBILITY)
-        return said + [f"no record in {', '.join(self.empty)}"] * bool(self.empty)
+        if empty := [path.name for path, count in self.files.items() if not count]:
+            said.append(f"no record in {', '.join(empty)}")
+        return said
 
     def reasons(self, *, examples: bool = False) -> str:
         return re.sub(" records?: ", ": ", "; ".join(self.lines(examples=examples)))
-
-    @property
-    def empty(self) -> list[str]:
-        return [path.name for path, count in self.files.items() if not count]
 
     def extend(self, jobs: Sequence[ClusterJob], names: Sequence[str]) -> None:
         """Append jobs that were read one by one, as `add_ended`; `names` identify their records."""
@@ -275,7 +270,6 @@ class Reading:
         count(f"jobs with a time that the clock skips ({self.zone}; is it their time zone?)", neither)
         if self.zone == "UTC":
             count(NO_ZONE, np.any([column.bare for column in times.values()], axis=0))
-        count("jobs with fractions of a second, cut off", np.any([column.cut for column in times.values()], axis=0))
         requested_s = np.asarray(columns["requested_s"])
         partition = requested_s == PARTITION_LIMIT
         limit = self.partition_limit_s
@@ -453,11 +447,7 @@ class ClusterLog:
         return numbers
 
     def piece(self, part: slice) -> SwfLog:
-        """These jobs by submission, without the header.
-
-        A job is submitted when it could start; if that was ever later than its user submitted it, that date is a
-        column, too.
-        """
+        """These jobs, each submitted when it could start; if any was by its user before, that is a column, too."""
         at = self._order[part]
         column = {name: self.jobs[name][at].astype(np.int64) for name in TYPES}
         submit_s, start_s, end_s = self._submit_s[at].astype(np.int64), column["start_s"], column["end_s"]

@@ -35,17 +35,7 @@ from batfill_site.accounting.cluster_log import (
     Takes,
     require_known,
 )
-from batfill_site.accounting.record_text import (
-    LAST_S,
-    ODD,
-    Names,
-    Times,
-    clock_time,
-    each,
-    limit_of,
-    read_times,
-    zone_of,
-)
+from batfill_site.accounting.record_text import LAST_S, ODD, Names, clock_time, each, limit_of, read_times, zone_of
 
 NEEDED = ("JobID", "Submit", "Start", "End", "State", "AllocCPUS")
 # The columns that `sacct` knows for ours; the first that a file has is read.
@@ -275,8 +265,9 @@ class Table:
         read = each(self[column], tres_count if self.names.get(column, "").endswith("TRES") else count_in)
         return read[:, 0], read[:, 1] > 0
 
-    def paused(self, start: Times, end: Times) -> NDArray[np.bool_]:
+    def paused(self, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Whether a job ran for less than from its start to its end, (n,): it was suspended for the rest."""
+        start, end = columns["start_s"], columns["end_s"]
         elapsed_s = each(self["Elapsed"], lambda text: limit_of(text, bare=1))
         off_s = end.seconds - start.seconds - elapsed_s
         # A clock that was set back or forward in between is off by an hour.
@@ -284,9 +275,9 @@ class Table:
         paused: NDArray[np.bool_] = known & (off_s > 1)
         return paused
 
-    def beside(self, paused: NDArray[np.bool_]) -> NDArray[np.int8]:
+    def beside(self, columns: Mapping[str, Any]) -> NDArray[np.int8]:
         """What of `BESIDE` each job had, (n,), and whether only its times say that it was paused: powers of two."""
-        found = (paused & ~having(self["Suspended"], "[1-9]")).astype(np.int8) << len(BESIDE)
+        found = (self.paused(columns) & ~having(self["Suspended"], "[1-9]")).astype(np.int8) << len(BESIDE)
         for k, (column, pattern) in enumerate(BESIDE.values()):
             if column in OF_HELD and "Eligible" in self:  # which is what they say, with the date
                 continue
@@ -477,8 +468,7 @@ class Records:
         texts = map(tres_text, table["TRES"], table["ReqTRES"], table["ReqMem"], nodes, cpus)
         takes = self.result.jobs.takes.codes(list(map(takes_of, texts)))
         joules = np.array(list(map(joules_in, table["TRES"], table["Energy"])), np.float32)
-        beside = table.beside(table.paused(columns["start_s"], columns["end_s"]))
-        return {"beside": beside, "takes": takes, "joules": joules}
+        return {"beside": table.beside(columns), "takes": takes, "joules": joules}
 
     def read(self, table: Table) -> None:
         self.result.eligible = self.result.eligible is not False and "Eligible" in table
