@@ -24,20 +24,10 @@ from batfill.workloads.swf import NO_RUN_TIME, REASONS, job_rows
 from batfill.workloads.swf_log import CANCELLED
 from batfill_pages.words import count, log_name
 from batfill_site.accounting.cluster_log import HAD_GPUS, NO_ELIGIBILITY, NOT_MODELLED
+from batfill_site.accounting.outages import outages
 from batfill_site.advice.payers import kinds_of
 from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, duration, stored
-from batfill_site.machine import (
-    HEADER,
-    LOG,
-    Held,
-    Machine,
-    Part,
-    calendar_of,
-    holding,
-    machine_of,
-    machine_or_stated,
-    one_machine,
-)
+from batfill_site.machine import HEADER, LOG, calendar_of, holding, machine_of, machine_or_stated, one_machine
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Logged, Score, logged_of, percent, ratio_text
 
 if TYPE_CHECKING:
@@ -47,6 +37,7 @@ if TYPE_CHECKING:
 
     from batfill.model.jobs import Cancelled, Jobs, Overrun, Unrequested
     from batfill.workloads.swf_log import SwfLog
+    from batfill_site.machine import Held, Machine, Part
 
 
 # What is tried: how long before they begin outages are announced, and how many jobs have a reservation.
@@ -61,8 +52,6 @@ FEWEST_USERS, LEAST_LIMIT, CLIFF, BELOW, ABOVE = 3, 4, 10.0, 0.9, 1.1
 LEAST_AT, MOST_BEYOND, MOST_STARTS = 0.005, 0.004, 0.01
 # Shares of the waiting time in which nothing known holds a job: above, nothing can be said, or confidence is low.
 MOST_IDLE, LOW_IDLE = 0.5, 0.3
-
-
 OF_RECORDS = re.compile(r"[\d,]+ records?: .+")  # an import's note on what it left out or changed
 
 # What a site does
@@ -97,7 +86,7 @@ class Site(NamedTuple):
     @classmethod
     def of(cls, logged: Logged, machine: str | int = LOG) -> Site:
         its = machine_of(logged, machine)
-        site = cls(logged, its, logged.outages(), limit_of(logged, its.parts[0].rows))
+        site = cls(logged, its, outages(logged.where, logged.log, logged.size), limit_of(logged, its.parts[0].rows))
         if not site.counted.any():
             raise WorkloadError(f"{logged.where}: no job with a wait fits {site.machine.text()}; give a larger machine")
         return site
@@ -457,10 +446,6 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
         ]
         for row in found["groups"]
     ]
-    means = [
-        (row["by"], row["group"], *(row["near"][f"{whose}_mean_s"] for whose in ("simulated", "logged")))
-        for row in found["groups"]
-    ]
     *_, ratio, off = replays[-1]
     near = f"Simulated waits are **{ratio}** of the real ones on average, and a job's is off by {off}"
     down = found["outages"]
@@ -473,14 +458,17 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
             {
                 "Machine": f"{machine_text(grade)}.",
                 "By width": f"{by_width}." if (by_width := grade.near.by_width) else "",
-                "What held jobs": f"{holds_text(grade)}." if grade.held else "",
+                "What held jobs": f"{held}." if (held := holds_text(grade)) else "",
                 "Besides": besides(steps),
                 "Outages": f"{down['number']:,} found in the log, {duration(down['days'] * DAY_S)} in all.",
                 "Not modelled": f"{'; '.join(alike)}." if alike else "",
                 "Not compared": f"{beside}." if beside else "",
             },
         ),
-        picture=Bars.of_waits(means),
+        picture=Bars.of_waits(
+            (row["by"], row["group"], row["near"]["simulated_mean_s"], row["near"]["logged_mean_s"])
+            for row in found["groups"]
+        ),
         details=[
             Detail("Groups of jobs", [NEAR], Table(("", "jobs", "in the log", *("header", "besides") * 2), groups)),
             Detail("Notes on the log", [f"{text}." for text in given["warnings"]]),
@@ -516,11 +504,8 @@ def besides(steps: Sequence[Mapping[str, Any]]) -> str:
     without, left = (percent(step["later"]["error"]) for step in (steps[0], steps[-1]))
     if len(steps) == 1:
         return f"no factor that is tried holds; a mean error of {without} on the second half of the jobs."
-    said = f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {without} without"
-    said += "; what is fitted on the first half does worse there" * (errors[-1] > min(errors))
-    best = errors.index(min(errors))
-    said += f", {percent(errors[best])} with {steps[best]['factors']}" * (0 < best < len(steps) - 1)
-    return f"{said}."
+    worse = "; what is fitted on the first half does worse there" * (errors[-1] > min(errors))
+    return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {without} without{worse}."
 
 
 # The grade beside every advice

@@ -17,10 +17,8 @@ from batfill.base.errors import WorkloadError
 from batfill.base.sums import rank_correlation
 from batfill.base.words import percent as in_percent
 from batfill.model.jobs import HOUR_S, WEEK_S, Jobs
-from batfill.model.limits.calendar import Calendar
 from batfill.workloads.swf import job_rows
 from batfill.workloads.swf_log import SwfLog
-from batfill_site.accounting.outages import outages
 from batfill_site.answer import duration
 
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
@@ -176,9 +174,6 @@ class Logged(NamedTuple):
         rows = self.compared(wait_s, rows)
         jobs = self.workload.jobs
         return score(jobs.submit_s[rows], self.wait_s[rows], wait_s[rows], jobs.procs[rows])
-
-    def outages(self) -> Calendar:
-        return outages(self.where, self.log, self.size)
 
     def select(self, rows: NDArray[np.bool_]) -> Logged:
         """These of the jobs, and the whole log."""

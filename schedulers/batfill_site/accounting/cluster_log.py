@@ -88,16 +88,13 @@ class Takes(Names):
 
 
 class Jobs:
-    """Jobs in any order as narrow columns: those of TYPES, and others that a reader needs, with room for more jobs.
-
-    `names`: the texts of the columns of names; `takes`: those of the column of this name, if there is one.
-    """
+    """Jobs in any order as narrow columns: those of TYPES, and others that a reader needs, with room for more jobs."""
 
     def __init__(self) -> None:
         self.columns: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in TYPES.items()}
         self._n = 0
-        self.names = {kind: Names() for kind in NAMES}
-        self.takes = Takes()
+        self.names = {kind: Names() for kind in NAMES}  # the texts of these columns,
+        self.takes = Takes()  # and those of "takes", if there is one
 
     def __len__(self) -> int:
         return self._n
@@ -189,14 +186,12 @@ class Reading:
             )
         if self.eligible is False:
             said.append(NO_ELIGIBILITY)
-        return said + [f"no record in {', '.join(self.empty)}"] * bool(self.empty)
+        if empty := [path.name for path, count in self.files.items() if not count]:
+            said.append(f"no record in {', '.join(empty)}")
+        return said
 
     def reasons(self, *, examples: bool = False) -> str:
         return re.sub(" records?: ", ": ", "; ".join(self.lines(examples=examples)))
-
-    @property
-    def empty(self) -> list[str]:
-        return [path.name for path, count in self.files.items() if not count]
 
     def extend(self, jobs: Sequence[ClusterJob], names: Sequence[str]) -> None:
         """Append jobs that were read one by one, as `add_ended`; `names` identify their records."""
@@ -275,7 +270,6 @@ class Reading:
         count(f"jobs with a time that the clock skips ({self.zone}; is it their time zone?)", neither)
         if self.zone == "UTC":
             count(NO_ZONE, np.any([column.bare for column in times.values()], axis=0))
-        count("jobs with fractions of a second, cut off", np.any([column.cut for column in times.values()], axis=0))
         requested_s = np.asarray(columns["requested_s"])
         partition = requested_s == PARTITION_LIMIT
         limit = self.partition_limit_s
@@ -336,13 +330,6 @@ class Key:
     """The number of each name, by kind; numbers start at 1 in the order of first submission."""
 
     numbers: dict[str, dict[str, int]] = field(default_factory=lambda: {kind: {} for kind in NAMES})
-
-    def number(self, kind: str, name: str) -> int:
-        """The name's number, created if the name is new; -1 for no name."""
-        if not name:
-            return -1
-        known = self.numbers[kind]
-        return known.setdefault(name, len(known) + 1)
 
     @classmethod
     def load(cls, path: Path | None) -> Key:
@@ -451,36 +438,30 @@ class ClusterLog:
         return len(self.jobs)
 
     def _numbered(self, kind: str, key: Key) -> NDArray[np.int32]:
-        """The key's number of each name, by its code, -1 for none, and for one that no job has."""
-        codes, names = self.jobs[kind], list(self.jobs.names[kind])
+        """The key's number of each name, by its code, -1 for none, and for one that no job has; new ones are added."""
+        names, known = list(self.jobs.names[kind]), key.numbers[kind]
         numbers = np.full(len(names), -1, np.int32)
-        found, first = np.unique(codes[self._order], return_index=True)
-        for code in found[np.argsort(first)].tolist():
-            numbers[code] = key.number(kind, names[code])
+        found, first = np.unique(self.jobs[kind][self._order], return_index=True)
+        for code in filter(None, found[np.argsort(first)].tolist()):
+            numbers[code] = known.setdefault(names[code], len(known) + 1)
         return numbers
 
     def piece(self, part: slice) -> SwfLog:
-        """These jobs by submission, without the header.
-
-        A job is submitted when it could start; if that was ever later than its user submitted it, that date is a
-        column, too.
-        """
+        """These jobs, each submitted when it could start; if any was by its user before, that is a column, too."""
         at = self._order[part]
-        column = {name: self.jobs[name][at] for name in TYPES}
-        submit_s = self._submit_s[at].astype(np.int64)
-        start_s, end_s = (column[name].astype(np.int64) for name in ("start_s", "end_s"))
+        column = {name: self.jobs[name][at].astype(np.int64) for name in TYPES}
+        submit_s, start_s, end_s = self._submit_s[at].astype(np.int64), column["start_s"], column["end_s"]
         left_s = np.where(start_s > 0, start_s, end_s)  # never started: it waited until it was removed
-        ran = (start_s > 0) & (end_s > 0)
         piece = new_log(
             (),
             {
                 "job": np.arange(part.start + 1, part.start + 1 + len(at)),
                 "submit_s": submit_s - self._first_s,
-                "wait_s": np.where(left_s > 0, np.maximum(left_s - submit_s, 0), -1),
-                "runtime_s": np.where(ran, np.maximum(end_s - start_s, 0), 0),
+                "wait_s": np.maximum(left_s - submit_s, 0),
+                "runtime_s": end_s - left_s,
                 "procs": column["procs"],
                 "requested_procs": column["requested_procs"],
-                "requested_s": np.where(column["requested_s"] > 0, column["requested_s"].astype(np.int64), -1),
+                "requested_s": np.where(column["requested_s"] > 0, column["requested_s"], -1),
                 "status": column["status"],
                 **{kind: self._numbers[kind][column[kind]] for kind in NAMES},
             },
@@ -488,7 +469,7 @@ class ClusterLog:
         piece = with_amounts(piece, self.amounts(at))
         rows, fields = piece.rows, piece.fields
         if self._held:
-            rows = np.column_stack((rows, column["submit_s"].astype(np.int64) - self._first_s))
+            rows = np.column_stack((rows, column["submit_s"] - self._first_s))
             fields = (*fields, FIRST_SUBMIT)
         lines = piece.lines + part.start + len(self.header)
         return replace(piece, rows=rows, lines=lines, fields=fields)

@@ -38,24 +38,24 @@ def read_oar(paths: list[Path], reading: Reading, *, cores_per_resource: int = 1
         jobs, names = [], []
         records = _records(path)
         reading.files[path] = len(records)
-        ends_s.update({_name(key, job): _end(job) for key, job in records})
-        for key, job in records:
-            name = f"job {_name(key, job)}, " + ", ".join(
-                f"{field} {job[field]}" for field in SHOWN if job.get(field) is not None
-            )
+        ends_s.update({name: _end(job) for name, job in records})
+        for name, job in records:
+            stated = ", ".join(f"{field} {job[field]}" for field in SHOWN if job.get(field) is not None)
+            shown = f"job {name}, {stated}"
             found = _job(job, cores_per_resource, ends_s)
             if isinstance(found, str):
-                reading.note(found, example=name)
-            elif read.setdefault(_name(key, job), found) is not found and read[_name(key, job)] == found:
-                reading.note(TWICE, example=name)
+                reading.note(found, example=shown)
+            elif read.setdefault(name, found) is not found and read[name] == found:
+                reading.note(TWICE, example=shown)
             else:
                 jobs.append(found)
-                names.append(name)
+                names.append(shown)
         reading.extend(jobs, names)
     return reading
 
 
 def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """The name of each job, and its fields."""
     document, _ = read_json(path, "make it with oarstat -J -f")
     if isinstance(document, dict) and isinstance(document.get("items"), list):
         document = document["items"]
@@ -63,11 +63,7 @@ def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
         document = {str(place): job for place, job in enumerate(document, 1)}
     if not isinstance(document, dict) or not all(isinstance(job, dict) for job in document.values()):
         raise WorkloadError(f"{path}: holds no OAR jobs; make it with oarstat -J -f")
-    return list(document.items())
-
-
-def _name(key: str, job: dict[str, Any]) -> str:
-    return str(_first(job, "Job_Id", "job_id", "id") or key)
+    return [(str(_first(job, "Job_Id", "job_id", "id") or key), job) for key, job in document.items()]
 
 
 def _end(job: dict[str, Any]) -> int:

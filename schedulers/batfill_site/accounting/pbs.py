@@ -167,11 +167,7 @@ def processors_used(fields: dict[str, str]) -> int:
     slots = 0
     for place in filter(None, fields.get("exec_host", "").split("+")):
         at = place.partition("/")[2]
-        _, star, times = at.partition("*")
-        if star:
-            slots += count_of(times) or 1
-        else:
-            slots += sum(_range(part) for part in at.split(",")) if at else 1
+        slots += count_of(at.partition("*")[2]) or sum(map(_range, at.split(",")))
     return slots
 
 

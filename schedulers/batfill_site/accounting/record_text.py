@@ -27,7 +27,6 @@ NO_TIMES = frozenset(("", "Unknown", "None", "N/A"))
 QUARTER_S = 900
 CLOCK_S = (DAY_S, 3600, 60, 1)  # the units of a clock's numbers, the last ones of fewer
 CLOCK = re.compile(r"(?:(\d{1,11})-(?!(?:\d+:){3}))?((?:\d{1,11}:){0,3}\d{1,11})(?:\.\d{1,11})?", re.ASCII)
-FRACTION = re.compile(r"[.,]0*[1-9]")
 EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
 DAY_0 = datetime(1970, 1, 1)
 MARKS = re.compile(rb"^(?:\xef\xbb\xbf)+", re.MULTILINE)  # byte order marks, which begin a line
@@ -83,13 +82,12 @@ class Times(NamedTuple):
 
     seconds: NDArray[np.int64]  # since 1970, 0 for none, ODD for a text that is not understood
     later_s: NDArray[np.int64]  # to the other reading of a local time: > 0 if the clock repeats it, < 0 if it skips it
-    cut: NDArray[np.bool_]  # whether a fraction of a second was cut off
     bare: NDArray[np.bool_]  # whether it is a date without a time zone, read in that of the cluster
 
     @classmethod
     def of(cls, seconds: NDArray[Any]) -> Times:
         whole = np.asarray(seconds, np.int64)
-        return cls(whole, np.zeros(len(whole), np.int64), np.zeros(len(whole), bool), np.zeros(len(whole), bool))
+        return cls(whole, np.zeros(len(whole), np.int64), np.zeros(len(whole), bool))
 
 
 def zone_of(name: str) -> tzinfo:
@@ -120,32 +118,31 @@ def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> tuple[NDArray[np.int
 
 def read_times(texts: Sequence[str], zone: tzinfo) -> Times:
     """The times in these texts: seconds since 1970, or dates, which without an offset are in this zone."""
-    seconds, cut, bare = each(texts, clock_time).T
-    times = Times.of(seconds)._replace(cut=cut > 0, bare=bare > 0)
+    seconds, bare = each(texts, clock_time).T
+    times = Times.of(seconds)._replace(bare=bare > 0)
     local_s, times.later_s[times.bare] = unix_times(seconds[times.bare], zone)
     seconds[times.bare] = np.where((local_s >= 1) & (local_s <= LAST_S), local_s, ODD)
     return times
 
 
-def clock_time(text: str) -> tuple[int, bool, bool]:
-    """Seconds since 1970, or ODD; whether a fraction was cut off; and whether they are those of a local clock."""
+def clock_time(text: str) -> tuple[int, bool]:
+    """Seconds since 1970, or ODD, and whether they are those of a local clock."""
     text = text.strip()
     if text in NO_TIMES:
-        return 0, False, False
-    cut = ("." in text or "," in text) and FRACTION.search(text) is not None
+        return 0, False
     if "-" not in text and EPOCH.fullmatch(text):
-        return epoch(text), cut, False
+        return epoch(text), False
     try:
         date = datetime.fromisoformat(text)
     except ValueError:
-        return ODD, False, False
+        return ODD, False
     if not text.isascii():
-        return ODD, False, False
+        return ODD, False
     if date.tzinfo is None:
         since = date - DAY_0
-        return since.days * DAY_S + since.seconds, cut, True
+        return since.days * DAY_S + since.seconds, True
     seconds = math.floor(date.timestamp())
-    return (seconds if 1 <= seconds <= LAST_S else ODD), cut, False
+    return (seconds if 1 <= seconds <= LAST_S else ODD), False
 
 
 def epoch(text: str) -> int:

@@ -35,17 +35,7 @@ from batfill_site.accounting.cluster_log import (
     Takes,
     require_known,
 )
-from batfill_site.accounting.record_text import (
-    LAST_S,
-    ODD,
-    Names,
-    Times,
-    clock_time,
-    each,
-    limit_of,
-    read_times,
-    zone_of,
-)
+from batfill_site.accounting.record_text import LAST_S, ODD, Names, clock_time, each, limit_of, read_times, zone_of
 
 NEEDED = ("JobID", "Submit", "Start", "End", "State", "AllocCPUS")
 # The columns that `sacct` knows for ours; the first that a file has is read.
@@ -275,8 +265,9 @@ class Table:
         read = each(self[column], tres_count if self.names.get(column, "").endswith("TRES") else count_in)
         return read[:, 0], read[:, 1] > 0
 
-    def paused(self, start: Times, end: Times) -> NDArray[np.bool_]:
+    def paused(self, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Whether a job ran for less than from its start to its end, (n,): it was suspended for the rest."""
+        start, end = columns["start_s"], columns["end_s"]
         elapsed_s = each(self["Elapsed"], lambda text: limit_of(text, bare=1))
         off_s = end.seconds - start.seconds - elapsed_s
         # A clock that was set back or forward in between is off by an hour.
@@ -284,9 +275,9 @@ class Table:
         paused: NDArray[np.bool_] = known & (off_s > 1)
         return paused
 
-    def beside(self, paused: NDArray[np.bool_]) -> NDArray[np.int8]:
+    def beside(self, columns: Mapping[str, Any]) -> NDArray[np.int8]:
         """What of `BESIDE` each job had, (n,), and whether only its times say that it was paused: powers of two."""
-        found = (paused & ~having(self["Suspended"], "[1-9]")).astype(np.int8) << len(BESIDE)
+        found = (self.paused(columns) & ~having(self["Suspended"], "[1-9]")).astype(np.int8) << len(BESIDE)
         for k, (column, pattern) in enumerate(BESIDE.values()):
             if column in OF_HELD and "Eligible" in self:  # which is what they say, with the date
                 continue
@@ -477,8 +468,7 @@ class Records:
         texts = map(tres_text, table["TRES"], table["ReqTRES"], table["ReqMem"], nodes, cpus)
         takes = self.result.jobs.takes.codes(list(map(takes_of, texts)))
         joules = np.array(list(map(joules_in, table["TRES"], table["Energy"])), np.float32)
-        beside = table.beside(table.paused(columns["start_s"], columns["end_s"]))
-        return {"beside": beside, "takes": takes, "joules": joules}
+        return {"beside": table.beside(columns), "takes": takes, "joules": joules}
 
     def read(self, table: Table) -> None:
         self.result.eligible = self.result.eligible is not False and "Eligible" in table
@@ -551,9 +541,9 @@ class Records:
             first = list(self.cluster_names)[jobs["cluster"][0]]
             self.result.unmodelled[f"are of other clusters than {first} (--cluster chooses)"] += others
             self.drop_copies()
-            parts = np.flatnonzero(jobs["component"] >= 0)
-            if len(parts):
-                self._join(self._keep_last(parts, ("component",)))
+            self._keep_last(np.flatnonzero(jobs["component"] >= 0), ("component",))
+            if (parts := jobs["component"] >= 0).any():
+                self._join(parts)
             self._keep_last(_repeated(jobs["key"]))
             self.note_missing(self.result.notes.get(LEFT_OUT, 0))
             for k, what in enumerate((*BESIDE, PAUSED)):
@@ -570,44 +560,39 @@ class Records:
 
     def drop_copies(self) -> None:
         jobs = self.result.jobs
-        rows = _repeated(jobs["key"])
-        if not len(rows):
-            return
-        order, starts = _grouped(jobs, rows, [name for name in jobs.columns if name not in TAKEN])
-        kept = np.ones(len(jobs), bool)
-        kept[order] = False
-        kept[order[starts]] = True
-        self.result.note(TWICE, len(order) - len(starts))
-        jobs.keep(kept)
+        same = [name for name in jobs.columns if name not in TAKEN]
+        order, starts = _grouped(jobs, _repeated(jobs["key"]), same)
+        self._keep_of(order, order[starts], TWICE)
 
-    def _keep_last(self, rows: NDArray[np.intp], besides: tuple[str, ...] = ()) -> NDArray[np.bool_]:
+    def _keep_of(self, rows: NDArray[np.intp], some: NDArray[np.intp], reason: str) -> None:
+        """Keep some of these rows; the reason counts the others."""
+        kept = np.ones(len(self.result.jobs), bool)
+        kept[rows] = False
+        kept[some] = True
+        self.result.note(reason, len(rows) - len(some))
+        self.result.jobs.keep(kept)
+
+    def _keep_last(self, rows: NDArray[np.intp], besides: tuple[str, ...] = ()) -> None:
         """Keep the last try of each job among these rows, with the job's first submission, in the row of its first try.
 
         An id is used again when Slurm's counter has wrapped around. A try is a later one of the same job if it has the
         same Submit, or if the earlier one did not complete and Submit is when that was over: the date of the requeue.
-
-        Returns whether each remaining row is of such a job, (n,).
         """
         jobs = self.result.jobs
-        kept, among = np.ones(len(jobs), bool), np.zeros(len(jobs), bool)
-        if len(rows):
-            order, starts = _grouped(jobs, rows, (*besides, *SAME_JOB), then=("end_s", "submit_s"))
-            submit_s, end_s = (jobs[name][order].astype(np.int64) for name in ("submit_s", "end_s"))
-            over = (jobs["status"][order[:-1]] == COMPLETED) | (submit_s[1:] > end_s[:-1] + REQUEUED_S)
-            others = np.flatnonzero(over & (submit_s[1:] != submit_s[:-1])) + 1
-            starts = np.union1d(starts, others)
-            last, first = order[np.append(starts[1:], len(order)) - 1], np.minimum.reduceat(order, starts)
-            submit_s = np.minimum.reduceat(jobs["submit_s"][order], starts)
-            eligible_s = jobs["eligible_s"][order[starts]]
-            for name in jobs.columns:
-                jobs[name][first] = jobs[name][last]
-            jobs["submit_s"][first], jobs["eligible_s"][first] = submit_s, eligible_s
-            kept[rows], among[first] = False, True
-            kept[first] = True
-            if len(order) > len(starts):
-                self.result.notes[LEFT_OUT] += len(order) - len(starts)
-                jobs.keep(kept)
-        return among[kept]
+        if not len(rows):
+            return
+        order, starts = _grouped(jobs, rows, (*besides, *SAME_JOB), then=("end_s", "submit_s"))
+        submit_s, end_s = (jobs[name][order].astype(np.int64) for name in ("submit_s", "end_s"))
+        over = (jobs["status"][order[:-1]] == COMPLETED) | (submit_s[1:] > end_s[:-1] + REQUEUED_S)
+        others = np.flatnonzero(over & (submit_s[1:] != submit_s[:-1])) + 1
+        starts = np.union1d(starts, others)
+        last, first = order[np.append(starts[1:], len(order)) - 1], np.minimum.reduceat(order, starts)
+        submit_s = np.minimum.reduceat(jobs["submit_s"][order], starts)
+        eligible_s = jobs["eligible_s"][order[starts]]
+        for name in jobs.columns:
+            jobs[name][first] = jobs[name][last]
+        jobs["submit_s"][first], jobs["eligible_s"][first] = submit_s, eligible_s
+        self._keep_of(order, first, LEFT_OUT)
 
     def _join(self, parts: NDArray[np.bool_]) -> None:
         """Make one job of the components in these rows that have one id and user; it comes after all others."""
@@ -652,7 +637,7 @@ def _grouped(
     """The rows in groups that are equal in these columns, each by the columns `then` and by row; each group's start."""
     order = rows[np.lexsort([jobs[name][rows] for name in (*reversed(then), *same)])]
     changes = np.zeros(len(order), bool)
-    changes[0] = True
+    changes[:1] = True
     for name in same:
         values = jobs[name][order]
         changes[1:] |= values[1:] != values[:-1]

@@ -99,7 +99,6 @@ def import_log(
         jobs=rows,
         notes=dict(reading.notes),
         first=reading.examples,
-        empty_files=reading.empty,
         not_modelled=dict(+reading.unmodelled),
         amounts=log.stated,
         became_eligible={"jobs": reading.held, "hours": reading.held_s / 3600} if reading.held else None,

@@ -84,7 +84,6 @@ def fidelity(
     from batfill_site import fidelity as library
 
     require_one_kind(site, {"runs", "seed"}, {"log"})
-    line = command_line()
     how |= {"seed": seed, "runs": runs, **site} if site else {"fit": fit, "machine": machine}
     found = library.fidelity(log, **how)
     if calendar is not None:
@@ -94,7 +93,7 @@ def fidelity(
         words = " ".join(f"--{name} {value}" for name, value in its["options"].items())
         note(f"{calendar}: {things(len(its['windows']), 'window')}; replay {whose} with --calendar {calendar} {words}")
     if out is not None and ".html" in map(str.lower, out.suffixes):
-        write_text(out, found.answer().as_page(line, {str(log): found["input"]["source_sha256"]}))
+        write_text(out, found.answer().as_page(command_line(), {str(log): found["input"]["source_sha256"]}))
         offer(out)
     elif out is not None:
         found.save(out)

@@ -116,7 +116,6 @@ def what_if(
     from batfill.base.files import write_text
 
     require_one_kind(site, {"changes", "add_nodes", "runs"}, {"log", "tau_s", "seed"})
-    line = command_line()
     if site:
         from batfill_site.slurm.what_if import ADD_NODES, slurm
 
@@ -131,7 +130,7 @@ def what_if(
         found = library(log, **arguments_of(options), **how)
         answer, warnings, inputs = found.answer(log), found.workload.warnings, {str(log): found.workload.digest}
     if out is not None:
-        write_text(out, answer.as_page(line, inputs))
+        write_text(out, answer.as_page(command_line(), inputs))
         offer(out)
     if as_json:  # the text has them
         warn(warnings)

@@ -244,7 +244,7 @@ class SlurmRecords(Records):
             "jobs that were suspended: their nodes were not, unless PreemptMode is SUSPEND": having(
                 table["Suspended"], "[1-9]"
             )
-            | table.paused(columns["start_s"], columns["end_s"]),
+            | table.paused(columns),
             "jobs in a reservation: they start as others do": having(table["Reservation"], "[^ ]"),
             REASON: early
             | (idle & ("Eligible" in table) & ((eligible_s <= 0) | (eligible_s > end_s)))
