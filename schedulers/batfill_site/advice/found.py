@@ -119,7 +119,6 @@ class WhatIf(Answered, Keyed):
     comparison: Comparison
     outcomes: list[ChoiceFigures]
     bsld: dict[int, list[Paired | None]]  # [a][b]: b's mean minus a's; see `Comparison.against`
-    waits: list[Paired]  # of each choice but the first: the mean wait minus the first's
     groups: list[JobGroup]
     limits: list[Limit]  # those of LIMITS and the given one, ascending, and none
     given: int  # the index of the given limit
@@ -316,8 +315,6 @@ class WhatIf(Answered, Keyed):
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
-            "machine_ran": self.fidelity.machine.text(),
-            "behaviour": str(self.fidelity.factors),
             "held": self.fidelity.held,
             "held_on_header": self.fidelity.held_header,
             "logged": self.logged and {**stored(self.logged), **(stored(self.logged_whose) or {})},
@@ -326,7 +323,6 @@ class WhatIf(Answered, Keyed):
             "confidence": self.confidence(self.limit),
             "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
             "gain": self.gain(advised) if advised else None,
-            "wait_gain": self.waits[advised - 1] if advised else None,
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
             "engine": ENGINE,

@@ -205,7 +205,6 @@ def what_if(
             comparison,
             outcomes,
             pairs,
-            pairing([wait_s - comparison.wait_s[0] for wait_s in comparison.wait_s[1:]]),
             groups,
             [limit_of(growth, outcomes, pairs, offered, min_gain) for growth in growths],
             growths.index(max_wait_growth),

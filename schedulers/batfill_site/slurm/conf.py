@@ -74,8 +74,6 @@ NODE_ROWS = rows(
     Option("Gres", "gres", gres),
     Option("Feature Features", "features", lambda text: frozenset(IN_PARENTHESES.sub("", text).split(",")) - {""}),
 )
-
-
 ROWS_OF = {"nodename": NODE_ROWS, "partitionname": PARTITION_ROWS}
 VERSION = "22.05"
 NO_GPUS = (

@@ -43,7 +43,6 @@ SCONTROL = {
 # Options of sbatch, and what they are there.
 ASKED = {"-n": "NumTasks", "-c": "CPUs/Task", "-w": "ReqNodeList", "-x": "ExcNodeList", "-L": "Licenses"}
 ASKED |= {"--bb": "BurstBuffer"}
-
 NEW_USER = "(new)"  # of a job that names none
 
 
