@@ -119,6 +119,7 @@ class WhatIf(Answered, Keyed):
     comparison: Comparison
     outcomes: list[ChoiceFigures]
     bsld: dict[int, list[Paired | None]]  # [a][b]: b's mean minus a's; see `Comparison.against`
+    waits: list[Paired]  # of each choice but the first: the mean wait minus the first's
     groups: list[JobGroup]
     limits: list[Limit]  # those of LIMITS and the given one, ascending, and none
     given: int  # the index of the given limit
@@ -323,6 +324,7 @@ class WhatIf(Answered, Keyed):
             "confidence": self.confidence(self.limit),
             "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
             "gain": self.gain(advised) if advised else None,
+            "wait_gain": self.waits[advised - 1] if advised else None,
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
             "engine": ENGINE,
