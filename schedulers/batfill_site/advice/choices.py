@@ -23,7 +23,6 @@ from batfill.model.options import (
 )
 from batfill.model.values import seconds_of
 from batfill.replays.replay import simulate
-from batfill_site.advice.configuration import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -117,8 +116,3 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {name: option.default for name, option in OPTIONS.items()} | dict(shared) | with_preset(chosen)
     return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
-
-
-def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:
-    found = {k: configuration(system, choice.options)[1] for k, choice in enumerate(tried)} if system else {}
-    return {k: why for k, why in found.items() if why}

@@ -316,8 +316,6 @@ class WhatIf(Answered, Keyed):
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
-            "machine_ran": self.fidelity.machine.text(),
-            "behaviour": str(self.fidelity.factors),
             "held": self.fidelity.held,
             "held_on_header": self.fidelity.held_header,
             "logged": self.logged and {**stored(self.logged), **(stored(self.logged_whose) or {})},

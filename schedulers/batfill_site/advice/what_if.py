@@ -24,8 +24,8 @@ from batfill.workloads.formats import read_once, source_of
 from batfill.workloads.swf import job_rows
 from batfill_pages.comparison import Comparison, of_jobs
 from batfill_pages.words import submission_dates
-from batfill_site.advice.choices import SHARED, THRESHOLDS_S, USUAL, Choice, beyond, choices, shared_of
-from batfill_site.advice.configuration import SYSTEMS
+from batfill_site.advice.choices import SHARED, THRESHOLDS_S, USUAL, Choice, choices, shared_of
+from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.fill import answer_of
 from batfill_site.advice.found import (
     ADVICE,
@@ -134,7 +134,8 @@ def what_if(
         if "calendar" in near.options and "calendar" not in given:
             shared["calendar"] = replace(shared["calendar"], name=MACHINE_FILE)
         tried = choices(thresholds_s, small_first, shared)
-        withheld = beyond(system, tried)
+        reasons = [configuration(system, choice.options)[1] if system else "" for choice in tried]
+        withheld = {k: why for k, why in enumerate(reasons) if why}
         at, size, fields = rows_of(workload, source), near.part.size, Options.of(tried[0].options).fields
         rows = near.machine.rows(near.part)[at]
         if not rows.any():
@@ -143,14 +144,13 @@ def what_if(
         workload = workload.with_read(fields).stating(size=size)
         jobs = fitting = workload.select(rows)
         workload = workload if (rows == (workload.procs <= size)).all() else jobs  # else it says what does not fit
+        at = at[rows]
         if limits.get("pool"):  # whatever the order, the same jobs run
             pools = Pools.of("pool", shared["pool"]).on(size)
             able = ~rejected(jobs, size, pools, wanted(pools, jobs))
             if not able.any():
                 raise BatfillError(f"option pool: every job wants more than there is of {shared['pool']}; give more")
-            jobs, at = jobs.select(able), at[rows][able]
-        else:
-            at = at[rows]
+            jobs, at = jobs.select(able), at[able]
         ran = ~jobs.is_cancelled
         group = source.log["group"][job_rows(Path(source.where), source.log).row][at[ran]].astype(np.int64)
         schedules = [choice.replay(jobs, workload, advance).of(ran) for choice in tried]
@@ -197,8 +197,7 @@ def what_if(
             for k in np.unique(kind.of).tolist()
         ]
         begun = fitting.select(fitting.submit_s >= first.submit_s[0])
-        known = near.plain is not None
-        logged, whose = logged_figures(of[-1]) if known else (None, None)
+        logged, whose = (None, None) if near.plain is None else logged_figures(of[-1])
         return WhatIf(
             workload,
             settings,

@@ -20,13 +20,11 @@ from batfill.base.words import duration
 from batfill.engine.ends import new_ends
 from batfill.engine.records import new_records
 from batfill_site.slurm import records
+from batfill_site.slurm.accounts import TRES
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.preempt import ALWAYS, WITHIN
 from batfill_site.slurm.records import (
-    CPUS,
-    GPUS,
     KINDS,
-    MEMORY,
     NODES,
     Licences,
     Limited,
@@ -64,7 +62,6 @@ NO_LIMIT_IF_0 = ("partition_job_depth", "sched_max_job_start", "bf_max_job_test"
 LONGEST = 4096  # characters of a constraint
 LATER_FREES = (20, 2)  # from this version on, B4.1 looks for nodes that come free
 SHAPE = ("cpus", "task", "memory", "memory_per_cpu", "gpus", "gpu_type", "exclusive")
-TRES = {"cpu": CPUS, "node": NODES, "mem": MEMORY, "gres/gpu": GPUS}
 SLOT_KEYS = 2**21  # of all slots together
 HEADS = 32  # of each
 ROOM = 64  # intervals of a plan, at first
@@ -158,18 +155,13 @@ def requested(jobs: SlurmJobs) -> Ints:
     return np.stack([np.ones(len(jobs), np.int64), jobs.cpus, jobs.min_nodes, memory, gpus], axis=1)
 
 
-def partitions_of(site: Site, jobs: SlurmJobs) -> list[list[str]]:
-    """The partitions of each job, of those that the site has; the first one named if it has none."""
-    named = (every.split(",") if every else [one] for every, one in zip(jobs.partitions, jobs.partition, strict=True))
-    return [[name for name in names if name in site.partition_of] or names[:1] for names in named]
-
-
 def records_of(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, Ints]:
-    """A row for each job and each of its partitions (Q2), and the job of each.
+    """A row for each job and each of its partitions that the site has, or the first named (Q2), and the job of each.
 
     Of these `memory_unsaid` says whether they take all memory of their nodes (P7).
     """
-    named = partitions_of(site, jobs)
+    given = (every.split(",") if every else [one] for every, one in zip(jobs.partitions, jobs.partition, strict=True))
+    named = [[name for name in every if name in site.partition_of] or every[:1] for every in given]
     of, names = np.repeat(np.arange(len(jobs)), [len(each) for each in named]), tuple(chain.from_iterable(named))
     usual = {each.name: (each.memory_per_cpu_mb, each.memory_per_node_mb) for each in site.partitions}
     per_cpu, per_node = np.array([usual.get(name, (0, 0)) for name in names], np.int64).reshape(-1, 2).T
@@ -371,17 +363,11 @@ def limit_arrays(
     looks = np.array([(not limited.keys().isdisjoint(each), not of_nodes.isdisjoint(each)) for each in held], bool)
     table["looked_at"] = np.where(as_asked, *looks.reshape(-1, 2)[of_jobs].T[::-1])
     bills = [[(kind_of(name, kind), x) for name, x in site.partition_of[of].billing.items()] for of, kind in billed]
-    return Limited(
-        *(*side_by_side(of_class), most.reshape(-1, KINDS), np.zeros((len(counters), KINDS), np.int64), amounts),
-        *(
-            amounts,
-            np.zeros(KINDS, np.int64),
-            np.array(rows_of, np.int64),
-            np.zeros((len(on_nodes), len(site.nodes)), np.int64),
-        ),
-        *side_by_side([[kind for kind, _ in each] for each in bills]),
-        np.array([weight * (kind >= 0) for each in bills for kind, weight in each], np.float64),
-    )
+    used, jobs_on = np.zeros((len(counters), KINDS), np.int64), np.zeros((len(on_nodes), len(site.nodes)), np.int64)
+    counted = [*side_by_side(of_class), most.reshape(-1, KINDS), used, amounts, amounts, np.zeros(KINDS, np.int64)]
+    billed_kinds = side_by_side([[kind for kind, _ in each] for each in bills])
+    weights = np.array([weight * (kind >= 0) for each in bills for kind, weight in each], np.float64)
+    return Limited._make([*counted, np.array(rows_of, np.int64), jobs_on, *billed_kinds, weights])
 
 
 def limits_of(
@@ -439,7 +425,8 @@ def window_arrays(site: Site) -> Windows:
 
 def kind_of(name: str, gpu_type: str) -> int:
     """Which kind of what is limited a trackable resource is of a job with GPUs of a type; -1 for none."""
-    return GPUS if name == f"gres/gpu:{gpu_type}" else TRES.get(name, -1)
+    field = TRES.get("gres/gpu" if name == f"gres/gpu:{gpu_type}" else name)
+    return -1 if field is None else Limits._fields.index(field)
 
 
 def amounts_of(name: str, jobs: SlurmJobs) -> tuple[Floats, Callable[[Node], float]]:
@@ -473,8 +460,7 @@ def fixed_priority(site: Site, jobs: SlurmJobs, rows: Iterable[Association], cpu
     total = total + s.weight_partition * share(factors, (each.job_factor for each in site.partitions))
     of_qos = {each.name: each.priority for each in site.qos}
     total = total + s.weight_qos * share([of_qos.get(name, 0) for name in jobs.qos], of_qos.values())
-    priorities = (each.priority for each in site.associations)
-    total = total + s.weight_assoc * share([each.priority for each in rows], priorities)
+    total = total + s.weight_assoc * share([each.priority for each in rows], (x.priority for x in site.associations))
     for name, weight in s.weight_tres.items():
         amount, of_node = amounts_of(name, jobs)
         has = {each.name: sum(of_node(site.nodes[site.place[node]]) for node in each.nodes) for each in site.partitions}
@@ -496,8 +482,7 @@ def billing_of(site: Site, jobs: SlurmJobs) -> Floats:
 
 
 def usage_factors(site: Site, jobs: SlurmJobs) -> Floats:
-    factors = {each.name: each.usage_factor for each in site.qos}
-    return np.array([factors.get(name, 1.0) for name in jobs.qos], np.float64)
+    return np.array([site.qos_of.get(name, Qos("")).usage_factor for name in jobs.qos], np.float64)
 
 
 def job_arrays(site: Site, jobs: SlurmJobs, of: Ints, classes: Mapping[str, Numbers], longest_s: Floats) -> Records:

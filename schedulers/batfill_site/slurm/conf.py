@@ -74,8 +74,6 @@ NODE_ROWS = rows(
     Option("Gres", "gres", gres),
     Option("Feature Features", "features", lambda text: frozenset(IN_PARENTHESES.sub("", text).split(",")) - {""}),
 )
-
-
 ROWS_OF = {"nodename": NODE_ROWS, "partitionname": PARTITION_ROWS}
 VERSION = "22.05"
 NO_GPUS = (
@@ -238,12 +236,11 @@ def read_site(
     for where, name, text in given:
         if name.lower() in ("defmempercpu", "defmempernode"):
             usual_mb |= value(PARTITION_ROWS[name.lower()], where, text)
-    partitions = [x if x.memory_per_cpu_mb or x.memory_per_node_mb else x._replace(**usual_mb) for x in partitions]
+    filled = tuple(x if x.memory_per_cpu_mb or x.memory_per_node_mb else x._replace(**usual_mb) for x in partitions)
     enforced = {"limits", "safe", "all"} & {*words(texts.get("accountingstorageenforce", ""))}
     limited = {str(each[0]): None for each in (*associations, *qos) if not enforced and each != unlimited(each)}
     if limited:
         associations, qos = tuple(map(unlimited, associations)), tuple(map(unlimited, qos))
-    tracked = any(name.lower() == "accountingstoragetres" and "gres/gpu" in text.lower() for _, name, text in given)
     used, below = {name for each in partitions for name in each.nodes}, {name for leaf in switches for name in leaf}
     several = [name for name, kinds in types.items() if len(kinds) > 1]
     said = {
@@ -254,17 +251,16 @@ def read_site(
         "limits that AccountingStorageEnforce does not enforce, left out": limited,
     }
     warnings += tuple(f"{path}: {what}: {listed(names)}" for what, names in said.items() if names)
-    if not tracked and any(node.gpus for node in nodes):
+    if "gres/gpu" not in texts.get("accountingstoragetres", "").lower() and any(node.gpus for node in nodes):
         warnings += (f"{path}: {NO_GPUS}",)
     mixed = frozenset[str]().union(*(types[node.name] for node in nodes if len(types[node.name]) > 1)) - {""}
-    site = Site(nodes=nodes, partitions=tuple(partitions), switches=switches, settings=settings, mixed=mixed)
+    assumed = "" if version else f"Slurm {latest}{of}: give --slurm-version if it is another"
+    site = Site(nodes=nodes, partitions=filled, switches=switches, settings=settings, mixed=mixed, assumed=assumed)
     named += tuple(part._replace(of=tuple(names)) for part, names in among.items()) + tuple(known.named)
     suspended = [each.name for each in qos if "suspend" in (each.preempt_mode or settings.preempt_mode)]
     if settings.preempt == "qos" and suspended:
         named += (Part("qos", "PreemptMode", "SUSPEND", tuple(suspended)),)
     site = replace(site, associations=associations, qos=qos, named=named, warnings=(*warnings, *known.warnings))
-    if version is None:
-        site = replace(site, assumed=f"Slurm {latest}{of}: give --slurm-version if it is another")
     return site if windows is None else replace(site, windows=read_windows(Path(windows), site))
 
 

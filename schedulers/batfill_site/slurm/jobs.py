@@ -231,6 +231,7 @@ class SlurmRecords(Records):
         of_tres = [licences_in(text, "license/") for text in table["ReqTRES"]]
         licenses = _first(line["licenses"], self.names["licenses"].codes(of_tres).astype(np.int64))
         limited = having(table["Reason"], "^(Assoc|QOS)")
+        slept = having(table["Suspended"], "[1-9]") | table.paused(columns)
         # A bit each, in this order, which is counted of the jobs that are kept.
         assumed = {
             "jobs that ran on an unknown number of nodes: one": ran_on == 0,
@@ -241,10 +242,7 @@ class SlurmRecords(Records):
             "jobs with GPUs of several types: GPUs of any type": types[:, 1] > 1,
             "jobs without a time limit: their partition's": unlimited & (longest_s > 0),
             "jobs without a time limit, as their partition: 365 days": unlimited & (longest_s == 0),
-            "jobs that were suspended: their nodes were not, unless PreemptMode is SUSPEND": having(
-                table["Suspended"], "[1-9]"
-            )
-            | table.paused(columns),
+            "jobs that were suspended: their nodes were not, unless PreemptMode is SUSPEND": slept,
             "jobs in a reservation: they start as others do": having(table["Reservation"], "[^ ]"),
             REASON: early
             | (idle & ("Eligible" in table) & ((eligible_s <= 0) | (eligible_s > end_s)))

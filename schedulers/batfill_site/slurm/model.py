@@ -16,7 +16,7 @@ from batfill_site.slurm.preempt import CHECK_S
 from batfill_site.slurm.priority import set_factors
 from batfill_site.slurm.records import DRAWS, Slurm, numbers_of
 from batfill_site.slurm.running import resume
-from batfill_site.slurm.site import PREEMPTED, Bools, Clock, Floats, Ints, Run, Site, SlurmJobs
+from batfill_site.slurm.site import PREEMPTED, Bools, Clock, Ints, Run, Site, SlurmJobs
 
 
 class Model:
@@ -62,11 +62,9 @@ class Model:
         self.slurm = self.slurm._replace(at=places, cpus_at=np.zeros_like(places))
         return rows
 
-    def run(self, clock: Clock, *, run_s: Floats | None = None, asked: Bools | None = None) -> Run:
-        """The run, also in threads, with other run times, or until the jobs `asked` have started, (n_jobs,)."""
+    def run(self, clock: Clock, *, asked: Bools | None = None) -> Run:
+        """The run, also in threads; only until the jobs `asked` have started, (n_jobs,)."""
         slurm = self.begun(clock)
-        if run_s is not None:
-            slurm.jobs["run_s"] = run_s[self.of]
         slurm.state["wanted"] = -1
         if asked is not None:
             slurm.jobs["asked"], slurm.state["wanted"] = asked[self.of], np.count_nonzero(asked & ~self.running)
@@ -79,7 +77,7 @@ class Model:
         if slurm.state[0]["noted"] > len(slurm.preemption.noted):
             room = new_records(int(slurm.state[0]["noted"]), PREEMPTED)
             self.slurm = self.slurm._replace(preemption=self.slurm.preemption._replace(noted=room))
-            return self.run(clock, run_s=run_s, asked=asked)
+            return self.run(clock, asked=asked)
         jobs, state, n = slurm.jobs, slurm.state[0], len(self.running)
         began = np.flatnonzero(np.isfinite(jobs["start_s"]))
         of, placed, start_s, by = self.of[began], jobs["placed"][began], np.full(n, np.nan), np.zeros(n, np.int8)

@@ -26,8 +26,6 @@ from batfill_site.slurm.site import (
 
 MOST_PARTS = 6  # that are not modelled, on the first screen
 MOST_TOUCHED = 0.05  # of the jobs, or of their processor-hours: beyond it the answer begins with a caution
-
-
 NOT = "not modelled"  # as notes on the configuration begin
 
 

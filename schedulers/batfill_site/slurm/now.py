@@ -19,13 +19,13 @@ from batfill_site.accounting.slurm import Head, Table, status_of
 from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import COMMAND, READ, SlurmRecords
-from batfill_site.slurm.site import Floats, Site, SlurmJobs
+from batfill_site.slurm.site import NONE, Floats, Site, SlurmJobs
 from batfill_site.starts.site_state import CUT, count_of, slurm_fields, tasks_of
 from batfill_site.starts.submit import Check, of_form, questions, time_of
 
 FAR = LAST_S - 1  # when a job that waits starts, and one that runs ends, while the records are read
 OVER = "COMPLETING"  # has freed what it held
-NONE = ("(null)", "N/A", "Unknown", "None", "None assigned")
+UNSAID = ("(null)", "N/A", "Unknown", "None", "None assigned")
 # Columns of sacct, and what `scontrol show job` calls them; "" if it has them in another form, or not.
 SAME = ("Account", "Partition", "QOS", "Reason", "ReqTRES", "AllocTRES", "NodeList", "Reservation")
 SCONTROL = {
@@ -43,7 +43,6 @@ SCONTROL = {
 # Options of sbatch, and what they are there.
 ASKED = {"-n": "NumTasks", "-c": "CPUs/Task", "-w": "ReqNodeList", "-x": "ExcNodeList", "-L": "Licenses"}
 ASKED |= {"--bb": "BurstBuffer"}
-
 NEW_USER = "(new)"  # of a job that names none
 
 
@@ -64,10 +63,7 @@ class _Live(SlurmRecords):
     live = True  # whether to read jobs that have not ended
     takes_left = False
     seen_s = 0.0  # the last date at which a job has run
-
-    def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:
-        super().__init__(result, limits)
-        self.left_out: dict[str, str] = {}  # and why
+    left_out: Mapping[str, str] = NONE  # and why
 
     def read(self, table: Table) -> None:
         """Add the records; a job that waits starts and ends at `FAR`, and one that runs ends there."""
@@ -93,7 +89,7 @@ class _Live(SlurmRecords):
                 continue
             fields.setdefault("ReqTRES", fields.get("TRES", ""))  # before 21.08
             row = {ours: fields.get(theirs, "") for ours, theirs in SCONTROL.items()}
-            row = {name: "" if value in NONE else value for name, value in row.items()}
+            row = {name: "" if value in UNSAID else value for name, value in row.items()}
             row |= {name: row[name].partition("-")[0] for name in ("AllocCPUS", "ReqCPUS", "NNodes")}
             named = row["Partition"]
             row |= {"User": row["User"].partition("(")[0], "Partition": named.partition(",")[0]}
@@ -114,7 +110,7 @@ class _Live(SlurmRecords):
                 start_s = float(read_times([row["Start"]], self.clock).seconds[0])
                 self.seen_s = max(self.seen_s, start_s + ran_s if start_s > 0 else 0.0)
             tasks = tasks_of(row["JobID"])
-            self.left_out |= {} if tasks else {row["JobID"]: CUT}
+            self.left_out = {**self.left_out, **({} if tasks else {row["JobID"]: CUT})}
             rows += [[*(row | {"JobID": name}).values()] for name in tasks]
         if not rows:
             raise WorkloadError(f"{path}: no job in it runs or waits; give what `scontrol show job` prints")
@@ -151,9 +147,8 @@ def read_now(
     waits, ends_s = jobs.started_s == FAR, jobs.started_s + jobs.run_s
     runs = ~waits & (ends_s == FAR)
     dates = [jobs.submit_s, jobs.started_s[~waits], ends_s[~waits & ~runs], np.array([records.seen_s])]
-    latest_s = now_s = float(np.concatenate(dates).max())
-    if at is not None:
-        now_s = float(read_times([str(at)], records.clock).seconds[0])
+    latest_s = float(np.concatenate(dates).max())
+    now_s = latest_s if at is None else float(read_times([str(at)], records.clock).seconds[0])
     if not now_s >= latest_s:
         wrong, last = "too early" if now_s >= 0 else "no date", datetime.fromtimestamp(latest_s, UTC)
         until = f"the last date in the file is {last:%Y-%m-%dT%H:%M:%SZ}"
@@ -161,7 +156,7 @@ def read_now(
     end_s = np.where(waits | runs, np.nan, ends_s)
     run_s = np.where(runs, now_s - jobs.started_s, jobs.run_s)
     held = np.array(jobs.ids, object)[waits & jobs.held].tolist()
-    left_out = records.left_out | {name: reasons[name] for name in held}
+    left_out = {**records.left_out, **{name: reasons[name] for name in held}}
     kept = set(jobs.ids)
     lost = [name for name, start_s in zip(whole.ids, whole.started_s.tolist(), strict=True) if start_s == FAR]
     left_out |= {name: "can never start" for name in lost if name not in kept}

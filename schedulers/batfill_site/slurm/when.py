@@ -18,13 +18,13 @@ from batfill.base.words import things
 from batfill.model.jobs import Clock
 from batfill_site.accounting.record_text import zone_of
 from batfill_site.slurm.arrays import with_usage_at
-from batfill_site.slurm.conf import read_site
+from batfill_site.slurm.conf import read_site, unlimited
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.named import touched
 from batfill_site.slurm.now import asked_about, read_now
-from batfill_site.slurm.site import Floats, Limits, Site, SlurmJobs
+from batfill_site.slurm.site import Floats, Site, SlurmJobs
 from batfill_site.starts.estimates import Estimates
 from batfill_site.starts.forecast import FORKS, Fork, Machine, calibrated, estimated
 from batfill_site.starts.past import Past
@@ -40,9 +40,7 @@ MOST_LOOKED_AT = 20  # waiting jobs of which the model says why, too: a look tak
 
 
 def without_limits(site: Site) -> Site:
-    none, associations = Limits(), (each._replace(group=Limits(), each=Limits()) for each in site.associations)
-    qos = (each._replace(group=none, per_user=none, per_account=none) for each in site.qos)
-    return replace(site, associations=tuple(associations), qos=tuple(qos))
+    return replace(site, associations=tuple(map(unlimited, site.associations)), qos=tuple(map(unlimited, site.qos)))
 
 
 # Why a job asked about does not start at once: whether it would if it waited alone, at a site without what.

@@ -110,23 +110,17 @@ class Estimates(Answered, KeptRows):
         """In a headline, a table, lines and details."""
         rows, instants, job = list(self), Instants(self.now_s, self.clock), "" if self.asked else "Job "
         share = f"{percent(SHARE)} between" if self.is_calibrated else "perhaps between"
+        shown = (self.jobs[name].tolist() for name in ("job_id", "procs", "start_s", "from_s", "to_s"))
         cells = [
-            (
-                row["job_id"],
-                f"{row['procs']:,}",
-                instants.text(row["start_s"]),
-                instants.between(row["from_s"], row["to_s"]),
-            )
-            for row in rows
+            (name, f"{procs:,}", instants.text(start_s), instants.between(*within))
+            for name, procs, start_s, *within in zip(*shown, strict=True)
         ]
         head = ("asked" if self.asked else "job", "processors", "expected", share)
         why = {f"{job}{row['job_id']}": f"{row['why']}." for row in rows}
         every, lost = self.waiting + len(self.left_out), len(self.left_out)
         left_out = ", ".join(f"{why} ({number:,})" for why, number in Counter(self.left_out.values()).most_common())
-        cautions = [
-            f"{lost:,} of {things(every, 'waiting job')} left out, so starts may be expected too early: {left_out}"
-        ]
-        cautions *= bool(rows) and lost > MOST_LEFT_OUT * every
+        said = f"{lost:,} of {things(every, 'waiting job')} left out, so starts may be expected too early: {left_out}"
+        cautions = [said] * (bool(rows) and lost > MOST_LEFT_OUT * every)
         on = f"calibrated on {self.calibrated_on:,} past starts."
         if not self.is_calibrated:
             found = f"only {things(self.calibrated_on, 'past start')}" if self.calibrated_on else "no past starts"

@@ -159,8 +159,7 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
 
 
 def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> SiteState:
-    jobs: list[dict[str, Any]] = []
-    seen: set[str] = set()
+    known: dict[str, dict[str, Any]] = {}
     left_out: dict[str, str] = {}
     latest_s, latest, seen_s = 0.0, "", 0.0
     first_s = math.inf
@@ -174,9 +173,8 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
         if missing := [ours for ours in NEEDED if values[ours] is None]:
             raise WorkloadError(f"{where} has no {missing[0]}; its values are {', '.join(map(str, job)) or 'none'}")
         values["id"] = known_text(values["id"])
-        if values["id"] in seen:
+        if values["id"] in known or values["id"] in left_out:
             raise WorkloadError(f"{where} occurs more than once; ids must be unique")
-        seen.add(values["id"])
         for date in ("submit", "start", "end"):
             values[date] = math.nan if values[date] is None else second_of(where, date, values[date], absolute)
         dates = [values[date] for date in ("submit", "start", "end") if not math.isnan(values[date])]
@@ -194,7 +192,7 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
             raise WorkloadError(f"{where} starts before it was submitted")
         if not math.isnan(values["end"]) and not values["start"] <= values["end"]:
             raise WorkloadError(f"{where} has an end, and no start before it")
-        jobs.append(values)
+        known[values["id"]] = values
     now_s = max(latest_s, seen_s) if at is None else second_of(f"{name}: the state", "instant", at, absolute)
     if len(absolute) > 1:
         raise WorkloadError(
@@ -203,17 +201,17 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
         )
     if not now_s >= latest_s:
         raise WorkloadError(f"{name}: job {latest} has a date after the instant of the state; give a later one (at)")
+    left_out |= {key: TOO_WIDE for key, job in known.items() if job["processors"] > size and math.isnan(job["start"])}
+    jobs = [job for key, job in known.items() if key not in left_out]
     running = sum(job["processors"] for job in jobs if not math.isnan(job["start"]) and math.isnan(job["end"]))
     if running > size:
         raise WorkloadError(
             f"{name}: its running jobs have {running:,} processors, and the machine {size:,}; give its size (procs)"
         )
-    left_out |= {job["id"]: TOO_WIDE for job in jobs if job["processors"] > size and math.isnan(job["start"])}
-    jobs = [job for job in jobs if job["id"] not in left_out]
+    jobs.sort(key=lambda job: (job["submit"], by_name(job["id"]), job["id"]))
     begin_s = math.floor(min(first_s, now_s)) if now_s >= UNIX_S else 0
     named = dict.fromkeys(known_text(job["user"]) for job in jobs if job["user"] is not None)
     users = {user: number for number, user in enumerate(named)}
-    jobs = sorted(jobs, key=lambda job: (job["submit"], by_name(job["id"]), job["id"]))
 
     def column(key: str) -> NDArray[np.float64]:
         return np.array([job[key] for job in jobs], np.float64)
