@@ -8,7 +8,8 @@ section of one block is one sorted array without these minima.
 
 In a section of more than GROUP blocks, those at GROUP consecutive places have minima of their own, in the same arrays
 behind those of blocks (`group_at`): a pass skips all of them at once. A job that joins lowers them; they are dropped
-where blocks change places, and where a pass finds that they rule nothing out, and are made when next needed.
+where blocks change places, and where a pass finds that they rule nothing out while jobs have left since, and are made
+when next needed.
 
 Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
 (key, r, seq) needs no r.
@@ -342,11 +343,13 @@ def group_at(queue, section, place):
         return group
     shortest_s, least = blocks.shortest_s[group], blocks.least[group]
     shortest_s[:, :] = np.inf
+    whole.state = EXACT
     for place in range(first, min(first + GROUP, np.int64(blocks.sections[section].blocks))):
         block = np.int64(blocks.order[section, place])
         node = blocks.nodes[block]
         if node.state == NONE:
             summarize(queue, block)
+        whole.state = max(whole.state, node.state)
         joins = place > first
         whole.procs = min(whole.procs, node.procs) if joins else node.procs
         whole.user = node.user if not joins or whole.user == node.user else 0
@@ -355,7 +358,6 @@ def group_at(queue, section, place):
                 shortest_s[pool, width] = min(shortest_s[pool, width], blocks.shortest_s[block, pool, width])
         for pool in range(len(least)):
             least[pool] = min(least[pool], blocks.least[block, pool]) if joins else blocks.least[block, pool]
-    whole.state = EXACT
     return group
 
 
@@ -388,6 +390,9 @@ def settle_block(blocks, section, place, taken):
             drop_groups(blocks, section, place - 1)
             return True
     node.state = max(node.state, STALE)
+    if blocks.sections[section].blocks > GROUP:
+        group = blocks.nodes[group_of(blocks, section, place)]
+        group.state = max(group.state, STALE)
     return False
 
 

@@ -188,11 +188,12 @@ def skipped(now_s, queue, section, place, width, exact):
 
 @outlined
 def closed_group(now_s, queue, section, place, width):
-    """The group at this place if `is_closed` rules it out; else -1, and its minima are dropped."""
+    """The group at this place if `is_closed` rules it out; else -1, and its minima are dropped unless they are exact."""
     group = group_at(queue, section, place)
     if is_closed(now_s, queue, group, width, False):
         return group
-    queue.blocks.nodes[group].state = NONE
+    if queue.blocks.nodes[group].state != EXACT:
+        queue.blocks.nodes[group].state = NONE
     return np.int64(-1)
 
 

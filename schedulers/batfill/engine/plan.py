@@ -775,7 +775,8 @@ def skipped(now_s, queue, section, place, back):
         group = group_at(queue, section, place)
         if none_may_start(now_s, queue, group):
             return place % GROUP + 1 if back else np.int64(GROUP), group
-        queue.blocks.nodes[group].state = NONE
+        if queue.blocks.nodes[group].state != EXACT:
+            queue.blocks.nodes[group].state = NONE
     block = np.int64(queue.blocks.order[section, place])
     return np.int64(none_may_start(now_s, queue, block)), block
 
