@@ -188,7 +188,7 @@ def skipped(now_s, queue, section, place, width, exact):
 
 @outlined
 def closed_group(now_s, queue, section, place, width):
-    """The group at this place if `is_closed` rules it out; else -1, and its minima are dropped unless they are exact."""
+    """The group at this place if `is_closed` rules it out; else -1, and minima that are not exact are dropped."""
     group = group_at(queue, section, place)
     if is_closed(now_s, queue, group, width, False):
         return group
