@@ -125,7 +125,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
         met = [group_at(self.queue, np.int64(section), place) for place in edges]
         assert len(met) == (0 if size <= GROUP else -(-size // GROUP))
         assert met == sorted(set(met))
-        assert (self.waiting.nodes["state"][met] == blocks.EXACT).all()
+        assert (self.waiting.nodes["state"][met] != blocks.NONE).all()
 
     @rule()
     def pack(self):
@@ -175,7 +175,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
                 least, users = self.queue.wants[rows].min(axis=0), set(self.queue.users[rows].tolist())
                 assert (self.waiting.least[block] <= least).all()
                 assert self.waiting.nodes[block]["user"] == 0 or users == {self.waiting.nodes[block]["user"]}
-                if state == blocks.EXACT and block < len(self.waiting.order[0]):
+                if state == blocks.EXACT:
                     assert (self.waiting.least[block] == least).all()
                     assert len(users) > 1 or users == {self.waiting.nodes[block]["user"]}
                     assert bound == fewest
