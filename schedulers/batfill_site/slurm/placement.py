@@ -308,6 +308,8 @@ def choose(slurm, job, asked, until, uncapped):
     leaves = 0, len(nodes.leaves)
     if leaves[1] > 0 and job.even and job.required < 0 and not (options.least_loaded or last_node):
         leaves = narrow(nodes, job)
+        if capped:
+            return pick_alike(nodes, job, leaves)
     n = members(nodes, counted)
     for i in nodes.listed[:n]:
         node = nodes.nodes[i]
@@ -339,18 +341,48 @@ def narrow(nodes, job):
                 leaf = nodes.nodes[64 * x + place_of(word)].group
                 groups[leaf].members += count(word & nodes.leaves[leaf, x])
                 word &= ~nodes.leaves[leaf, x]
-        best, n = -1, 0
-        for leaf in range(n_leaves):
-            n += groups[leaf].members
-            if groups[leaf].members >= job.nodes and (best < 0 or groups[leaf].members < groups[best].members):
-                best = leaf
-        if best >= 0:
+        best, most = best_leaf(groups, (0, n_leaves), job.nodes)
+        if most >= job.nodes:
             for x in range(len(tested)):
                 counted[x] = tested[x] & nodes.leaves[best, x]
             return best, best + 1
-        if n >= job.nodes:
-            break
-    return 0, n_leaves
+        if common(tested, tested) >= job.nodes:
+            return 0, n_leaves
+    return 0, 0  # they are too few
+
+
+@kernel
+def pick_alike(nodes, job, leaves):
+    """As `by_weight` after `narrow`, if all nodes count on as many CPUs as the job takes: the first of a leaf are best.
+
+    What a job needs then runs out with the nodes, so a leaf suffices by its number of nodes.
+    """
+    left = job.nodes
+    nodes.picked[:] = ZERO
+    while left > 0:
+        best, most = best_leaf(nodes.groups, leaves, left)
+        if best < 0:
+            return False
+        left -= most
+        nodes.groups[best].members = 0
+        for x in range(len(nodes.tested)):
+            word = nodes.tested[x] & nodes.leaves[best, x]
+            while word != ZERO and most + min(left, 0) > 0:
+                take(nodes, job, 64 * x + place_of(word), (1, job.cpus, 1))
+                word &= word - ONE
+                most -= 1
+    return True
+
+
+@kernel
+def best_leaf(groups, leaves, left):
+    """The leaf with the fewest nodes of those with so many, or else the one with the most, and how many it has."""
+    best, most = -1, 0
+    for leaf in range(*leaves):
+        n = groups[leaf].members
+        if left <= n < most if most >= left else n > most:
+            best, most = leaf, n
+    return best, most
 
 
 @kernel
