@@ -41,8 +41,7 @@ def same_until(slurm, date):
 @kernel
 def meets(slurm, date):
     """A date is compared with the begin and the end of the plan."""
-    state, options = slurm.state[0], slurm.options[0]
-    begin, window = cut(options, state.now), options.bf_window_s
+    options, begin, window = slurm.options[0], slurm.plan.begin[0], slurm.options[0].bf_window_s
     if date > begin:
         same_until(slurm, date)
     if date >= begin + window:
@@ -63,19 +62,25 @@ def reserve(slurm, b, e, taken, row):
     meets(slurm, b)
     meets(slurm, e)
     first = split(plan, state, b)
-    for k in range(first, split(plan, state, e)):
+    last = split(plan, state, e)
+    for k in range(first, last):
         for x in range(len(taken)):
             plan.free[k, x] &= ~taken[x]
         if row >= 0 and slurm.options[0].bf_licenses:
             for x in range(plan.licences.shape[1]):
                 plan.licences[k, x] -= slurm.licences.takes[row, x]
-    for k in range(state.intervals - 1):
+    # Other neighbours are as before: equal ones are left only where two pairs became equal, of which one was joined.
+    if state.joined:
+        first, last = 0, state.intervals
+    state.joined = 0
+    for k in range(max(first - 1, 0), min(last, state.intervals - 1)):
         if same(plan, k):
             plan.end[k] = plan.end[k + 1]
             state.intervals -= 1
             for i in range(k + 1, state.intervals):
                 plan.begin[i], plan.end[i] = plan.begin[i + 1], plan.end[i + 1]
                 move(plan, i, i + 1)
+            state.joined = 1
             return
 
 
@@ -91,13 +96,13 @@ def move(plan, to, source):
 @kernel
 def same(plan, k):
     """Whether the same is reserved in an interval and in the next one."""
-    different = ZERO
     for x in range(plan.free.shape[1]):
-        different |= plan.free[k, x] ^ plan.free[k + 1, x]
-    for x in range(plan.licences.shape[1]):
-        if plan.licences[k, x] != plan.licences[k + 1, x]:
+        if plan.free[k, x] != plan.free[k + 1, x]:
             return False
-    return different == ZERO
+    equal = True
+    for x in range(plan.licences.shape[1]):
+        equal = equal and plan.licences[k, x] == plan.licences[k + 1, x]
+    return equal
 
 
 @kernel
@@ -125,7 +130,7 @@ def begin_plan(slurm):
     plan.free[0] = ~ZERO
     for x in range(plan.licences.shape[1]):
         plan.licences[0, x] = slurm.licences.all[x]
-    state.intervals = 1
+    state.intervals, state.joined = 1, 0
     for i in range(state.windows):
         window, nodes = slurm.windows.windows[slurm.windows.live[i]], slurm.windows.nodes[slurm.windows.live[i]]
         reserve(slurm, window.b, window.e, nodes, -1)
@@ -249,11 +254,11 @@ def next_on(slurm, asked, place):
 
 
 @kernel
-def free_between(slurm, b, e, taken):
-    """Whether no interval that overlaps [b, e) has reserved one of these nodes."""
+def free_between(slurm, b, e, taken, first, last):
+    """Whether no interval that overlaps [b, e) has reserved one of these nodes, which those of first:last have not."""
     plan = slurm.plan
     for k in range(slurm.state[0].intervals):
-        if plan.end[k] > b and plan.begin[k] < e:
+        if plan.end[k] > b and plan.begin[k] < e and not first <= k < last:
             for x in range(len(taken)):
                 if taken[x] & ~plan.free[k, x] != ZERO:
                     return False
@@ -323,11 +328,14 @@ def try_job(slurm, row, may_reserve):
     """Try a job (B4); returns whether it was tested, and whether it starts."""
     nodes, state, options, plan = slurm.nodes, slurm.state[0], slurm.options[0], slurm.plan
     job, mask, now = slurm.jobs[row], nodes.mask, state.now
-    words, at, k, seen, tested, window = len(mask), now, 0, 0, False, (0, 0, 0)
+    words, at, k, seen, tested, window, earliest = len(mask), now, 0, 0, False, (0, 0, 0), 0
     while True:
         while k < state.intervals and plan.end[k] <= at:
             k += 1
         later = later_than(slurm, k)
+        if later < earliest:
+            at = later
+            continue
         bound = NEVER if later == NEVER or job.looked_at or options.preempts else (later + 1) << ROW_BITS
         if bound == NEVER:
             nodes.reached[:] = ~ZERO
@@ -346,6 +354,8 @@ def try_job(slurm, row, may_reserve):
             # No date up to `later` is found, and it does not matter which one is.
             if later == NEVER or not may_reserve:
                 return tested, False
+            if bound != NEVER and tested and earliest == 0:  # none is before enough of all nodes that it may use count
+                earliest = end_of(key_when(slurm, job, nodes.asked[job.asks]))
             at = later
             continue
         uncapped = last == NOW and job.features == 0
@@ -389,7 +399,7 @@ def try_job(slurm, row, may_reserve):
         b, e = cut(options, begin), cut(options, begin + job.planned)
         meets(slurm, b)
         meets(slurm, e)
-        clash = begin > now and not free_between(slurm, b, e, nodes.found)
+        clash = begin > now and not free_between(slurm, b, e, nodes.found, k, window[1])
         if clash and begin > at:
             at = begin
             continue

@@ -141,28 +141,23 @@ def slot_of(slurm, job):
             shift(order, rank(keys, order, 0, i, keys[i], i), i, i, 1)
         shapes.heads[slot] = ZERO
         for place in range(n):
-            for head in range(place // step_of(shapes), n // step_of(shapes)):
+            for head in range(place >> slurm.options[0].head_bits, n >> slurm.options[0].head_bits):
                 put(shapes.heads[slot, head], order[place])
     else:
         for place in range(shapes.synced[slot], state.logged):
             i = shapes.log[place % n]
-            change(shapes, slot, i, node_key(slurm, job, i))
+            change(slurm, slot, i, node_key(slurm, job, i))
     shapes.synced[slot] = state.logged
     return slot
 
 
 @kernel
-def step_of(shapes):
-    """By how many nodes the next head has more."""
-    return (shapes.keys.shape[1] + shapes.heads.shape[1] - 1) // shapes.heads.shape[1]
-
-
-@kernel
-def change(shapes, slot, i, key):
+def change(slurm, slot, i, key):
     """Give node i another key in a slot, and its place in the order.
 
-    A slot's k-th head is the set of the first k * step_of(shapes) nodes in the order.
+    A slot's k-th head is the set of the first k << head_bits nodes in the order.
     """
+    shapes, bits = slurm.shapes, slurm.options[0].head_bits
     keys, order, n = shapes.keys[slot], shapes.order[slot], shapes.keys.shape[1]
     if keys[i] == key:
         return
@@ -175,9 +170,8 @@ def change(shapes, slot, i, key):
     else:
         place = rank(keys, order, 0, before, key, i)
         shift(order, place, before, i, 1)
-    step = step_of(shapes)
-    for head in range(min(place, before) // step, max(place, before) // step):
-        last = step * (head + 1)
+    for head in range(min(place, before) >> bits, max(place, before) >> bits):
+        last = (head + 1) << bits
         flip(shapes.heads[slot, head], i)
         flip(shapes.heads[slot, head], order[last] if place < before else order[last - 1])
 
@@ -189,12 +183,12 @@ def reach(slurm, job, words, n, bound):
     if n == 0:
         words[:] = ZERO
     keys, order, total = slurm.shapes.keys[slot], slurm.shapes.order[slot], slurm.shapes.keys.shape[1]
-    step = step_of(slurm.shapes)
-    heads = n // step
-    while (heads + 1) * step <= total and keys[order[(heads + 1) * step - 1]] < bound:
+    bits = slurm.options[0].head_bits
+    heads = n >> bits
+    while (heads + 1) << bits <= total and keys[order[((heads + 1) << bits) - 1]] < bound:
         heads += 1
-    if heads * step > n:
-        n = heads * step
+    if heads << bits > n:
+        n = heads << bits
         for x in range(len(words)):
             words[x] = slurm.shapes.heads[slot, heads - 1, x]
     while n < total and keys[order[n]] < bound:
@@ -207,8 +201,8 @@ def reach(slurm, job, words, n, bound):
 def key_when(slurm, job, asked):
     """The first key after which enough of the nodes asked count; NEVER if there is none."""
     slot = slot_of(slurm, job)
-    order, step, low, n = slurm.shapes.order[slot], step_of(slurm.shapes), 0, 0
-    high = len(order) // step + 1
+    order, bits, low, n = slurm.shapes.order[slot], slurm.options[0].head_bits, 0, 0
+    high = (len(order) >> bits) + 1
     while high - low > 1:
         middle = (low + high) >> 1
         some = common(asked, slurm.shapes.heads[slot, middle - 1])
@@ -216,7 +210,7 @@ def key_when(slurm, job, asked):
             low, n = middle, some
         else:
             high = middle
-    for place in range(low * step, len(order)):
+    for place in range(low << bits, len(order)):
         n += has(asked, order[place])
         if n == job.nodes:
             return slurm.shapes.keys[slot, order[place]]

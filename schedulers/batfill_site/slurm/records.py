@@ -123,6 +123,7 @@ OPTIONS = np.dtype(
         ("by_qos", "u1"),  # the order of passes depends on it,
         ("suspends", "u1"),  # some would sleep,
         ("graces", "u1"),  # and some would go on for a while
+        ("head_bits", "i8"),  # see `placement.change`
         ("last_edge", "f8"),  # the last begin or end of a window
         ("two", "f8"),  # 2: LLVM would call another function for a constant
     ]
@@ -137,7 +138,7 @@ STATE = np.dtype(
         *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
         *((name, "i8") for name in ("logged", "placed", "next_slot", "until", "windows_until", "last_tried")),
         *((name, "i8") for name in ("cycles", "tried", "wanted", "noted")),
-        *((name, "u1") for name in ("ticked", "changed", "steady")),
+        *((name, "u1") for name in ("ticked", "changed", "steady", "joined")),
     ]
 )
 

@@ -251,7 +251,7 @@ def end(slurm, row, clean_s, was_stopped):
     ended[place].row, ended[place].clean_s, ended[place].stopped = row, clean_s, was_stopped
     state.ended += 1
     state.changed, state.steady, state.moved_s = 1, 0, state.now_s
-    add_usage(slurm, row)
+    add_usage(slurm, row, 0.0, 1.0)
     if slurm.options[0].suspends:
         settle(slurm)
 
