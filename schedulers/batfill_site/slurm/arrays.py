@@ -609,8 +609,8 @@ def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
 
 def new_plan(room: int, words: int, licences: int) -> Plan:
     begin, end = np.zeros((2, room), np.int64)
-    free, ahead = np.zeros((2, room, words), np.uint64)
-    return Plan(begin, end, free, np.zeros((room, licences), np.int64), ahead)
+    free, ahead, found = np.zeros((3, room, words), np.uint64)
+    return Plan(begin, end, free, np.zeros((room, licences), np.int64), ahead, new_records(room, records.TRY), found)
 
 
 def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:

@@ -325,7 +325,10 @@ def keep_until(slurm, job, k):
 
 @outlined
 def try_job(slurm, row, may_reserve):
-    """Try a job (B4); returns whether it was tested, and whether it starts."""
+    """Try a job (B4); returns whether it was tested, whether it starts, and b and e, 0 without a reservation (B4, 6).
+
+    This is of `nodes.found`.
+    """
     nodes, state, options, plan = slurm.nodes, slurm.state[0], slurm.options[0], slurm.plan
     job, mask, now = slurm.jobs[row], nodes.mask, state.now
     words, at, k, seen, tested, window, earliest = len(mask), now, 0, 0, False, (0, 0, 0), 0
@@ -353,25 +356,25 @@ def try_job(slurm, row, may_reserve):
         if last == NEVER:
             # No date up to `later` is found, and it does not matter which one is.
             if later == NEVER or not may_reserve:
-                return tested, False
+                return tested, False, 0, 0
             if bound != NEVER and tested and earliest == 0:  # none is before enough of all nodes that it may use count
                 earliest = end_of(key_when(slurm, job, nodes.asked[job.asks]))
             at = later
             continue
         uncapped = last == NOW and job.features == 0
         if job.looked_at and (without or choose(slurm, job, mask, last, uncapped)) and would_exceed(slurm, row):
-            return tested, False
+            return tested, False, 0, 0
         begin = max(date_of(slurm, last), at)
         same_until(slurm, end_of(last) if last != NOW and end_of(last) > now else begin)
         if begin > now:
             if not may_reserve:
-                return tested, False
+                return tested, False, 0, 0
             if later != NEVER and later < begin:
                 at = later
                 continue
             if begin > now + options.bf_window_s:
                 same_until(slurm, begin - options.bf_window_s)
-                return tested, False
+                return tested, False, 0, 0
         if not without:
             choose(slurm, job, mask, last, uncapped)
         for x in range(words):
@@ -390,12 +393,12 @@ def try_job(slurm, row, may_reserve):
                     starts = not would_exceed(slurm, row)
                     if starts:
                         start(slurm, row, BACKFILL)
-                    return tested, starts
+                    return tested, starts, 0, 0
                 victims = needed(slurm, row, nodes.open) if options.preempts and not job.preempted else 0
                 if victims > 0:
                     preempt(slurm, row, victims)
         if begin > now and not may_reserve:
-            return tested, False
+            return tested, False, 0, 0
         b, e = cut(options, begin), cut(options, begin + job.planned)
         meets(slurm, b)
         meets(slurm, e)
@@ -403,12 +406,24 @@ def try_job(slurm, row, may_reserve):
         if clash and begin > at:
             at = begin
             continue
-        if not clash:
-            reserve(slurm, b, e, nodes.found, row)
-            for kind in range(TRIED, COUNTED):
-                if slurm.counts_of[row, kind] >= 0:
-                    slurm.counts[slurm.counts_of[row, kind]] += 1
-        return tested, False
+        return (tested, False, 0, 0) if clash else (tested, False, b, e)
+
+
+@kernel
+def try_again(slurm, row, n):
+    """As `try_job`, of the n-th job that a cycle tries; `state.kept` are those of which `plan.tries` says what it is.
+
+    Until its date comes, or a job starts or ends, a job's try depends on those before it alone, which are the same.
+    """
+    state, plan, job = slurm.state[0], slurm.plan, slurm.jobs[row]
+    if n < state.kept and plan.tries[n].row == row and state.now < plan.tries[n].until:
+        for x in range(plan.found.shape[1]):
+            slurm.nodes.found[x] = plan.found[n, x]
+        same_until(slurm, plan.tries[n].until)
+        return plan.tries[n].tested != 0, False, plan.tries[n].b, plan.tries[n].e
+    state.kept = min(state.kept, n)
+    may_reserve = may_wait(slurm, job) and not (job.no_reserve or counted(slurm, row, TRIED, COUNTED))
+    return try_job(slurm, row, may_reserve)
 
 
 @kernel
@@ -441,7 +456,9 @@ def cycle(slurm):
         for kind in range(COUNTED):
             if slurm.counts_of[slurm.queue[i], kind] >= 0:
                 slurm.counts[slurm.counts_of[slurm.queue[i], kind]] = 0
-    tested = started = 0
+    if options.preempts or options.bf_min_prio_reserve > 0 or options.bf_running_job_reserve:
+        state.kept = 0  # other dates and priorities decide, too
+    tested = started = n = 0
     for row in slurm.line[: arrange(slurm)]:
         if tested >= options.bf_max_job_test or started >= options.bf_max_job_start:
             break
@@ -451,8 +468,19 @@ def cycle(slurm):
             continue
         for kind in range(TRIED):
             slurm.counts[slurm.counts_of[row, kind]] += 1
-        may_reserve = may_wait(slurm, job) and not (job.no_reserve or counted(slurm, row, TRIED, COUNTED))
-        was_tested, starts = try_job(slurm, row, may_reserve)
+        was_tested, starts, b, e = try_again(slurm, row, n)
+        if e > 0:
+            reserve(slurm, b, e, slurm.nodes.found, row)
+            for kind in range(TRIED, COUNTED):
+                if slurm.counts_of[row, kind] >= 0:
+                    slurm.counts[slurm.counts_of[row, kind]] += 1
+        if not starts and state.kept == n < len(slurm.plan.tries):
+            one = slurm.plan.tries[n]
+            one.row, one.tested, one.b, one.e, one.until = row, was_tested, b, e, state.until
+            for x in range(slurm.plan.found.shape[1]):
+                slurm.plan.found[n, x] = slurm.nodes.found[x]
+            state.kept += 1
+        n += 1
         tested += was_tested
         if starts:
             started += 1

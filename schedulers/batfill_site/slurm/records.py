@@ -99,6 +99,7 @@ NODE = np.dtype([(name, "i8") for name in OF_NODE.split()])
 GROUP = np.dtype([("members", "i8"), ("cpus", "i8"), ("first", "i8"), ("used", "i8")])
 WINDOW = np.dtype([("begin_s", "f8"), ("end_s", "f8"), ("told_s", "f8"), ("b", "i8"), ("e", "i8")])
 ENDED = np.dtype([("row", "i8"), ("clean_s", "f8"), ("stopped", "u1")])
+TRY = np.dtype([("row", "i8"), ("tested", "i8"), ("b", "i8"), ("e", "i8"), ("until", "i8")])
 SHARE = np.dtype(
     [
         ("parent", "i8"),
@@ -137,7 +138,7 @@ STATE = np.dtype(
         ("left", "i8"),  # passed of `leaving`
         *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
         *((name, "i8") for name in ("logged", "placed", "next_slot", "until", "windows_until", "last_tried")),
-        *((name, "i8") for name in ("cycles", "tried", "wanted", "noted")),
+        *((name, "i8") for name in ("cycles", "tried", "wanted", "noted", "kept")),
         *((name, "u1") for name in ("ticked", "changed", "steady", "joined")),
     ]
 )
@@ -224,7 +225,7 @@ class Licences(NamedTuple):
     takes: Ints  # (n_jobs, licences)
 
 
-@record(I8, I8, SETS, Array(I8, 2), SETS)
+@record(I8, I8, SETS, Array(I8, 2), SETS, TRY, SETS)
 class Plan(NamedTuple):
     """The intervals of a cycle, and the nodes and licences that are not reserved in them."""
 
@@ -233,6 +234,8 @@ class Plan(NamedTuple):
     free: NDArray[np.uint64]  # (intervals, words)
     licences: Ints  # (intervals, licences)
     ahead: NDArray[np.uint64]  # (intervals, words)  scratch space, see `backfill.ask`
+    tries: Records  # TRY (intervals,)  of the last cycle, see `backfill.try_again`,
+    found: NDArray[np.uint64]  # (intervals, words)  and the nodes that each has reserved
 
 
 @record(WINDOW, SETS, I8)
