@@ -325,10 +325,7 @@ def keep_until(slurm, job, k):
 
 @outlined
 def try_job(slurm, row, may_reserve):
-    """Try a job (B4); returns whether it was tested, whether it starts, and b and e, 0 without a reservation (B4, 6).
-
-    This is of `nodes.found`.
-    """
+    """Try a job (B4): whether it was tested, whether it starts, and b and e of `nodes.found`, 0 if not reserved."""
     nodes, state, options, plan = slurm.nodes, slurm.state[0], slurm.options[0], slurm.plan
     job, mask, now = slurm.jobs[row], nodes.mask, state.now
     words, at, k, seen, tested, window, earliest = len(mask), now, 0, 0, False, (0, 0, 0), 0
@@ -410,23 +407,6 @@ def try_job(slurm, row, may_reserve):
 
 
 @kernel
-def try_again(slurm, row, n):
-    """As `try_job`, of the n-th job that a cycle tries; `state.kept` are those of which `plan.tries` says what it is.
-
-    Until its date comes, or a job starts or ends, a job's try depends on those before it alone, which are the same.
-    """
-    state, plan, job = slurm.state[0], slurm.plan, slurm.jobs[row]
-    if n < state.kept and plan.tries[n].row == row and state.now < plan.tries[n].until:
-        for x in range(plan.found.shape[1]):
-            slurm.nodes.found[x] = plan.found[n, x]
-        same_until(slurm, plan.tries[n].until)
-        return plan.tries[n].tested != 0, False, plan.tries[n].b, plan.tries[n].e
-    state.kept = min(state.kept, n)
-    may_reserve = may_wait(slurm, job) and not (job.no_reserve or counted(slurm, row, TRIED, COUNTED))
-    return try_job(slurm, row, may_reserve)
-
-
-@kernel
 def counted(slurm, row, first, last):
     """Whether one of these kinds is used up for a job."""
     for kind in range(first, last):
@@ -448,8 +428,12 @@ def may_wait(slurm, job):
 
 @outlined
 def cycle(slurm):
-    """A backfill cycle (B3); returns the number of jobs tested."""
-    state, options = slurm.state[0], slurm.options[0]
+    """A backfill cycle (B3); returns the number of jobs tested.
+
+    Until its date comes, or a job starts or ends, a job's try depends on those before it alone. While these are the
+    same, what it came to is in `plan.tries`, of which the first `state.kept` hold.
+    """
+    state, options, tries, found = slurm.state[0], slurm.options[0], slurm.plan.tries, slurm.nodes.found
     state.until = state.windows_until
     begin_plan(slurm)
     for i in range(state.waiting):
@@ -468,17 +452,25 @@ def cycle(slurm):
             continue
         for kind in range(TRIED):
             slurm.counts[slurm.counts_of[row, kind]] += 1
-        was_tested, starts, b, e = try_again(slurm, row, n)
+        if n < state.kept and tries[n].row == row and state.now < tries[n].until:
+            same_until(slurm, tries[n].until)
+            was_tested, starts, b, e = tries[n].tested != 0, False, tries[n].b, tries[n].e
+            for x in range(len(found)):
+                found[x] = slurm.plan.found[n, x]
+        else:
+            state.kept = min(state.kept, n)
+            may_reserve = may_wait(slurm, job) and not (job.no_reserve or counted(slurm, row, TRIED, COUNTED))
+            was_tested, starts, b, e = try_job(slurm, row, may_reserve)
         if e > 0:
-            reserve(slurm, b, e, slurm.nodes.found, row)
+            reserve(slurm, b, e, found, row)
             for kind in range(TRIED, COUNTED):
                 if slurm.counts_of[row, kind] >= 0:
                     slurm.counts[slurm.counts_of[row, kind]] += 1
-        if not starts and state.kept == n < len(slurm.plan.tries):
-            one = slurm.plan.tries[n]
+        if not starts and state.kept == n < len(tries):
+            one = tries[n]
             one.row, one.tested, one.b, one.e, one.until = row, was_tested, b, e, state.until
-            for x in range(slurm.plan.found.shape[1]):
-                slurm.plan.found[n, x] = slurm.nodes.found[x]
+            for x in range(len(found)):
+                slurm.plan.found[n, x] = found[x]
             state.kept += 1
         n += 1
         tested += was_tested

@@ -157,7 +157,6 @@ def advance(slurm):
         if now_s == np.inf or given_up(slurm, now_s):
             return OVER
         if kind > TICK and not has_room(slurm):
-            state.kept = 0
             return NO_ROOM
         state.now_s, state.now = now_s, whole(now_s)
         if kind == END:

@@ -63,10 +63,7 @@ def enqueue(slurm, row):
 
 @kernel
 def add_usage(slurm, row, known_s, keep):
-    """Add what a running job has used since the last tick, if there was one (U1, U2).
-
-    `keep` is how much is left of usage after `known_s`, which mostly is the time: a power takes long.
-    """
+    """Add what a running job has used since the last tick, if there is one (U1, U2); `keep` is left after `known_s`."""
     state, job, tree = slurm.state[0], slurm.jobs[row], slurm.shares.tree
     seconds = np.float64(state.now - max(state.last_tick, job.started))
     if state.ticked and seconds > 0:

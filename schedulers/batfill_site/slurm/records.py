@@ -234,7 +234,7 @@ class Plan(NamedTuple):
     free: NDArray[np.uint64]  # (intervals, words)
     licences: Ints  # (intervals, licences)
     ahead: NDArray[np.uint64]  # (intervals, words)  scratch space, see `backfill.ask`
-    tries: Records  # TRY (intervals,)  of the last cycle, see `backfill.try_again`,
+    tries: Records  # TRY (intervals,)  of the last cycle, see `backfill.cycle`,
     found: NDArray[np.uint64]  # (intervals, words)  and the nodes that each has reserved
 
 
