@@ -327,3 +327,28 @@ def preempting_case(seed, most_jobs=40):
         replace(jobs, gpus_per_node=1 * (draw.rng.random(n) < draw.one(0.0, 0.2)), **words),
         random_clock(draw, site),
     )
+
+
+def waiting_case(seed, most_jobs=40):
+    """A small, full site of like nodes, where jobs wait through many cycles; its jobs and a clock."""
+    draw = Chance(seed)
+    site, names = random_site(draw), tuple(f"n{i}" for i in range(draw.upto(8, 2)))
+    tiers = draw.one((1, 1, 1), (1, 2, 3))
+    site = Site(
+        nodes=tuple(Node(name, 4, weight=draw.one(1, 1, 2)) for name in names),
+        partitions=tuple(Partition(name, names, tier) for name, tier in zip("abc", tiers, strict=True)),
+        switches=random_switches(draw, names),
+        associations=tuple(each._replace(group=Limits(), each=Limits(), max_wall_s=None) for each in site.associations),
+        windows=tuple(random_window(draw, names) for _ in range(draw.one(0, 0, 2))),
+        settings=replace(
+            site.settings, calc_period_s=60.0, whole_nodes=False, preempt=draw.one("", "", "partition_prio")
+        ),
+    )
+    n = draw.upto(most_jobs, most_jobs // 2)
+    jobs, on, each = random_jobs(draw, site, n), draw.rng.integers(1, len(names) + 1, n), draw.rng.integers(1, 5, n)
+    soon_s = BEGAN + np.floor((jobs.submit_s - BEGAN) / draw.one(1, 3, 20))
+    shape = {"nodes": on, "min_nodes": on, "max_nodes": on, "cpus": on * each, "cpus_per_node": each}
+    shape |= {name: np.zeros(n, int) for name in ("memory_per_cpu_mb", "memory_per_node_mb", "gpus_per_node")}
+    shape |= dict.fromkeys(("constraint", "required", "excluded", "gpu_type"), ("",) * n)
+    jobs = replace(jobs, submit_s=soon_s, eligible_s=soon_s, cpus_per_task=np.ones(n, int), **shape)
+    return site, replace(jobs, exclusive=np.zeros(n, bool)), random_clock(draw, site)

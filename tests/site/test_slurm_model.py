@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
@@ -20,7 +20,7 @@ from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill_site.slurm import arrays
 from batfill_site.slurm.arrays import featured, possible
-from batfill_site.slurm.backfill import LEAP, first_from
+from batfill_site.slurm.backfill import LEAP, begin_plan, first_from, reserve
 from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.site import (
@@ -36,7 +36,7 @@ from batfill_site.slurm.site import (
     Site,
     SlurmJobs,
 )
-from slurm_cases import BEGAN, preempting_case, random_case
+from slurm_cases import BEGAN, preempting_case, random_case, waiting_case
 from slurm_twin import Twin
 from sweeps import COMPILED, examples
 
@@ -157,6 +157,36 @@ def test_every_job_that_is_preempted_or_sleeps_is_the_twins(seed):
 
 
 @pytest.mark.compiled
+@settings(max_examples=examples(15))
+@given(SEEDS)
+@example(15)  # other priorities: one becomes high enough to reserve
+@example(25)  # a start that leaves the head of the line as it is
+@example(36)  # another job before those that were tried, and a date that comes after that
+def test_jobs_that_wait_through_many_cycles_start_as_the_twins(seed):
+    site, jobs, clock = waiting_case(seed)
+    jobs, _ = possible(site, jobs)
+    assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
+
+
+@settings(max_examples=examples(20))
+@given(SEEDS)
+def test_a_plan_is_the_twins_after_each_reservation(seed):
+    rng, site = np.random.default_rng(seed), site_of(3, settings=Settings(bf_resolution_s=1, bf_window_s=12))
+    model, twin = (each(site, jobs_of(run_s=[1.0])) for each in (Model, Twin))
+    records = {name: getattr(model.slurm, name).view(np.recarray) for name in ("state", "options")}
+    slurm, twin.now, twin.running = model.slurm._replace(**records), 0, []
+    twin.b2_plan()
+    begin_plan(slurm)
+    for word in rng.integers(1, 8, 12).tolist():
+        b, e = np.sort(rng.choice(12, 2, replace=False)).tolist()
+        reserve(slurm, b, e, np.array([word], np.uint64), -1)
+        twin.b7_reserve(b, e, {i for i in range(3) if word >> i & 1})
+        n, plan = slurm.state[0].intervals, slurm.plan
+        free = [{i for i in range(3) if int(word) >> i & 1} for word in plan.free[:n, 0]]
+        assert list(zip(plan.begin[:n], plan.end[:n], free, strict=True)) == [tuple(each[:3]) for each in twin.plan]
+
+
+@pytest.mark.compiled
 @settings(max_examples=examples(8))
 @given(SEEDS)
 def test_jobs_that_can_never_start_change_no_other(seed):
@@ -230,10 +260,10 @@ def test_the_same_clock_gives_the_same_run_again(seed):
     assert_same(model.run(clock), first)
 
 
-@pytest.mark.parametrize("limit_s", [(100, 120, 50, 60, 60), (100, 120, 125, 60, 60)])
+@pytest.mark.parametrize("limit_s", [(100, 120, 50, 60, 60), (100, 120, 125, 60, 60), (500, 500, 100, 60, 60)])
 def test_a_reservation_may_be_later_than_the_end_that_frees_the_node(limit_s):
-    # The plan has an interval that ends at 110 or 185, with n2. A node of a is free at 100, but the job that ends at
-    # 120 belongs to the same group.
+    # The plan has an interval that ends at 110, 185 or 160, with n2. A node of a is free at 100, but the job that ends
+    # at 120 belongs to the same group; or at 500, long after that interval.
     nodes = (*(Node(f"n{i}", features=frozenset("a")) for i in range(2)), Node("n2", features=frozenset("b")))
     partition = Partition("p", ("n0", "n1", "n2"))
     chosen = Settings(multifactor=False, bf_resolution_s=1, version=(17, 11))

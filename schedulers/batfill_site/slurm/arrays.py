@@ -63,7 +63,7 @@ LONGEST = 4096  # characters of a constraint
 LATER_FREES = (20, 2)  # from this version on, B4.1 looks for nodes that come free
 SHAPE = ("cpus", "task", "memory", "memory_per_cpu", "gpus", "gpu_type", "exclusive")
 SLOT_KEYS = 2**21  # of all slots together
-HEADS = 32  # of each
+HEADS = 32  # of each, at most
 ROOM = 64  # intervals of a plan, at first
 LONG = "their limit is longer than their partition, QOS or association allows (MaxTime, MaxWall), at most {}"
 RESET_YEARS = 30  # after the last job: as long as usage is reset
@@ -533,6 +533,7 @@ def option_record(site: Site) -> Records:
         "decay": 1 - 0.693 / s.half_life_s if s.half_life_s else 1.0,
         "new_rules": s.version >= NEW_RULES,
         "later_frees": s.version >= LATER_FREES,
+        "head_bits": (len(site.nodes) // (HEADS + 1)).bit_length(),
         "last_edge": max((max(each.begin_s, each.end_s) for each in site.windows), default=-np.inf),
         "two": 2.0,
     }
@@ -593,8 +594,8 @@ def shape_arrays(table: Records, nodes: Nodes, most: int) -> Shapes:
 
 def new_plan(room: int, words: int, licences: int) -> Plan:
     begin, end = np.zeros((2, room), np.int64)
-    free, ahead = np.zeros((2, room, words), np.uint64)
-    return Plan(begin, end, free, np.zeros((room, licences), np.int64), ahead)
+    free, ahead, found = np.zeros((3, room, words), np.uint64)
+    return Plan(begin, end, free, np.zeros((room, licences), np.int64), ahead, new_records(room, records.TRY), found)
 
 
 def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:

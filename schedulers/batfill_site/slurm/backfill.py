@@ -41,8 +41,7 @@ def same_until(slurm, date):
 @kernel
 def meets(slurm, date):
     """A date is compared with the begin and the end of the plan."""
-    state, options = slurm.state[0], slurm.options[0]
-    begin, window = cut(options, state.now), options.bf_window_s
+    options, begin, window = slurm.options[0], slurm.plan.begin[0], slurm.options[0].bf_window_s
     if date > begin:
         same_until(slurm, date)
     if date >= begin + window:
@@ -63,19 +62,25 @@ def reserve(slurm, b, e, taken, row):
     meets(slurm, b)
     meets(slurm, e)
     first = split(plan, state, b)
-    for k in range(first, split(plan, state, e)):
+    last = split(plan, state, e)
+    for k in range(first, last):
         for x in range(len(taken)):
             plan.free[k, x] &= ~taken[x]
         if row >= 0 and slurm.options[0].bf_licenses:
             for x in range(plan.licences.shape[1]):
                 plan.licences[k, x] -= slurm.licences.takes[row, x]
-    for k in range(state.intervals - 1):
+    # Other neighbours are as before: equal ones are left only where two pairs became equal, of which one was joined.
+    if state.joined:
+        first, last = 0, state.intervals
+    state.joined = 0
+    for k in range(max(first - 1, 0), min(last, state.intervals - 1)):
         if same(plan, k):
             plan.end[k] = plan.end[k + 1]
             state.intervals -= 1
             for i in range(k + 1, state.intervals):
                 plan.begin[i], plan.end[i] = plan.begin[i + 1], plan.end[i + 1]
                 move(plan, i, i + 1)
+            state.joined = 1
             return
 
 
@@ -91,13 +96,13 @@ def move(plan, to, source):
 @kernel
 def same(plan, k):
     """Whether the same is reserved in an interval and in the next one."""
-    different = ZERO
     for x in range(plan.free.shape[1]):
-        different |= plan.free[k, x] ^ plan.free[k + 1, x]
-    for x in range(plan.licences.shape[1]):
-        if plan.licences[k, x] != plan.licences[k + 1, x]:
+        if plan.free[k, x] != plan.free[k + 1, x]:
             return False
-    return different == ZERO
+    equal = True
+    for x in range(plan.licences.shape[1]):
+        equal = equal and plan.licences[k, x] == plan.licences[k + 1, x]
+    return equal
 
 
 @kernel
@@ -125,7 +130,7 @@ def begin_plan(slurm):
     plan.free[0] = ~ZERO
     for x in range(plan.licences.shape[1]):
         plan.licences[0, x] = slurm.licences.all[x]
-    state.intervals = 1
+    state.intervals, state.joined = 1, 0
     for i in range(state.windows):
         window, nodes = slurm.windows.windows[slurm.windows.live[i]], slurm.windows.nodes[slurm.windows.live[i]]
         reserve(slurm, window.b, window.e, nodes, -1)
@@ -249,11 +254,11 @@ def next_on(slurm, asked, place):
 
 
 @kernel
-def free_between(slurm, b, e, taken):
-    """Whether no interval that overlaps [b, e) has reserved one of these nodes."""
+def free_between(slurm, b, e, taken, first, last):
+    """Whether no interval that overlaps [b, e) has reserved one of these nodes, which those of first:last have not."""
     plan = slurm.plan
     for k in range(slurm.state[0].intervals):
-        if plan.end[k] > b and plan.begin[k] < e:
+        if plan.end[k] > b and plan.begin[k] < e and not first <= k < last:
             for x in range(len(taken)):
                 if taken[x] & ~plan.free[k, x] != ZERO:
                     return False
@@ -320,14 +325,17 @@ def keep_until(slurm, job, k):
 
 @outlined
 def try_job(slurm, row, may_reserve):
-    """Try a job (B4); returns whether it was tested, and whether it starts."""
+    """Try a job (B4): whether it was tested, whether it starts, and b and e of `nodes.found`, 0 if not reserved."""
     nodes, state, options, plan = slurm.nodes, slurm.state[0], slurm.options[0], slurm.plan
     job, mask, now = slurm.jobs[row], nodes.mask, state.now
-    words, at, k, seen, tested, window = len(mask), now, 0, 0, False, (0, 0, 0)
+    words, at, k, seen, tested, window, earliest = len(mask), now, 0, 0, False, (0, 0, 0), 0
     while True:
         while k < state.intervals and plan.end[k] <= at:
             k += 1
         later = later_than(slurm, k)
+        if later < earliest:
+            at = later
+            continue
         bound = NEVER if later == NEVER or job.looked_at or options.preempts else (later + 1) << ROW_BITS
         if bound == NEVER:
             nodes.reached[:] = ~ZERO
@@ -345,23 +353,25 @@ def try_job(slurm, row, may_reserve):
         if last == NEVER:
             # No date up to `later` is found, and it does not matter which one is.
             if later == NEVER or not may_reserve:
-                return tested, False
+                return tested, False, 0, 0
+            if bound != NEVER and tested and earliest == 0:  # none is before enough of all nodes that it may use count
+                earliest = end_of(key_when(slurm, job, nodes.asked[job.asks]))
             at = later
             continue
         uncapped = last == NOW and job.features == 0
         if job.looked_at and (without or choose(slurm, job, mask, last, uncapped)) and would_exceed(slurm, row):
-            return tested, False
+            return tested, False, 0, 0
         begin = max(date_of(slurm, last), at)
         same_until(slurm, end_of(last) if last != NOW and end_of(last) > now else begin)
         if begin > now:
             if not may_reserve:
-                return tested, False
+                return tested, False, 0, 0
             if later != NEVER and later < begin:
                 at = later
                 continue
             if begin > now + options.bf_window_s:
                 same_until(slurm, begin - options.bf_window_s)
-                return tested, False
+                return tested, False, 0, 0
         if not without:
             choose(slurm, job, mask, last, uncapped)
         for x in range(words):
@@ -380,25 +390,20 @@ def try_job(slurm, row, may_reserve):
                     starts = not would_exceed(slurm, row)
                     if starts:
                         start(slurm, row, BACKFILL)
-                    return tested, starts
+                    return tested, starts, 0, 0
                 victims = needed(slurm, row, nodes.open) if options.preempts and not job.preempted else 0
                 if victims > 0:
                     preempt(slurm, row, victims)
         if begin > now and not may_reserve:
-            return tested, False
+            return tested, False, 0, 0
         b, e = cut(options, begin), cut(options, begin + job.planned)
         meets(slurm, b)
         meets(slurm, e)
-        clash = begin > now and not free_between(slurm, b, e, nodes.found)
+        clash = begin > now and not free_between(slurm, b, e, nodes.found, k, window[1])
         if clash and begin > at:
             at = begin
             continue
-        if not clash:
-            reserve(slurm, b, e, nodes.found, row)
-            for kind in range(TRIED, COUNTED):
-                if slurm.counts_of[row, kind] >= 0:
-                    slurm.counts[slurm.counts_of[row, kind]] += 1
-        return tested, False
+        return (tested, False, 0, 0) if clash else (tested, False, b, e)
 
 
 @kernel
@@ -423,15 +428,21 @@ def may_wait(slurm, job):
 
 @outlined
 def cycle(slurm):
-    """A backfill cycle (B3); returns the number of jobs tested."""
-    state, options = slurm.state[0], slurm.options[0]
+    """A backfill cycle (B3); returns the number of jobs tested.
+
+    Until its date comes, or a job starts or ends, a job's try depends on those before it alone. While these are the
+    same, what it came to is in `plan.tries`, of which the first `state.kept` hold.
+    """
+    state, options, tries, found = slurm.state[0], slurm.options[0], slurm.plan.tries, slurm.nodes.found
     state.until = state.windows_until
     begin_plan(slurm)
     for i in range(state.waiting):
         for kind in range(COUNTED):
             if slurm.counts_of[slurm.queue[i], kind] >= 0:
                 slurm.counts[slurm.counts_of[slurm.queue[i], kind]] = 0
-    tested = started = 0
+    if options.preempts or options.bf_min_prio_reserve > 0 or options.bf_running_job_reserve:
+        state.kept = 0  # other dates and priorities decide, too
+    tested = started = n = 0
     for row in slurm.line[: arrange(slurm)]:
         if tested >= options.bf_max_job_test or started >= options.bf_max_job_start:
             break
@@ -441,8 +452,27 @@ def cycle(slurm):
             continue
         for kind in range(TRIED):
             slurm.counts[slurm.counts_of[row, kind]] += 1
-        may_reserve = may_wait(slurm, job) and not (job.no_reserve or counted(slurm, row, TRIED, COUNTED))
-        was_tested, starts = try_job(slurm, row, may_reserve)
+        if n < state.kept and tries[n].row == row and state.now < tries[n].until:
+            same_until(slurm, tries[n].until)
+            was_tested, starts, b, e = tries[n].tested != 0, False, tries[n].b, tries[n].e
+            for x in range(len(found)):
+                found[x] = slurm.plan.found[n, x]
+        else:
+            state.kept = min(state.kept, n)
+            may_reserve = may_wait(slurm, job) and not (job.no_reserve or counted(slurm, row, TRIED, COUNTED))
+            was_tested, starts, b, e = try_job(slurm, row, may_reserve)
+        if e > 0:
+            reserve(slurm, b, e, found, row)
+            for kind in range(TRIED, COUNTED):
+                if slurm.counts_of[row, kind] >= 0:
+                    slurm.counts[slurm.counts_of[row, kind]] += 1
+        if not starts and state.kept == n < len(tries):
+            one = tries[n]
+            one.row, one.tested, one.b, one.e, one.until = row, was_tested, b, e, state.until
+            for x in range(len(found)):
+                slurm.plan.found[n, x] = found[x]
+            state.kept += 1
+        n += 1
         tested += was_tested
         if starts:
             started += 1

@@ -141,28 +141,23 @@ def slot_of(slurm, job):
             shift(order, rank(keys, order, 0, i, keys[i], i), i, i, 1)
         shapes.heads[slot] = ZERO
         for place in range(n):
-            for head in range(place // step_of(shapes), n // step_of(shapes)):
+            for head in range(place >> slurm.options[0].head_bits, n >> slurm.options[0].head_bits):
                 put(shapes.heads[slot, head], order[place])
     else:
         for place in range(shapes.synced[slot], state.logged):
             i = shapes.log[place % n]
-            change(shapes, slot, i, node_key(slurm, job, i))
+            change(slurm, slot, i, node_key(slurm, job, i))
     shapes.synced[slot] = state.logged
     return slot
 
 
 @kernel
-def step_of(shapes):
-    """By how many nodes the next head has more."""
-    return (shapes.keys.shape[1] + shapes.heads.shape[1] - 1) // shapes.heads.shape[1]
-
-
-@kernel
-def change(shapes, slot, i, key):
+def change(slurm, slot, i, key):
     """Give node i another key in a slot, and its place in the order.
 
-    A slot's k-th head is the set of the first k * step_of(shapes) nodes in the order.
+    A slot's k-th head is the set of the first k << head_bits nodes in the order.
     """
+    shapes, bits = slurm.shapes, slurm.options[0].head_bits
     keys, order, n = shapes.keys[slot], shapes.order[slot], shapes.keys.shape[1]
     if keys[i] == key:
         return
@@ -175,9 +170,8 @@ def change(shapes, slot, i, key):
     else:
         place = rank(keys, order, 0, before, key, i)
         shift(order, place, before, i, 1)
-    step = step_of(shapes)
-    for head in range(min(place, before) // step, max(place, before) // step):
-        last = step * (head + 1)
+    for head in range(min(place, before) >> bits, max(place, before) >> bits):
+        last = (head + 1) << bits
         flip(shapes.heads[slot, head], i)
         flip(shapes.heads[slot, head], order[last] if place < before else order[last - 1])
 
@@ -189,12 +183,12 @@ def reach(slurm, job, words, n, bound):
     if n == 0:
         words[:] = ZERO
     keys, order, total = slurm.shapes.keys[slot], slurm.shapes.order[slot], slurm.shapes.keys.shape[1]
-    step = step_of(slurm.shapes)
-    heads = n // step
-    while (heads + 1) * step <= total and keys[order[(heads + 1) * step - 1]] < bound:
+    bits = slurm.options[0].head_bits
+    heads = n >> bits
+    while (heads + 1) << bits <= total and keys[order[((heads + 1) << bits) - 1]] < bound:
         heads += 1
-    if heads * step > n:
-        n = heads * step
+    if heads << bits > n:
+        n = heads << bits
         for x in range(len(words)):
             words[x] = slurm.shapes.heads[slot, heads - 1, x]
     while n < total and keys[order[n]] < bound:
@@ -207,8 +201,8 @@ def reach(slurm, job, words, n, bound):
 def key_when(slurm, job, asked):
     """The first key after which enough of the nodes asked count; NEVER if there is none."""
     slot = slot_of(slurm, job)
-    order, step, low, n = slurm.shapes.order[slot], step_of(slurm.shapes), 0, 0
-    high = len(order) // step + 1
+    order, bits, low, n = slurm.shapes.order[slot], slurm.options[0].head_bits, 0, 0
+    high = (len(order) >> bits) + 1
     while high - low > 1:
         middle = (low + high) >> 1
         some = common(asked, slurm.shapes.heads[slot, middle - 1])
@@ -216,7 +210,7 @@ def key_when(slurm, job, asked):
             low, n = middle, some
         else:
             high = middle
-    for place in range(low * step, len(order)):
+    for place in range(low << bits, len(order)):
         n += has(asked, order[place])
         if n == job.nodes:
             return slurm.shapes.keys[slot, order[place]]
@@ -308,6 +302,8 @@ def choose(slurm, job, asked, until, uncapped):
     leaves = 0, len(nodes.leaves)
     if leaves[1] > 0 and job.even and job.required < 0 and not (options.least_loaded or last_node):
         leaves = narrow(nodes, job)
+        if capped:
+            return pick_alike(nodes, job, leaves)
     n = members(nodes, counted)
     for i in nodes.listed[:n]:
         node = nodes.nodes[i]
@@ -339,18 +335,48 @@ def narrow(nodes, job):
                 leaf = nodes.nodes[64 * x + place_of(word)].group
                 groups[leaf].members += count(word & nodes.leaves[leaf, x])
                 word &= ~nodes.leaves[leaf, x]
-        best, n = -1, 0
-        for leaf in range(n_leaves):
-            n += groups[leaf].members
-            if groups[leaf].members >= job.nodes and (best < 0 or groups[leaf].members < groups[best].members):
-                best = leaf
-        if best >= 0:
+        best, most = best_leaf(groups, (0, n_leaves), job.nodes)
+        if most >= job.nodes:
             for x in range(len(tested)):
                 counted[x] = tested[x] & nodes.leaves[best, x]
             return best, best + 1
-        if n >= job.nodes:
-            break
-    return 0, n_leaves
+        if common(tested, tested) >= job.nodes:
+            return 0, n_leaves
+    return 0, 0  # they are too few
+
+
+@kernel
+def pick_alike(nodes, job, leaves):
+    """As `by_weight` after `narrow`, if all nodes count on as many CPUs as the job takes: the first of a leaf are best.
+
+    What a job needs then runs out with the nodes, so a leaf suffices by its number of nodes.
+    """
+    left = job.nodes
+    nodes.picked[:] = ZERO
+    while left > 0:
+        best, most = best_leaf(nodes.groups, leaves, left)
+        if best < 0:
+            return False
+        left -= most
+        nodes.groups[best].members = 0
+        for x in range(len(nodes.tested)):
+            word = nodes.tested[x] & nodes.leaves[best, x]
+            while word != ZERO and most + min(left, 0) > 0:
+                take(nodes, job, 64 * x + place_of(word), (1, job.cpus, 1))
+                word &= word - ONE
+                most -= 1
+    return True
+
+
+@kernel
+def best_leaf(groups, leaves, left):
+    """The leaf with the fewest nodes of those with so many, or else the one with the most, and how many it has."""
+    best, most = -1, 0
+    for leaf in range(*leaves):
+        n = groups[leaf].members
+        if left <= n < most if most >= left else n > most:
+            best, most = leaf, n
+    return best, most
 
 
 @kernel

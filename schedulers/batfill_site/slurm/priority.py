@@ -62,12 +62,13 @@ def enqueue(slurm, row):
 
 
 @kernel
-def add_usage(slurm, row):
-    """Add what a running job has used since the last tick, if there was one (U1, U2)."""
+def add_usage(slurm, row, known_s, keep):
+    """Add what a running job has used since the last tick, if there is one (U1, U2); `keep` is left after `known_s`."""
     state, job, tree = slurm.state[0], slurm.jobs[row], slurm.shares.tree
     seconds = np.float64(state.now - max(state.last_tick, job.started))
     if state.ticked and seconds > 0:
-        used, above = seconds * slurm.options[0].decay ** seconds * job.billing, job.association
+        kept = keep if seconds == known_s else slurm.options[0].decay ** seconds
+        used, above = seconds * kept * job.billing, job.association
         while above >= 0:
             tree[above].usage += used
             above = tree[above].parent
@@ -82,7 +83,8 @@ def tick(slurm):
         return
     if not options.fair_tree:
         set_factors(slurm)
-    keep = options.decay ** np.float64(state.now - state.last_tick)
+    seconds = np.float64(state.now - state.last_tick)
+    keep = kept = options.decay**seconds
     while state.resets < len(shares.resets_s) and shares.resets_s[state.resets] <= state.now:
         if shares.resets_s[state.resets] > state.last_tick:
             keep = 0.0
@@ -90,7 +92,7 @@ def tick(slurm):
     for i in range(len(shares.tree)):
         shares.tree[i].usage *= keep
     for i in range(state.running):
-        add_usage(slurm, slurm.held[i])
+        add_usage(slurm, slurm.held[i], seconds, kept)
     state.last_tick = state.now
     if options.fair_tree:
         set_factors(slurm)

@@ -99,6 +99,7 @@ NODE = np.dtype([(name, "i8") for name in OF_NODE.split()])
 GROUP = np.dtype([("members", "i8"), ("cpus", "i8"), ("first", "i8"), ("used", "i8")])
 WINDOW = np.dtype([("begin_s", "f8"), ("end_s", "f8"), ("told_s", "f8"), ("b", "i8"), ("e", "i8")])
 ENDED = np.dtype([("row", "i8"), ("clean_s", "f8"), ("stopped", "u1")])
+TRY = np.dtype([("row", "i8"), ("tested", "i8"), ("b", "i8"), ("e", "i8"), ("until", "i8")])
 SHARE = np.dtype(
     [
         ("parent", "i8"),
@@ -123,6 +124,7 @@ OPTIONS = np.dtype(
         ("by_qos", "u1"),  # the order of passes depends on it,
         ("suspends", "u1"),  # some would sleep,
         ("graces", "u1"),  # and some would go on for a while
+        ("head_bits", "i8"),  # see `placement.change`
         ("last_edge", "f8"),  # the last begin or end of a window
         ("two", "f8"),  # 2: LLVM would call another function for a constant
     ]
@@ -136,8 +138,8 @@ STATE = np.dtype(
         ("left", "i8"),  # passed of `leaving`
         *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "windows")),
         *((name, "i8") for name in ("logged", "placed", "next_slot", "until", "windows_until", "last_tried")),
-        *((name, "i8") for name in ("cycles", "tried", "wanted", "noted")),
-        *((name, "u1") for name in ("ticked", "changed", "steady")),
+        *((name, "i8") for name in ("cycles", "tried", "wanted", "noted", "kept")),
+        *((name, "u1") for name in ("ticked", "changed", "steady", "joined")),
     ]
 )
 
@@ -223,7 +225,7 @@ class Licences(NamedTuple):
     takes: Ints  # (n_jobs, licences)
 
 
-@record(I8, I8, SETS, Array(I8, 2), SETS)
+@record(I8, I8, SETS, Array(I8, 2), SETS, TRY, SETS)
 class Plan(NamedTuple):
     """The intervals of a cycle, and the nodes and licences that are not reserved in them."""
 
@@ -232,6 +234,8 @@ class Plan(NamedTuple):
     free: NDArray[np.uint64]  # (intervals, words)
     licences: Ints  # (intervals, licences)
     ahead: NDArray[np.uint64]  # (intervals, words)  scratch space, see `backfill.ask`
+    tries: Records  # TRY (intervals,)  of the last cycle, see `backfill.cycle`,
+    found: NDArray[np.uint64]  # (intervals, words)  and the nodes that each has reserved
 
 
 @record(WINDOW, SETS, I8)

@@ -219,7 +219,7 @@ def start(slurm, row, by):
     while jobs[row].preempted:
         jobs[row].preempted = 0
         row = jobs[row].mate
-    state.changed, state.steady, state.moved_s = 1, 0, state.now_s
+    state.changed, state.steady, state.kept, state.moved_s = 1, 0, 0, state.now_s
     if slurm.options[0].suspends:
         settle(slurm)
 
@@ -250,8 +250,8 @@ def end(slurm, row, clean_s, was_stopped):
         place -= 1
     ended[place].row, ended[place].clean_s, ended[place].stopped = row, clean_s, was_stopped
     state.ended += 1
-    state.changed, state.steady, state.moved_s = 1, 0, state.now_s
-    add_usage(slurm, row)
+    state.changed, state.steady, state.kept, state.moved_s = 1, 0, 0, state.now_s
+    add_usage(slurm, row, 0.0, 1.0)
     if slurm.options[0].suspends:
         settle(slurm)
 
