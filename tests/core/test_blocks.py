@@ -191,6 +191,16 @@ TestBlocksBesideAList = BlocksBesideAList.TestCase
 TestBlocksBesideAList.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)
 
 
+def test_minima_of_a_group_that_a_job_has_left_are_not_called_exact():
+    machine = BlocksBesideAList()
+    machine.begin(3)
+    machine.insert(0, 40, "up")
+    machine.summarize_groups(0, back=False)
+    for _ in range(9):
+        machine.remove(0, 1, "any")
+        machine.bounds_are_never_above_what_they_bound()
+
+
 def test_widths_grow_with_processors_and_powers_of_two_have_their_own():
     widths = [blocks.width_of(procs) for procs in range(1, 1025)]
     assert widths == sorted(widths)
