@@ -14,7 +14,7 @@ LINES = {
     "schedulers/batfill_site": 13_848,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 35_620,
+    "tests": 35_750,
 }
 FUNCTIONS = 2_950  # in the four houses
 WORDS = 54_830  # of README, guides, reference and results, without the background
