@@ -431,7 +431,8 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
     assert grade.near is not None
     wider = int(grade.site.counted.sum()) - grade.near.jobs
     left_out = {"without a wait in the log": found["without_wait"], "wider than the header's machine": wider}
-    beside = "; ".join(f"{things(n, 'job')} {why}" for why, n in left_out.items() if n)
+    unlike = [f"{things(n, 'job')} {why}" for why, n in left_out.items() if n]
+    beside = "; ".join(filter(None, [*unlike, grade.site.logged.longest(grade.near.logged_longest_s)]))
     names = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
     replays = []
     for name, one in grade.scores.items():

@@ -62,7 +62,7 @@ class Part(NamedTuple):
     rows: NDArray[np.bool_]  # its jobs, of all
     steps: Steps
     never: bool  # whether its jobs never wait
-    waiting: float  # the share of the log's waiting time
+    waiting: float  # the share of the log's waiting time, without wider jobs
 
     @property
     def size(self) -> int:
@@ -154,15 +154,17 @@ def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
             most = most_held(looks.dates_s[1][rows], looks.dates_s[2][rows], jobs.procs[rows])
             wide = np.quantile(jobs.procs[rows], 1 - MOST_WIDE, method="higher")
             level = int(np.ceil(max(most if np.isnan(ceiling) else ceiling, wide)))
-        waited = float(np.nansum(logged.wait_s[rows]) / np.nansum(logged.wait_s))
-        part = part._replace(steps=((0.0, level),), waiting=waited)
+        part = part._replace(steps=((0.0, level),))
         steps = SELDOM if part.never else looks.steps(rows, level)
         stepped = part if isinstance(steps, str) else part._replace(steps=steps)
         able = (wide_in(logged, [stepped]) & (jobs.procs <= level))[rows].mean() < MOST_WIDE
         doubts.append(steps if isinstance(steps, str) else "" if able else "too many jobs are wider than its use shows")
         parts.append(stepped if able else part)
+    wide, wait_s = wide_in(logged, parts), np.nan_to_num(logged.wait_s)
+    waiting = [float(wait_s[part.rows & ~wide].sum() / wait_s.sum()) for part in parts]
+    parts = [part._replace(waiting=share) for part, share in zip(parts, waiting, strict=True)]
     parts.sort(key=lambda part: -part.waiting)
-    return plain._replace(parts=tuple(parts), doubt="" if "" in doubts else doubts[0], wide=wide_in(logged, parts))
+    return plain._replace(parts=tuple(parts), doubt="" if "" in doubts else doubts[0], wide=wide)
 
 
 def one_machine(jobs: Jobs, procs: int) -> Machine:

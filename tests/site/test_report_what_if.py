@@ -30,7 +30,7 @@ from batfill_site.advice.found import HIGH_P, HIGH_WEEKS, LOW, ChoiceFigures, ad
 from batfill_site.advice.payers import Changed, Payers, kinds_of
 from batfill_site.advice.what_if import LIMITS, limit_of, what_if
 from batfill_site.answer import NB, columns, duration, plain, stored
-from batfill_site.fidelity import LOW_IDLE, Factors
+from batfill_site.fidelity import LOW_IDLE, Factors, fidelity
 from batfill_site.machine import Held
 from batfill_site.score import FAR, Score, Whose
 from command import batfill, json_result, refusal
@@ -617,9 +617,16 @@ def test_advice_is_on_the_part_with_most_of_the_waiting_and_names_the_others(tmp
     log = ran_on(
         tmp_path / "log.swf", generate_log(16_000, 64, seed=5, users=40, load=0.75), {"1": (44, 44), "2": (20, 20)}
     )
+    wide = row(20_000, read_workload(log).submit_s[-1], 60, wait=99 * DAY_S, req_procs=64, partition=1, user=7)
+    log.write_text(log.read_text() + wide)  # wider than either part
     found = what_if(log, thresholds_s=[24 * HOUR_S], small_first=False)
     part, other = found.fidelity.machine.parts
     assert part.waiting > other.waiting > 0
+    logged = found.fidelity.site.logged
+    assert part.waiting == pytest.approx(logged.wait_s[part.rows][:-1].sum() / logged.wait_s.sum(), rel=0.001)
+    longest = "the log's longest wait is 99 d (job 20000, user 7), not of these jobs"
+    assert longest in said(found, "Real waits")
+    assert longest in told(fidelity(log, fit=False))
     jobs = read_workload(log).jobs
     assert len((found.whole or found).comparison.at) == (part.rows & ~found.fidelity.machine.wide).sum() < len(jobs)
     assert f"all figures are of {part.name}, with" in said(found, "Machine")

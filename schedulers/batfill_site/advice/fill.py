@@ -358,6 +358,7 @@ def real_waits(found: WhatIf, k: int) -> str:
         return f"all waits are simulated{whose}; {lower(str(near))}."
     said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}"
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
+    whose += f"; {of_log}" if near.site and (of_log := near.site.logged.longest(score.logged_longest_s)) else ""
     held = f". What held jobs: {holds_text(near)}" if near.held else ""
     if found.cost:  # the score is without the limits, and whose waits are longest is not
         longest = "both are without the limits"
