@@ -179,8 +179,8 @@ class Logged(NamedTuple):
     def longest(self, replayed_s: float) -> str:
         """Whose wait is the log's longest, if that of the jobs that are replayed is shorter."""
         row = int(np.nanargmax(self.wait_s))
-        said = f"the log's longest wait is {duration(self.wait_s[row])} ({Whose.of(self.workload, row)}), not of these jobs"
-        return said * bool(self.wait_s[row] > replayed_s)
+        longest = f"{duration(self.wait_s[row])} ({Whose.of(self.workload, row)})"
+        return f"the log's longest wait is {longest}, not of these jobs" * bool(self.wait_s[row] > replayed_s)
 
     def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | bool = True) -> Score:
         rows = self.compared(wait_s, rows)

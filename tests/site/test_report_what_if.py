@@ -987,6 +987,9 @@ def test_a_cap_that_cannot_carry_the_load_is_a_warning_with_the_load(tmp_path):
         shown = " ".join(found.answer().as_text().split())
         assert f"Warning: the jobs want 101 % of what {name} allows while they arrive, so waits grow" in shown
         assert re.search(rf"arrives, 1(.1)? % of their processor time is not run .0.1 % without {name}.\.", shown)
+    away = {"kind": "announced", "begin": 0, "end": 240 * HOUR_S, "processors": 4}
+    down = what_if(path, thresholds_s=[], small_first=False, pool="power=3W@1W", calendar=Calendar.of([away]), procs=4)
+    assert down.cost.load == pytest.approx(2.02 / 3 * 2199 / (2199 - 240), rel=0.001)  # the cap, less what is out
     more = what_if(path, thresholds_s=[], small_first=False, pool="power=3W@1W")
     assert more.cost.load < 1
     assert "so waits grow" not in more.answer().as_text()
@@ -1051,6 +1054,7 @@ def test_a_cap_that_never_binds_costs_nothing_and_what_the_log_itself_used_is_sa
     starts = jobs.submit_s + 60
     used = max(jobs.procs[(starts <= at_s) & (starts + jobs.runtime_s > at_s)].sum() for at_s in starts)
     leaves, most = "leaves fcfs's mean wait as it is", amount_text(100 * int(used), "W")
+    leaves = f"(enough for all 4 processors, so it tests nothing) {leaves}"
     assert said(found, "Cap") == f"power=1MW@100W {leaves}; the log's own starts used up to {most} of 1MW power."
     share = what_if(path, thresholds_s=[6 * HOUR_S], small_first=False, pool="power=75%")
     assert f"used up to {used} of 3 processors." in said(share, "Cap")
