@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from batfill.base.errors import LARGEST, BatfillError
+from batfill.base.words import things
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill_pages.words import count
@@ -61,7 +62,7 @@ class Part(NamedTuple):
     name: str  # "" for the whole machine
     rows: NDArray[np.bool_]  # its jobs, of all
     steps: Steps
-    never: bool  # whether its jobs never wait
+    never: bool  # whether its jobs hardly wait
     waiting: float  # the share of the log's waiting time, without wider jobs
 
     @property
@@ -75,7 +76,7 @@ class Part(NamedTuple):
 
     def text(self, clock: Clock | None) -> str:
         if self.never:
-            return f"{self.name} never waits"
+            return f"{things(int(self.rows.sum()), 'job')} of {self.name}, which hardly waits, are left out"
         (_, first), *later = self.steps
         dates = (f"week {s / WEEK_S:.0f}" if clock is None else clock.date(s).strftime("%-d %b %Y") for s, _ in later)
         steps = [f", from {date} on {count(procs)}" for date, (_, procs) in zip(dates, later, strict=True)]
@@ -96,7 +97,8 @@ class Machine(NamedTuple):
         return self.parts[0].name == "" and self.parts[0].steps == ((0.0, self.header),)
 
     def text(self) -> str:
-        said = "; ".join(part.text(self.clock) for part in self.parts)
+        parts = sorted(self.parts, key=lambda part: not part.never)
+        said = "; ".join(part.text(self.clock) for part in parts)
         if self.as_stated:
             return f"{said}, as the header says{f': {self.doubt}' if self.doubt else ''}"
         return f"{said} (the header: {count(self.header)})"

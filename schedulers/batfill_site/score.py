@@ -64,7 +64,7 @@ class Score(NamedTuple):
     wide: float | None = None  # and of the others
 
     def __str__(self) -> str:
-        near = f"{ratio_text(self.ratio)} of the real ones on average, and a job's is off by {duration(self.off_s)}"
+        near = f"{ratio_text(self.ratio)} of the real ones, and a job's is off by {duration(self.off_s)}, on average"
         return "; ".join(filter(None, [near, self.by_width]))
 
     @property
