@@ -295,7 +295,7 @@ def fidelity(
         found = Fidelity.on(logged, machine, fit=fit, advance=advance)
     study, part, scores = found.site, found.part, found.scores
     assert study is not None
-    widest = min(max(one.size for one in found.machine.parts), logged.size)
+    widest = min(max(one.size for one in found.machine.parts if not one.never), logged.size)
     options = {"procs": part.size, **found.options}
     windows = options.pop("calendar", Calendar(())).rows
     results: dict[str, Any] = {

@@ -62,8 +62,8 @@ TERMS = (
     "from its beginning. fcfs is EASY backfilling in order of arrival, simulated: it is not what the cluster ran."
 )
 EQUALS = (
-    "Of equals within chance a limit takes the one that asks least of a site, and any amount the one with the shortest "
-    "longest wait."
+    "Of equals within chance a limit takes the one that asks least of a site. Any amount takes the one with the "
+    "shortest longest wait, and also allows orders without a threshold whose longest wait is over fcfs's."
 )
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
 SURE = (
@@ -505,12 +505,9 @@ def by_periods(found: WhatIf) -> Table:
 
 
 def notes(found: WhatIf) -> list[str]:
-    site, grade, near = found.site, str(found.fidelity), found.fidelity.near
-    if found.logged is not None and near is not None and near.simulated_mean_s != found.logged.simulated_mean_s:
-        grade = f"over the whole log, without options, {grade}"
+    site, grade = found.site, f"{'over the whole log and without options, ' * bool(found.logged)}{found.fidelity}"
     said = [f"{count(number)} of {count(site.rows)} rows dropped: {reason}" for reason, number in site.left_out.items()]
     said += [f"{count(site.cancelled)} of them cancelled"] * bool(site.cancelled)
-    said += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
     said += [*site.imported, *found.workload.notes, *found.workload.warnings, grade]
     if not found.undecided:
         compared = zip(found.comparison.names, found.bsld[0], strict=True)
