@@ -295,6 +295,7 @@ def fidelity(
         found = Fidelity.on(logged, machine, fit=fit, advance=advance)
     study, part, scores = found.site, found.part, found.scores
     assert study is not None
+    widest = min(max(one.size for one in found.machine.parts if not one.never), logged.size)
     options = {"procs": part.size, **found.options}
     windows = options.pop("calendar", Calendar(())).rows
     results: dict[str, Any] = {
@@ -315,7 +316,7 @@ def fidelity(
         },
         "unmodelled": unmodelled(source.log),
         "without_wait": int(np.isnan(logged.wait_s).sum()),
-        "groups": list(groups(logged, {"header": found.header_s, "near": found.waits[found.factors]})),
+        "groups": list(groups(logged, widest, {"header": found.header_s, "near": found.waits[found.factors]})),
         "fitted": [
             {
                 "factors": str(step.factors),
@@ -347,9 +348,9 @@ def fidelity(
     return FoundAnswer(content, rows, answer_of(content, dates, cautions, found))
 
 
-def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
+def groups(logged: Logged, size: int, waits: Mapping[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
     compared = np.all([logged.compared(wait_s) for wait_s in waits.values()], axis=0)
-    kinds = kinds_of(logged.workload.jobs, logged.size, logged.queue)
+    kinds = kinds_of(logged.workload.jobs, size, logged.queue)
     for by, kind in {"processors": kinds["processors"], "ran for": kinds["ran for"], "queue": kinds["group"]}.items():
         there = np.unique(kind.of[compared]).tolist()
         for group in there if len(there) > 1 else []:
@@ -415,7 +416,7 @@ def eligibility_warnings(log: SwfLog) -> list[str]:
 
 NEAR = (
     "Mean logged wait, and simulated waits over the logged ones, on the header's machine, and on the one that ran with "
-    "what the site does besides; then how far a job's wait is from its logged one."
+    "the site's rules; then how far a job's wait is from its logged one."
 )
 HOLDS = {
     "full": "machine full",
@@ -431,8 +432,9 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
     assert grade.near is not None
     wider = int(grade.site.counted.sum()) - grade.near.jobs
     left_out = {"without a wait in the log": found["without_wait"], "wider than the header's machine": wider}
-    beside = "; ".join(f"{things(n, 'job')} {why}" for why, n in left_out.items() if n)
-    names = {"header": "header's machine", "machine": "machine that ran", "near": "and besides"}
+    unlike = [f"{things(n, 'job')} {why}" for why, n in left_out.items() if n]
+    beside = "; ".join(filter(None, [*unlike, grade.site.logged.longest(grade.near.logged_longest_s)]))
+    names = {"header": "header's machine", "machine": "machine that ran", "near": "with its rules"}
     replays = []
     for name, one in grade.scores.items():
         waits = duration(one.simulated_mean_s), duration(one.simulated_longest_s)
@@ -447,11 +449,13 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
         for row in found["groups"]
     ]
     *_, ratio, off = replays[-1]
-    near = f"Simulated waits are **{ratio}** of the real ones on average, and a job's is off by {off}"
-    down = found["outages"]
+    near = f"Simulated waits are **{ratio}** of the real ones, and a job's is off by {off}, on average"
+    down, jobs = found["outages"], things(given["jobs"], "job")
+    jobs = jobs if grade.near.jobs == given["jobs"] else f"{count(grade.near.jobs)} of {jobs}"
+    size = sum(part.size for part in grade.machine.parts if not part.never)
     return Answer(
         title=f"{log_name(given['source'])}: how far simulated waits are from the logged ones",
-        about=f"{count(given['jobs'])} jobs on {count(given['procs'])} processors, {dates}; fcfs with EASY backfilling",
+        about=f"{jobs} on {things(size, 'processor')}, {dates}; fcfs with EASY backfilling",
         screen=Screen(
             f"Cannot tell: {grade.doubt}" if grade.doubt else near,
             Table(("", "mean wait", "longest", "sim/log", "a job off by"), [logged, *replays]),
@@ -459,7 +463,7 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
                 "Machine": f"{machine_text(grade)}.",
                 "By width": f"{by_width}." if (by_width := grade.near.by_width) else "",
                 "What held jobs": f"{held}." if (held := holds_text(grade)) else "",
-                "Besides": besides(steps),
+                "Rules": rules(steps),
                 "Outages": f"{down['number']:,} found in the log, {duration(down['days'] * DAY_S)} in all.",
                 "Not modelled": f"{'; '.join(alike)}." if alike else "",
                 "Not compared": f"{beside}." if beside else "",
@@ -470,7 +474,7 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
             for row in found["groups"]
         ),
         details=[
-            Detail("Groups of jobs", [NEAR], Table(("", "jobs", "in the log", *("header", "besides") * 2), groups)),
+            Detail("Groups of jobs", [NEAR], Table(("", "jobs", "in the log", *("header", "rules") * 2), groups)),
             Detail("Notes on the log", [f"{text}." for text in given["warnings"]]),
         ],
         data=found,
@@ -497,15 +501,16 @@ def holds_text(grade: Fidelity) -> str:
     return f"{', '.join([*said, f'nothing known {percent(held.idle)}'])}{on_header} of the real waiting time"
 
 
-def besides(steps: Sequence[Mapping[str, Any]]) -> str:
+def rules(steps: Sequence[Mapping[str, Any]]) -> str:
     if not steps:
         return ""
     errors = [step["later"]["error"] or 0.0 for step in steps]
     without, left = (percent(step["later"]["error"]) for step in (steps[0], steps[-1]))
+    of_means = "two-week mean waits are off by"
     if len(steps) == 1:
-        return f"no factor that is tried holds; a mean error of {without} on the second half of the jobs."
+        return f"no rule that is tried holds; {of_means} {without} in the second half of the jobs."
     worse = "; what is fitted on the first half does worse there" * (errors[-1] > min(errors))
-    return f"{steps[-1]['factors']}: a mean error of {left} on the second half of the jobs, {without} without{worse}."
+    return f"{steps[-1]['factors']}: {of_means} {left} in the second half of the jobs, {without} without{worse}."
 
 
 # The grade beside every advice

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from batfill.base.errors import LARGEST, BatfillError
+from batfill.base.words import things
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill_pages.words import count
@@ -61,8 +62,8 @@ class Part(NamedTuple):
     name: str  # "" for the whole machine
     rows: NDArray[np.bool_]  # its jobs, of all
     steps: Steps
-    never: bool  # whether its jobs never wait
-    waiting: float  # the share of the log's waiting time
+    never: bool  # whether its jobs hardly wait
+    waiting: float  # the share of the log's waiting time, without wider jobs
 
     @property
     def size(self) -> int:
@@ -75,7 +76,7 @@ class Part(NamedTuple):
 
     def text(self, clock: Clock | None) -> str:
         if self.never:
-            return f"{self.name} never waits"
+            return f"{things(int(self.rows.sum()), 'job')} of {self.name}, which hardly waits, are left out"
         (_, first), *later = self.steps
         dates = (f"week {s / WEEK_S:.0f}" if clock is None else clock.date(s).strftime("%-d %b %Y") for s, _ in later)
         steps = [f", from {date} on {count(procs)}" for date, (_, procs) in zip(dates, later, strict=True)]
@@ -96,7 +97,8 @@ class Machine(NamedTuple):
         return self.parts[0].name == "" and self.parts[0].steps == ((0.0, self.header),)
 
     def text(self) -> str:
-        said = "; ".join(part.text(self.clock) for part in self.parts)
+        parts = sorted(self.parts, key=lambda part: not part.never)
+        said = "; ".join(part.text(self.clock) for part in parts)
         if self.as_stated:
             return f"{said}, as the header says{f': {self.doubt}' if self.doubt else ''}"
         return f"{said} (the header: {count(self.header)})"
@@ -154,15 +156,17 @@ def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
             most = most_held(looks.dates_s[1][rows], looks.dates_s[2][rows], jobs.procs[rows])
             wide = np.quantile(jobs.procs[rows], 1 - MOST_WIDE, method="higher")
             level = int(np.ceil(max(most if np.isnan(ceiling) else ceiling, wide)))
-        waited = float(np.nansum(logged.wait_s[rows]) / np.nansum(logged.wait_s))
-        part = part._replace(steps=((0.0, level),), waiting=waited)
+        part = part._replace(steps=((0.0, level),))
         steps = SELDOM if part.never else looks.steps(rows, level)
         stepped = part if isinstance(steps, str) else part._replace(steps=steps)
         able = (wide_in(logged, [stepped]) & (jobs.procs <= level))[rows].mean() < MOST_WIDE
         doubts.append(steps if isinstance(steps, str) else "" if able else "too many jobs are wider than its use shows")
         parts.append(stepped if able else part)
+    wide, wait_s = wide_in(logged, parts), np.nan_to_num(logged.wait_s)
+    waiting = [float(wait_s[part.rows & ~wide].sum() / wait_s.sum()) for part in parts]
+    parts = [part._replace(waiting=share) for part, share in zip(parts, waiting, strict=True)]
     parts.sort(key=lambda part: -part.waiting)
-    return plain._replace(parts=tuple(parts), doubt="" if "" in doubts else doubts[0], wide=wide_in(logged, parts))
+    return plain._replace(parts=tuple(parts), doubt="" if "" in doubts else doubts[0], wide=wide)
 
 
 def one_machine(jobs: Jobs, procs: int) -> Machine:

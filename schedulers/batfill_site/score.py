@@ -19,6 +19,7 @@ from batfill.base.words import percent as in_percent
 from batfill.model.jobs import HOUR_S, WEEK_S, Jobs
 from batfill.workloads.swf import job_rows
 from batfill.workloads.swf_log import SwfLog
+from batfill_site.advice.payers import number_in_log
 from batfill_site.answer import duration
 
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
@@ -37,6 +38,11 @@ class Whose(NamedTuple):
 
     def __str__(self) -> str:
         return f"job {self.job}" + ("" if self.user is None else f", user {self.user}")
+
+    @classmethod
+    def of(cls, jobs: Jobs, row: int) -> Whose:
+        user = int(jobs.user[row])
+        return cls(number_in_log(jobs.ids[row]), user if user >= 0 else None)
 
     def as_dict(self) -> dict[str, int | str | None]:
         return {"longest_job": self.job, "longest_user": self.user}
@@ -58,7 +64,7 @@ class Score(NamedTuple):
     wide: float | None = None  # and of the others
 
     def __str__(self) -> str:
-        near = f"{ratio_text(self.ratio)} of the real ones on average, and a job's is off by {duration(self.off_s)}"
+        near = f"{ratio_text(self.ratio)} of the real ones, and a job's is off by {duration(self.off_s)}, on average"
         return "; ".join(filter(None, [near, self.by_width]))
 
     @property
@@ -169,6 +175,12 @@ class Logged(NamedTuple):
         submit_s = self.workload.jobs.submit_s
         first: NDArray[np.bool_] = submit_s < submit_s[len(submit_s) // 2]
         return first
+
+    def longest(self, replayed_s: float) -> str:
+        """Whose wait is the log's longest, if that of the jobs that are replayed is shorter."""
+        row = int(np.nanargmax(self.wait_s))
+        longest = f"{duration(self.wait_s[row])} ({Whose.of(self.workload, row)})"
+        return f"the log's longest wait is {longest}, not of these jobs" * bool(self.wait_s[row] > replayed_s)
 
     def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | bool = True) -> Score:
         rows = self.compared(wait_s, rows)

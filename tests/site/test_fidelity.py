@@ -109,7 +109,7 @@ def test_a_score_drawn_on_paper():
     procs = np.repeat([1, 2, 8], [20, 10, 20])
     found = score(submit_s, logged_s, np.append(np.full(25, 1600.0), np.full(25, 1601.0)), procs)
     assert (found.off_s, found.narrow, found.wide, found.by_width) == (600.5, pytest.approx(1.6001667), 1.601, "")
-    assert plain(str(found)) == "1.60 of the real ones on average, and a job's is off by 10 min"
+    assert plain(str(found)) == "1.60 of the real ones, and a job's is off by 10 min, on average"
     uneven = score(submit_s, logged_s, np.where(procs < 8, 500.0, 1000.0), procs)
     assert uneven.by_width == "narrow jobs have 0.50 of theirs, the wider half 1.00"
     assert score(submit_s, logged_s, logged_s, np.ones(50)).wide is None

@@ -61,6 +61,10 @@ TERMS = (
     "all jobs, and 1 is the best. **Try**: a first short run of a job; a **kill** ends it, and the job starts again "
     "from its beginning. fcfs is EASY backfilling in order of arrival, simulated: it is not what the cluster ran."
 )
+EQUALS = (
+    "Of equals within chance a limit takes the one that asks least of a site. Any amount takes the one with the "
+    "shortest longest wait, and also allows orders without a threshold whose longest wait is over fcfs's."
+)
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
 SURE = (
     "Intervals and p swap whole weeks at random, and p is corrected for all choices compared; the user or group that "
@@ -225,8 +229,13 @@ def why(found: WhatIf, limit: Limit) -> str:
         equal = in_a_row([short(o) for o in others])
         said.append(f"its slowdown is within chance of that of {equal}{waits}; it {cause}")
     other_k = found.runner_up(limit)
-    if mine.effort == KILLS and other_k is not None and found.outcomes[other_k].mean_wait_s < mine.mean_wait_s:
-        said.append(f"{short(found.outcomes[other_k])} has the shorter mean wait, and kills nothing")
+    other = mine if other_k is None else found.outcomes[other_k]
+    if mine.effort == KILLS and other_k is not None and other.mean_wait_s < mine.mean_wait_s:
+        but = f"a longest wait of {duration(other.max_wait_s)}"
+        but = f"more slowdown ({slowdown(other.mean_bsld)})" if other.mean_bsld > mine.mean_bsld else but
+        if (gain := found.gain(other_k)).verdict != BETTER:
+            but = f"a slowdown below fcfs's perhaps by chance (p {gain.corrected_p:.2g})"
+        said.append(f"{short(other)} has the shorter mean wait and kills nothing, but has {but}")
     return f"{'; '.join(said)}."
 
 
@@ -261,13 +270,13 @@ def who_pays(found: WhatIf, k: int) -> str:
     o = found.outcomes[k]
     said, killed = [longer_text(o.payers)], o.payers.killed
     if (job := o.payers.job) is not None:
-        said.append(f"job {job.job} most, {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
+        said.append(f"job {job.job} most, to a wait of {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
     users = [one for one in (*o.payers.losers, *o.payers.gainers) if one.by in ("user", "group")]
     said += ends_text([*users, *groups_of(found, k)])
     if killed is not None:
         after = Options.of(o.options).divider_s
         when = f" after {duration(after)}" if math.isfinite(after) else ""
-        lost = f"{percent(o.wasted)} of processor time; {percent(killed.longer)} of them wait longer"
+        lost = f"{percent(o.wasted)} of processor time; {percent(killed.longer)} of them wait over {LONGER} longer"
         said.append(f"{count(killed.jobs)} jobs ({percent(killed.share)}) are killed once{when}, {lost}")
     return f"{'; '.join(said)}."
 
@@ -327,12 +336,13 @@ def by_period(found: WhatIf) -> str:
     if whole:
         ends = [f"{slowdown(fcfs.mean_bsld)} to {slowdown(mine.mean_bsld)}" for _, mine, fcfs in figures]
         said = f"oldest first, {short(found.outcomes[whole])} takes fcfs's slowdown from {', from '.join(ends)}"
-        said += " (each may be chance)"
+        said += " (each alone may be chance)"
     else:
         said = f"oldest first, fcfs's slowdown is {', '.join(slowdown(fcfs.mean_bsld) for *_, fcfs in figures)}"
     others = [one for one, mine, _ in figures if one.choice != mine.choice]
-    least = [f"{short(found.outcomes[one.choice or 0])} to {slowdown(one.mean_bsld)}" for one in others]
-    return f"{said}{f'; the rule alone would take there {in_a_row(least)}, perhaps by chance' * bool(least)}."
+    least = [f"{short(found.outcomes[one.choice or 0])} ({slowdown(one.mean_bsld)})" for one in others]
+    other = f"; in {len(least)} of them the rule would advise another choice, perhaps by chance: {in_a_row(least)}"
+    return f"{said}{other * bool(least)}."
 
 
 def needs(found: WhatIf, k: int) -> str:
@@ -358,6 +368,7 @@ def real_waits(found: WhatIf, k: int) -> str:
         return f"all waits are simulated{whose}; {lower(str(near))}."
     said = f"mean {duration(score.logged_mean_s)}, longest {duration(score.logged_longest_s)}"
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
+    whose += f"; {of_log}" if near.site and (of_log := near.site.logged.longest(score.logged_longest_s)) else ""
     held = f". What held jobs: {holds_text(near)}" if near.held else ""
     if found.cost:  # the score is without the limits, and whose waits are longest is not
         longest = "both are without the limits"
@@ -366,11 +377,11 @@ def real_waits(found: WhatIf, k: int) -> str:
 
 def machine(found: WhatIf) -> str:
     near, site = found.fidelity, found.site
-    part, parts, gone = near.part, len(near.machine.parts), sum(site.left_out.values()) + site.wide
+    part, parts, gone = near.part, len(near.machine.parts), sum(site.left_out.values())
     said = [machine_text(near)] if found.logged else []
     said += [f"all figures are of {part.name}, with {percent(part.waiting)} of the waiting time"] * (parts > 1)
     said += [f"replayed with {near.factors}"] * (near.factors != PLAIN)
-    said += [f"{count(gone)} of {count(site.rows)} rows are left out"] * bool(gone)
+    said += [f"{count(gone)} of {count(site.rows)} rows are dropped"] * bool(gone)
     more = SLURM_MODEL * (site.slurm and found.cost is None)
     said += [f"not modelled: {', '.join(site.unmodelled)} (one queue, one machine){more}"] * bool(site.unmodelled)
     return f"{'; '.join(said)}." if said else ""
@@ -463,7 +474,7 @@ def details(found: WhatIf, log: str) -> list[Detail]:
             [f"{longer} ▲: over {STARVED:g} times fcfs's longest wait."],
             Table(head, rows, order),
         ),
-        Detail("The advice at each limit", [], by_limit),
+        Detail("The advice at each limit", [EQUALS], by_limit),
         Detail("The advice in each period", [], by_periods(found)),
         Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
         Detail(
@@ -494,12 +505,9 @@ def by_periods(found: WhatIf) -> Table:
 
 
 def notes(found: WhatIf) -> list[str]:
-    site, grade, plain = found.site, str(found.fidelity), found.fidelity.plain
-    if found.logged is not None and plain is not None and plain.simulated_mean_s != found.logged.simulated_mean_s:
-        grade = f"without the options given, {grade}"
-    said = [f"{count(number)} of {count(site.rows)} rows: {reason}" for reason, number in site.left_out.items()]
+    site, grade = found.site, f"{'over the whole log and without options, ' * bool(found.logged)}{found.fidelity}"
+    said = [f"{count(number)} of {count(site.rows)} rows dropped: {reason}" for reason, number in site.left_out.items()]
     said += [f"{count(site.cancelled)} of them cancelled"] * bool(site.cancelled)
-    said += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
     said += [*site.imported, *found.workload.notes, *found.workload.warnings, grade]
     if not found.undecided:
         compared = zip(found.comparison.names, found.bsld[0], strict=True)
@@ -534,6 +542,8 @@ def commands(found: WhatIf, log: str) -> str:
     """What replays each choice, that which is shown first: commands, or Python if no command selects the jobs."""
     settings, machine, where = found.settings, found.fidelity.machine, shlex.quote(log)
     its = {"procs": machine.header, "machine": settings["machine"], **found.workload.choices}
+    made = stated(settings).get("calendar") == MACHINE_FILE
+    lines = [f"batfill fidelity {where} {options_words(its)} --calendar {MACHINE_FILE}  # makes {MACHINE_FILE}"] * made
     if len(machine.parts) > 1 or (found.site.wide and len(found.fidelity.part.steps) > 1):
         shared = {
             k: v for o in found.outcomes for k, v in stated(o.options).items() if k not in OWN and v != MACHINE_FILE
@@ -541,10 +551,8 @@ def commands(found: WhatIf, log: str) -> str:
         its |= {**arguments_of(shared), **{name: settings[name] for name in ("thresholds_s", "small_first")}}
         given = ", ".join([repr(log), *(f"{name}={value!r}" for name, value in its.items())])
         each = f"print(one.name, bf.replay(found.workload, **one.arguments, tau_s={settings['tau_s']!r}).figures)"
-        return f"import batfill as bf\nfound = bf.what_if({given})\nfor one in found.outcomes:\n    {each}"
-    made = stated(settings).get("calendar") == MACHINE_FILE
-    write = f"batfill fidelity {where} {options_words(its)} --calendar {MACHINE_FILE}  # first, which all others read"
-    lines = [write] * made
+        found_in = f"import batfill as bf\nfound = bf.what_if({given})\nfor one in found.outcomes:\n    {each}"
+        return "\n".join([*(f"# {line}" for line in lines), found_in])
     words = options_words({"procs": found.workload.size, **found.workload.choices, "tau": settings["tau_s"]})
     mine = found.outcomes[found.shown(found.limit)]
     order = [mine, *(o for o in found.outcomes if o is not mine)]

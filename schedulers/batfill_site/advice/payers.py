@@ -9,6 +9,7 @@ import numpy as np
 from batfill.base.words import in_a_row
 from batfill.engine.records import AT_DIVIDER
 from batfill.model.jobs import DAY_S
+from batfill.model.limits.calendar import NO_WINDOWS
 from batfill.model.limits.pools import amount_text
 from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Jobs
+    from batfill.model.limits.pools import Pool
     from batfill.model.schedule import Rushed, Schedule
     from batfill_pages.stats import Paired
 
@@ -173,7 +175,7 @@ class Cost(NamedTuple):
     left_work: float  # and their share of the processor time
     undone: list[float]  # the share of it that is not run when the last job arrives, under them and without
     used: dict[str, str]  # of each pool the most that the log's own starts used at once, and what there is; {}: unknown
-    load: float  # the most that its jobs want of a pool or a budget, as a share of what there is while they arrive
+    load: float  # the most that its jobs want of a pool or a budget, as a share of what is in service as they arrive
     rushed: Rushed | None  # how urgent jobs fared, if there are any,
     alone: tuple[float, float, float] | None  # and the first three, and no job is stopped for them; None if none is
 
@@ -210,20 +212,35 @@ def load_of(schedule: Schedule) -> tuple[float, list[str]]:
 
     And for how many processors there is enough of each, on average of a budget, if it says what one takes.
     """
-    jobs, size, budget = schedule.jobs, schedule.size, schedule.budget
+    jobs, size, budget, calendar = schedule.jobs, schedule.size, schedule.budget, schedule.calendar or NO_WINDOWS
     span_s, pools = np.ptp(jobs.submit_s), [pool for pool in schedule.pools if not pool.of_user]
-    taken: list[Any] = [(pool, pool.capacity, span_s, slice(None)) for pool in pools]
+    taken: list[Any] = [(one, one.capacity, span_s, slice(None), in_service(one, schedule)) for one in pools]
     if budget is not None and budget.pool is not None:
-        there = (budget.begin <= jobs.submit_s) & (jobs.submit_s < budget.end)
-        taken.append((budget.pool, budget.joules / budget.span_s - budget.idle_w, budget.span_s, there))
+        there, mean_w = (budget.begin <= jobs.submit_s) & (jobs.submit_s < budget.end), budget.joules / budget.span_s
+        mean_w -= budget.idle_w
+        taken.append((budget.pool, mean_w, budget.span_s, there, mean_w * budget.span_s))
     shares, enough = [0.0], []
-    for pool, amount, span_s, rows in taken:
-        if span_s >= DAY_S:
-            shares.append(float((pool.amounts(jobs) * jobs.runtime_s)[rows].sum()) / (amount * span_s))
-        if pool.each and amount < pool.each * size:
+    for pool, amount, span_s, rows, product in taken:
+        if pool.each and amount >= pool.each * size and not len(calendar.away(pool.name)[0]):
+            enough.append(f"enough for all {size:,} processors, so it tests nothing")
+            continue
+        if span_s >= DAY_S and product > 0:
+            shares.append(float((pool.amounts(jobs) * jobs.runtime_s)[rows].sum()) / product)
+        if pool.each:
             mean = "mean " * (pool.capacity != amount)
             enough.append(f"{mean}{int(amount / pool.each + 1e-9):,} of {size:,} processors")
     return max(shares), enough
+
+
+def in_service(pool: Pool, schedule: Schedule) -> float:
+    """What there is of a pool while jobs arrive, times the seconds, less what is away, or what idle processors miss."""
+    calendar, (from_s, until_s) = schedule.calendar or NO_WINDOWS, schedule.submit_s[[0, -1]]
+    (own_s, own), (away_s, away) = calendar.away(pool.name), calendar.away()
+    dates_s = np.unique(np.clip([from_s, *own_s, *away_s], from_s, until_s))
+    procs = schedule.size - away[np.searchsorted(away_s, dates_s, "right")]
+    usable = pool.each * procs if pool.each else np.where(procs > 0, pool.capacity, 0)
+    there = np.minimum(pool.capacity - own[np.searchsorted(own_s, dates_s, "right")], usable).clip(0)
+    return float(there @ np.diff(dates_s, append=until_s))
 
 
 def work_of(jobs: Jobs, from_s: NDArray[np.float64] | float = 0.0) -> float:

@@ -299,12 +299,7 @@ def logged_figures(first: Schedule) -> tuple[Score, Whose] | tuple[None, None]:
         return None, None
     known, most = ~np.isnan(waited_s), int(np.nanargmax(waited_s))
     near = score(jobs.submit_s[known], waited_s[known], first.wait_s[known], jobs.procs[known])
-    return near, whose_of(jobs, most)
-
-
-def whose_of(jobs: Jobs, row: int) -> Whose:
-    user = int(jobs.user[row])
-    return Whose(number_in_log(jobs.ids[row]), user if user >= 0 else None)
+    return near, Whose.of(jobs, most)
 
 
 def cost_of(
@@ -349,7 +344,7 @@ def outcome_of(
         mean_bsld=mean_of(bsld),
         mean_wait_s=mean_of(wait_s),
         max_wait_s=float(wait_s.max()),
-        whose=whose_of(schedule.jobs, int(np.argmax(wait_s))),
+        whose=Whose.of(schedule.jobs, int(np.argmax(wait_s))),
         payers=Payers.of(schedule, first, kinds, pairing),
         overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
