@@ -57,8 +57,8 @@ MOST_WORDS = 12  # of a headline
 MOST_PERIODS = 6  # in a line
 CAPTION = "Shaded: above the limit, or without one above twice fcfs's longest wait."
 TERMS = (
-    "**Slowdown**: wait plus run time, over the run time, of which less than {:g} s count as that many; the mean over "
-    "all jobs, and 1 is the best. **Try**: a first short run of a job; a **kill** ends it, and the job starts again "
+    "**Slowdown**: wait plus run time, over the run time, which below {0:g} s counts as {0:g} s; the mean over all "
+    "jobs, and 1 is the best. **Try**: a first short run of a job; a **kill** ends it, and the job starts again "
     "from its beginning. fcfs is EASY backfilling in order of arrival, simulated: it is not what the cluster ran."
 )
 UNBOUNDED = "nothing in it bounds a wait, and its longest is over fcfs's"
