@@ -58,9 +58,8 @@ class Run {
     for (let i = 0; i < rows; i++)
       if (this.ran(i)) changes.push([this.start(i), -this.procs[i]], [this.end[i], this.procs[i]]);
     for (const [from, to, procs] of this.away ?? []) changes.push([from, -procs], [to ?? Infinity, procs]);
-    changes.sort((a, b) => a[0] - b[0]);
     let free = this.size;
-    return changes.map(([at, change]) => [at, (free += change)]);
+    return changes.sort((a, b) => a[0] - b[0]).map(([at, change]) => [at, (free += change)]);
   }
 
   // How long in this span so many processors were idle; or, without regard to jobs, in service.
