@@ -160,16 +160,15 @@ class Estimates(Answered, KeptRows):
         )
 
     def headline(self, instants: Instants) -> str:
-        known = ~np.isnan(self.jobs["start_s"])
         if not len(self):
             return "No job waits for processors alone"
-        if not known.any():
+        first_s = float(np.fmin.reduce(self.jobs["start_s"]))
+        if math.isnan(first_s):
             return "No start can be expected: run times without a limit decide it"
-        row = self[int(np.nanargmin(self.jobs["start_s"]))]
-        at = instants.text(row["start_s"])
+        at = instants.text(first_s)
         names = [each["job_id"] for each in self if instants.text(each["start_s"]) == at]
         job = f"**{in_a_row(names) if self.asked else listed(names, 'Job')}**"
-        if row["start_s"] == self.now_s:
+        if first_s == self.now_s:
             return f"{job} would start now"
         first = " first," if len(self) > len(names) else ""
         return f"{job} {'is' if len(names) == 1 else 'are'} expected to start{first} at {at}"
