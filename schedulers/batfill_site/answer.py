@@ -275,7 +275,7 @@ class FoundAnswer(Answered, Found):
 
 
 def marked(text: str) -> Markup:
-    """A sentence as HTML: **bold**, `code`, flags in colour, each option, and each number with its unit, on one line."""
+    """A sentence as HTML: **bold**, `code`, flags in colour, options, and numbers with their units, on one line."""
     html = units_kept(escape(text)).replace("=", "=<wbr>").replace("▲", '<span class="pays">▲</span>')
     html = re.sub(r"(?<![\w-])--[a-z-]+", r'<span style="white-space: nowrap">\g<0></span>', html)
     html = re.sub("`([^`]+)`", r"<code>\1</code>", html)
