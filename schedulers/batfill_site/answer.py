@@ -275,8 +275,9 @@ class FoundAnswer(Answered, Found):
 
 
 def marked(text: str) -> Markup:
-    """A sentence as HTML: **bold**, `code`, flags in colour, each number on one line with its unit."""
+    """A sentence as HTML: **bold**, `code`, flags in colour, options, and numbers with their units, on one line."""
     html = units_kept(escape(text)).replace("=", "=<wbr>").replace("▲", '<span class="pays">▲</span>')
+    html = re.sub(r"(?<![\w-])--[a-z-]+", r'<span style="white-space: nowrap">\g<0></span>', html)
     html = re.sub("`([^`]+)`", r"<code>\1</code>", html)
     return Markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html))
 

@@ -40,6 +40,8 @@ def test_seconds_must_be_a_number_that_is_not_negative(name, value):
         ("72000", 72_000),
         ("20h", 72_000),
         ("1d12h", 129_600),
+        ("1h30M", 5400),
+        ("20m", 1200),
         (" 1 d 12 h ", 129_600),
         ("3 h 39 min", 13_140),
         ("3d", 259_200),

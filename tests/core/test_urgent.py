@@ -69,6 +69,8 @@ def test_figures_say_what_urgent_jobs_get_and_what_is_lost():
     rushed = found.as_dict()["urgent"]
     assert (rushed["jobs"], rushed["at_once"], rushed["others_mean_wait_s"], rushed["preemptions"]) == (1, 1, 15, 1)
     assert (rushed["lost_proc_s"], rushed["lost"]) == (40, 40 / 410)
+    assert "100 % of 1 urgent job start at once, 100 % in a minute; " in (said := " ".join(found.as_text().split()))
+    assert "; 1 stop of 1 job, at most 1 each; 0 processor-hours done again (9.8 %)" in said
     assert found.figures.utilisation == pytest.approx((400 + 10 + 40) / (4 * 115))
     assert found.figures.makespan_s == 115
 

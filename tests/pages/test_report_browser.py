@@ -413,6 +413,9 @@ def test_the_picture_shows_each_wait_and_each_time_out_of_service(browser, tmp_p
         "1 processors out of service for 33 min 20 s",
     ]
     assert "Hatched: 2 times out of service." in browser.text("#explore-0 figcaption")
+    column = "copy.getImageData(Math.round(gantt.x(at) * gantt.scale), 60, 1, 40).data.buffer"
+    hatched = f"{COPY} return [9100, 15900, 16100].map((at) => new Set(new Uint32Array({column})).size > 1)"
+    assert browser.run(hatched) == [True, True, False]
     assert browser.log() == []
 
 

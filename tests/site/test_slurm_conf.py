@@ -411,7 +411,7 @@ def test_beyond_a_twentieth_of_the_jobs_the_answer_begins_with_a_caution(answere
     lines = "PartitionName=a Nodes=ALL OverSubscribe=FORCE:4\nCompleteWait=9"
     caution = "Cannot tell: what is not modelled could touch 100 % of jobs, over 5 %. Simulated,"
     assert caution in answered(lines)[1]
-    assert "are too few, and others may differ. Sim" in answered("")[1]  # two of forty name licences that are not there
+    assert "Cannot tell: too few jobs (" in answered("")[1]  # two of forty name licences that are not there
     assert "what is not modelled could touch 7.5 % of jobs, over 5 %. Simulated," in answered("BurstBufferType=x")[1]
 
 

@@ -312,8 +312,8 @@ UNREADABLE = [
     ("nodes=1,time=1h,partition=gpuu", "did you mean 'gpu'"),
     ("nodes=1,time=1h,qos=urgent", "known: normal"),
     ("nodes=1,time=nan", "requests 'nan'; give 30min"),
-    ("nodes=1,time=20m", "requests '20m', where 'm' is no unit; give 30min"),
-    ("nodes=1,time=2h30M", "where 'M' is no unit; give 30min"),
+    ("nodes=1,time=20mo", "requests '20mo', where 'mo' is no unit; give 30min"),
+    ("nodes=1,time=2h30MO", "where 'MO' is no unit; give 30min"),
     ("nodes=1,time=1e3", "requests '1e3' without a unit; give 30min"),
     ("nodes=1,time=-5h", "requests '-5h'; give 30min"),
     ("gpus=two,time=1h", "give it as 2 or a100:2"),
@@ -338,6 +338,7 @@ def small(tmp_path):
         block(1, **runs, partition="gpu", at="n1", cpus=8, user="bob"),
         block(2, partition="gpu", nodes="2-2", cpus=16, user="eve", limit="08:00:00"),
         block(3, **runs, partition="all", at="n3", cpus=8, user="cid"),
+        block(4, partition="all", nodes="9-9", cpus=72, user="eve"),
     ]
     (tmp_path / "state.txt").write_text("\n".join(blocks))
 
@@ -367,6 +368,11 @@ def test_the_reason_of_a_job_asked_about_is_what_would_have_to_go(small):
     assert (asked["start_s"][0] - asked.now_s < 60, np.isinf(asked["start_s"][5])) == (True, True)
     assert asked["start_s"][[2, 4]].min() > asked.now_s + 300
     assert "a user who has no jobs here, for procs=8,time=1h,user=ann and nodes=2" in asked.assumed
+    both = small("procs=2,time=1h,user=ann", "nodes=9,time=1h", "procs=1,time=1h,user=dot").answer()
+    assert both.screen.headline.endswith(
+        "user=ann and procs=1,time=1h,user=dot** are expected to start first, at 19:23"
+    )
+    assert (both.cautions, both.screen.lines["Left out"]) == ([], "1 job: can never start (1).")
 
 
 @pytest.mark.parametrize(("text", "said"), [*NEVER, *UNREADABLE])

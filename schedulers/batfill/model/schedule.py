@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.tables import AsDict, ReadOnly, same_values
-from batfill.base.words import duration, things
+from batfill.base.words import duration, percent, things
 from batfill.engine.records import BY_FAILURE, PREEMPTED
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import Jobs
@@ -110,14 +110,13 @@ class Rushed(AsDict):
     lost: float  # and its share of the work of the jobs that have ended
 
     def as_text(self) -> str:
-        began = f"{self.at_once:.1%} of {things(self.jobs, 'urgent job')} start at once"
-        began += f", {self.within_minute:.1%} in a minute"
-        waits = f"99 % of them wait at most {duration(self.p99_wait_s)}"
-        waits += f", other jobs {duration(self.others_mean_wait_s)} on average" if self.others else ""
+        said = f"{percent(self.at_once)} of {things(self.jobs, 'urgent job')} start at once"
+        said += f", {percent(self.within_minute)} in a minute; 99 % of them wait at most {duration(self.p99_wait_s)}"
+        said += f", other jobs {duration(self.others_mean_wait_s)} on average" if self.others else ""
         if not self.preemptions:
-            return f"{began}; {waits}"
-        stops = f"{things(self.stopped, 'job')} stopped {self.preemptions:,} times, one up to {self.most_of_job}"
-        return f"{began}; {waits}; {stops}; {self.lost_proc_s / 3600:,.0f} processor-hours done again ({self.lost:.2%})"
+            return said
+        stops = f"{things(self.preemptions, 'stop')} of {things(self.stopped, 'job')}, at most {self.most_of_job} each"
+        return f"{said}; {stops}; {self.lost_proc_s / 3600:,.0f} processor-hours done again ({percent(self.lost)})"
 
 
 @dataclass(frozen=True, slots=True)

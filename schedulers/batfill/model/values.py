@@ -24,14 +24,14 @@ POLICY_NAMES = (
 MIXED, AGED, IN_FILE = "mixed:a,b,c,d,e,f", "aged:c,alpha,beta", "NAME@FILE.json"
 MOST_S = 1e12  # no date or duration of a log exceeds it, as batfill.model.jobs.LONGEST_S says
 MOST_SAMPLES = 10_000  # resampled logs of a log; more is a mistake
-UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+UNITS_S = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 QUANTITY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)([A-Za-z]*)")
 PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
 SPEED_UNITS = {
     prefix + unit: scale for unit in ("f", "flops", "Flops", "") for prefix, scale in (PREFIXES | {"K": 1e3}).items()
 }
 DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
-PARTS = re.compile("".join(rf"(?:(?P<{unit}>\d+)\s*{unit}\s*)?" for unit in ("w", "d", "h", "min", "s")), re.ASCII)
+PARTS = re.compile("(?a)" + "".join(rf"(?:(?P<{unit[0]}>\d+)\s*{unit}\s*)?" for unit in ("w", "d", "h", "m(in)?", "s")))
 UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.model.jobs.Unrequested
 NUMBER = re.compile(r"[+-]?(?:\d+|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE)
 WHOLE = re.compile(r"[+-]?\d{1,3999}", re.ASCII)  # Python converts no longer ones

@@ -172,8 +172,10 @@ function reason(run, i) {
     words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later${named(laters)} started before it${then}${used === undefined ? "" : `; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`}`
       : "No job that was submitted later started before it");
     if (ahead) words.push(`${things(ahead, "job that was", "jobs that were")} already waiting when it came${named(aheads)} started before it as well`);
+    const out = done ? 0 : run.start(i) - run.submit[i] - run.room(run.submit[i], run.start(i), run.procs[i], false);
+    if (out >= 1) words.push(`For ${duration(out)} of its wait too few processors were in service`);
     if (room >= 1 && !done)
-      words.push(`For ${duration(room)} of its wait enough processors were idle${run.easy && run.tries(i) === 1 ? ": it was not let in, because it would have delayed the job at the head of the queue" : run.limits ? `; ${run.limits} may have kept it out` : run.away ? "; a time out of service, or another job's reservation, may have kept it out" : ""}`);
+      words.push(`For ${out >= 1 ? "another " : ""}${duration(room)} of its wait enough processors were idle${run.easy && run.tries(i) === 1 ? ": it was not let in, because it would have delayed the job at the head of the queue" : run.limits ? `; ${run.limits} may have kept it out` : run.away ? "; a time out of service to come, or another job's reservation, may have kept it out" : ""}`);
   }
   if (run.attempt[i]) words.push(`${run.attempt[i] > 1 ? `${run.attempt[i]} earlier tries were` : "An earlier try was"} killed${done ? "" : ", and what it computed there is lost"}; its wait counts to the start of ${run.again(i) ? "this" : "the last"} try`);
   return `${words.join(". ")}.`;

@@ -18,9 +18,7 @@ class Gantt {
     this.scale = scale;
     this.inner = this.width - LEFT - RIGHT;
     this.tall = HEIGHT - 2 * TOP;
-    const style = getComputedStyle(this.canvas);
-    this.ink = style.getPropertyValue("--text").trim();
-    this.soft = style.getPropertyValue("--soft").trim();
+    [this.ink, this.soft] = ["--text", "--soft"].map(hex);
     this.pen.setTransform(scale, 0, 0, scale, 0, 0);
     this.pen.clearRect(0, 0, this.width, HEIGHT);
     this.pen.font = "12px system-ui, sans-serif";
@@ -55,6 +53,11 @@ class Gantt {
     const perSecond = width / (to - from), perMachine = height / (high - low);
     const { idle, other, wash, hatching, of } = this.colours.inks();
     pixels.fill(idle);
+    for (const [since, until, procs] of run.away ?? []) {
+      const x0 = Math.max(Math.round((since - from) * perSecond), 0), x1 = Math.min(((until ?? to) - from) * perSecond, width);
+      for (let y = 0; procs >= run.size && y < height; y++) // a part of the machines: which ones is not known
+        for (let x = x0 + 6 - ((x0 + y) % 7); x < x1; x += 7) pixels[y * width + x] = other;
+    }
     const filtered = run.matched < run.length;
     for (const wanted of filtered ? [0, 1] : [1]) {
       const least = filtered && wanted ? 1 : 0;
@@ -100,8 +103,7 @@ class Gantt {
   labels() {
     const { pen } = this, { run, from, to } = this.view;
     if (((to - from) / (run.to - run.from)) * run.length > 20000) return;
-    pen.textAlign = "left";
-    pen.textBaseline = "middle";
+    Object.assign(pen, { textAlign: "left", textBaseline: "middle" });
     for (let i = 0; i < run.length; i++) {
       if (!run.matching[i] || !run.ran(i) || run.start(i) >= to || run.end[i] <= from) continue;
       for (const [x, y, w, h] of this.boxes(i)) {

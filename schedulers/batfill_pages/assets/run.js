@@ -52,21 +52,19 @@ class Run {
     return i;
   }
 
-  // The processors that are idle and in service from each event on, in order of time.
-  idle() {
-    if (this.levels) return this.levels;
+  // The processors in service that none of the first rows uses from each event on, in order of time.
+  idle(rows) {
     const changes = [];
-    for (let i = 0; i < this.length; i++)
+    for (let i = 0; i < rows; i++)
       if (this.ran(i)) changes.push([this.start(i), -this.procs[i]], [this.end[i], this.procs[i]]);
     for (const [from, to, procs] of this.away ?? []) changes.push([from, -procs], [to ?? Infinity, procs]);
-    changes.sort((a, b) => a[0] - b[0]);
     let free = this.size;
-    return (this.levels = changes.map(([at, change]) => [at, (free += change)]));
+    return changes.sort((a, b) => a[0] - b[0]).map(([at, change]) => [at, (free += change)]);
   }
 
-  // How long in this span so many processors were idle.
-  room(from, to, procs) {
-    const levels = this.idle();
+  // How long in this span so many processors were idle; or, without regard to jobs, in service.
+  room(from, to, procs, jobs = true) {
+    const levels = jobs ? (this.levels ??= this.idle(this.length)) : this.idle(0);
     let sum = 0, at = -Infinity, free = this.size;
     for (const [next, then] of [...levels, [Infinity, 0]]) {
       const inside = Math.min(next, to) - Math.max(at, from);

@@ -57,8 +57,8 @@ MOST_WORDS = 12  # of a headline
 MOST_PERIODS = 6  # in a line
 CAPTION = "Shaded: above the limit, or without one above twice fcfs's longest wait."
 TERMS = (
-    "**Slowdown**: wait plus run time, over the run time, of which less than {:g} s count as that many; the mean over "
-    "all jobs, and 1 is the best. **Try**: a first short run of a job; a **kill** ends it, and the job starts again "
+    "**Slowdown**: wait plus run time, over the run time, which below {0:g} s counts as {0:g} s; the mean over all "
+    "jobs, and 1 is the best. **Try**: a first short run of a job; a **kill** ends it, and the job starts again "
     "from its beginning. fcfs is EASY backfilling in order of arrival, simulated: it is not what the cluster ran."
 )
 EQUALS = (
@@ -281,7 +281,7 @@ def who_pays(found: WhatIf, k: int) -> str:
     return f"{'; '.join(said)}."
 
 
-def ends_text(groups: Sequence[OneGroup]) -> list[str]:
+def ends_text(groups: Sequence[OneGroup], *, counted: bool = False) -> list[str]:
     """Which groups wait longer and which shorter on average beyond chance: of each kind the one that changes most.
 
     Of groups of the same jobs the first is named. If that of the first kind may be chance, it is named at the end.
@@ -291,7 +291,7 @@ def ends_text(groups: Sequence[OneGroup]) -> list[str]:
         return []
     for sign in (1, -1):
         most = {(one.jobs, one.after_s): one for one in reversed(most_changed(groups, sign).values())}
-        said.append(named(reversed(most.values())))
+        said.append(named(reversed(most.values()), counted))
         those = [one for one in groups if sign * one.longer_s >= 1]
         first = [one for one in those if one.by == those[0].by]
         perhaps += [one for one in sorted(first, key=lambda one: -sign * one.longer_s)[:1] if one.chance]
@@ -300,8 +300,9 @@ def ends_text(groups: Sequence[OneGroup]) -> list[str]:
     return [*filter(None, texts), *[f"perhaps most: {named(perhaps)}"] * bool(perhaps)]
 
 
-def named(groups: Iterable[OneGroup]) -> str:
-    return ", ".join(f"{one.words.replace(' ', NB)} ({change(one.longer_s)})" for one in groups)
+def named(groups: Iterable[OneGroup], counted: bool = False) -> str:
+    shown = [(one.words.replace(" ", NB), f"{things(one.jobs, 'job')}, " * counted, one.longer_s) for one in groups]
+    return ", ".join(f"{words} ({jobs}{change(longer_s)})" for words, jobs, longer_s in shown)
 
 
 def longer_text(payers: Payers) -> str:

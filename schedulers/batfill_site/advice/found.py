@@ -348,7 +348,7 @@ def too_short(submit_s: NDArray[np.float64]) -> str | None:
     if weeks >= FEWEST_BLOCKS:
         return None
     span = things(weeks, "week") if weeks > 1 else duration(float(submit_s[-1]))
-    return f"jobs of {span} are too few, and others may differ: it takes {FEWEST_BLOCKS} weeks"
+    return f"too few jobs ({len(submit_s):,} within {span}), and others may differ: it takes {FEWEST_BLOCKS} weeks"
 
 
 def gains(

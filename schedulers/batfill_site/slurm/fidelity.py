@@ -203,7 +203,7 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], said_of: str) -
         title=f"{given['source']}: how near the model of its Slurm is to the log",
         about=said_of,
         screen=Screen(
-            f"Simulated waits are off by **{duration(model['mean'])}** a job, and from run to run by "
+            f"Simulated waits are off by **{duration(model['mean'])}** a job; the model's runs differ by "
             f"{duration(noise['mean'])}",
             table_of(rows),
             {

@@ -271,12 +271,16 @@ def verdict(found: SlurmWhatIf, k: int) -> str:
         return f"the mean wait is {duration(today)} {name}"
     if found.never[k] > found.never[0]:
         return f"under {name} {things(found.never[k] - found.never[0], 'job')} would never start"
+    return f"{name} {moves(more, today)}"
+
+
+def moves(more: Difference, before_s: float) -> str:
     size, margin = abs(float(more.value)), float(more.margin)
     if size <= margin:
-        return f"{name} does not move the mean wait beyond {NOISE}"
-    share = f" ({percent(size / today)})" if today else ""
+        return f"does not move the mean wait beyond {NOISE}"
+    share = f" ({percent(size / before_s)})" if before_s else ""
     does = f"{'shortens' if more.value < 0 else 'lengthens'} the mean wait"
-    return f"{name} {does} by {around(size, margin)}{share}{'' if more.beyond else f': within {NOISE}'}"
+    return f"{does} by {around(size, margin)}{share}{'' if more.beyond else f': within {NOISE}'}"
 
 
 def preempted(found: SlurmWhatIf, k: int) -> str:
@@ -300,9 +304,9 @@ def preempted(found: SlurmWhatIf, k: int) -> str:
     those = ", ".join(f"{by} {name} ({percent(stops / one.stops.mean)})" for by, (stops, name) in most.items())
     said += f"; most often of {those}" * bool(those)
     if ends and own.wait_s.more is not None:
-        cost = change(own.wait_s.more._replace(value=-own.wait_s.more.value))
-        whose = ends_text([each for each in changes(found.groups, 0, k) if not each.chance])
-        said += f". {'; '.join([f'It costs a mean wait of {cost}', *whose])}"
+        cost = moves(own.wait_s.more._replace(value=-own.wait_s.more.value), own.wait_s.mean)
+        whose = ends_text([each for each in changes(found.groups, 0, k) if not each.chance], counted=True)
+        said += f". {'; '.join([f'It {cost}', *whose])}"
     return f"{said}."
 
 

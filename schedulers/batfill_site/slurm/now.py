@@ -20,6 +20,7 @@ from batfill_site.slurm.arrays import possible
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import COMMAND, READ, SlurmRecords
 from batfill_site.slurm.site import NONE, Floats, Site, SlurmJobs
+from batfill_site.starts.estimates import NEVER_STARTS
 from batfill_site.starts.site_state import CUT, count_of, slurm_fields, tasks_of
 from batfill_site.starts.submit import Check, of_form, questions, time_of
 
@@ -159,7 +160,7 @@ def read_now(
     left_out = {**records.left_out, **{name: reasons[name] for name in held}}
     kept = set(jobs.ids)
     lost = [name for name, start_s in zip(whole.ids, whole.started_s.tolist(), strict=True) if start_s == FAR]
-    left_out |= {name: "can never start" for name in lost if name not in kept}
+    left_out |= {name: NEVER_STARTS for name in lost if name not in kept}
     jobs = replace(
         jobs, started_s=np.where(waits, np.nan, jobs.started_s), run_s=run_s, warnings=(*whole.warnings, *why)
     )

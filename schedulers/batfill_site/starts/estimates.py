@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 from batfill.base.errors import BatfillError
 from batfill.base.tables import KeptRows, read_only
 from batfill.base.version import __version__
-from batfill.base.words import percent, things
+from batfill.base.words import in_a_row, percent, things
 from batfill.model.jobs import Clock
 from batfill_pages.words import duration_html
 from batfill_site.answer import Answer, Answered, Detail, Screen, Span, Spans, Table
 from batfill_site.starts.forecast import FEWEST_STARTS, SHARE
 from batfill_site.starts.past import Past
-from batfill_site.starts.why_not import Instants
+from batfill_site.starts.why_not import Instants, listed
 
 MOST_ROWS = 12  # on the screen
 MOST_LEFT_OUT = 0.05  # of the waiting jobs: beyond it the answer begins with a caution
 DATES = ("submit_s", "start_s", "from_s", "to_s")
+NEVER_STARTS = "can never start"  # of what is left out; it delays no other job
 COLUMNS: dict[str, type] = {"job_id": object, "procs": np.int64, "requested_s": np.float64}
 COLUMNS |= dict.fromkeys(DATES, np.float64) | {"why": object}
 HOW = (
@@ -118,9 +119,10 @@ class Estimates(Answered, KeptRows):
         head = ("asked" if self.asked else "job", "processors", "expected", share)
         why = {f"{job}{row['job_id']}": f"{row['why']}." for row in rows}
         every, lost = self.waiting + len(self.left_out), len(self.left_out)
-        left_out = ", ".join(f"{why} ({number:,})" for why, number in Counter(self.left_out.values()).most_common())
+        reasons = Counter(self.left_out.values())
+        left_out = ", ".join(f"{why} ({number:,})" for why, number in reasons.most_common())
         said = f"{lost:,} of {things(every, 'waiting job')} left out, so starts may be expected too early: {left_out}"
-        cautions = [said] * (bool(rows) and lost > MOST_LEFT_OUT * every)
+        cautions = [said] * (bool(rows) and lost - reasons[NEVER_STARTS] > MOST_LEFT_OUT * every)
         on = f"calibrated on {self.calibrated_on:,} past starts."
         if not self.is_calibrated:
             found = f"only {things(self.calibrated_on, 'past start')}" if self.calibrated_on else "no past starts"
@@ -158,17 +160,18 @@ class Estimates(Answered, KeptRows):
         )
 
     def headline(self, instants: Instants) -> str:
-        known = ~np.isnan(self.jobs["start_s"])
         if not len(self):
             return "No job waits for processors alone"
-        if not known.any():
+        first_s = float(np.fmin.reduce(self.jobs["start_s"]))
+        if math.isnan(first_s):
             return "No start can be expected: run times without a limit decide it"
-        row = self[int(np.nanargmin(self.jobs["start_s"]))]
-        job = f"**{row['job_id']}**" if self.asked else f"**Job {row['job_id']}**"
-        if row["start_s"] == self.now_s:
+        at = instants.text(first_s)
+        names = [each["job_id"] for each in self if instants.text(each["start_s"]) == at]
+        job = f"**{in_a_row(names) if self.asked else listed(names, 'Job')}**"
+        if first_s == self.now_s:
             return f"{job} would start now"
-        first = " first," if len(self) > 1 else ""
-        return f"{job} is expected to start{first} at {instants.text(row['start_s'])}"
+        first = " first," if len(self) > len(names) else ""
+        return f"{job} {'is' if len(names) == 1 else 'are'} expected to start{first} at {at}"
 
     def picture(self, cells: Sequence[tuple[str, ...]]) -> Spans:
         dates_s = np.array([self.jobs[name] for name in ("from_s", "start_s", "to_s")])[:, : len(cells)] - self.now_s
