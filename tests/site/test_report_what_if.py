@@ -947,7 +947,7 @@ def test_what_is_left_out_of_a_log_and_what_a_replay_knows_nothing_of_is_said(tm
     path.write_text("\n".join(text))
     found = what_if(path, thresholds_s=[6 * HOUR_S], small_first=False)
     check("what-if-left-out", found.answer().as_text())
-    for left in ("6 of 252 rows dropped: run time <= 0 or unknown", "5 of them cancelled", "1 wider job", "12 records: of"):
+    for left in ("6 of 252 rows dropped: run time <= 0", "5 of them cancelled", "1 wider job", "12 records: of"):
         assert left in told(found)
     assert found.as_dict()["site_log"]["slurm"] is True
 
