@@ -154,17 +154,17 @@ def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
         if labels:
             ceiling = np.nan if part.never else looks.ceilings(rows)[0]
             most = most_held(looks.dates_s[1][rows], looks.dates_s[2][rows], jobs.procs[rows])
-            wide = np.quantile(jobs.procs[rows], 1 - MOST_WIDE, method="higher")
-            level = int(np.ceil(max(most if np.isnan(ceiling) else ceiling, wide)))
+            widest = np.quantile(jobs.procs[rows], 1 - MOST_WIDE, method="higher")
+            level = int(np.ceil(max(most if np.isnan(ceiling) else ceiling, widest)))
         part = part._replace(steps=((0.0, level),))
         steps = SELDOM if part.never else looks.steps(rows, level)
         stepped = part if isinstance(steps, str) else part._replace(steps=steps)
         able = (wide_in(logged, [stepped]) & (jobs.procs <= level))[rows].mean() < MOST_WIDE
         doubts.append(steps if isinstance(steps, str) else "" if able else "too many jobs are wider than its use shows")
         parts.append(stepped if able else part)
-    wide, wait_s = wide_in(logged, parts), np.nan_to_num(logged.wait_s)
-    waiting = [float(wait_s[part.rows & ~wide].sum() / wait_s.sum()) for part in parts]
-    parts = [part._replace(waiting=share) for part, share in zip(parts, waiting, strict=True)]
+    wide = wide_in(logged, parts)
+    share = np.where(wide, 0.0, np.nan_to_num(logged.wait_s)) / np.nansum(logged.wait_s)
+    parts = [part._replace(waiting=float(share[part.rows].sum())) for part in parts]
     parts.sort(key=lambda part: -part.waiting)
     return plain._replace(parts=tuple(parts), doubt="" if "" in doubts else doubts[0], wide=wide)
 

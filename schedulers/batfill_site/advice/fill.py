@@ -270,7 +270,7 @@ def who_pays(found: WhatIf, k: int) -> str:
     o = found.outcomes[k]
     said, killed = [longer_text(o.payers)], o.payers.killed
     if (job := o.payers.job) is not None:
-        said.append(f"job {job.job} most, to a wait of {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
+        said.append(f"job {job.job} most, waiting {duration(job.after_s)} (fcfs: {duration(job.before_s)})")
     users = [one for one in (*o.payers.losers, *o.payers.gainers) if one.by in ("user", "group")]
     said += ends_text([*users, *groups_of(found, k)])
     if killed is not None:

@@ -180,7 +180,7 @@ class WhatIf(Answered, Keyed):
                 (LOW, f"nothing known holds jobs for {percent(self.fidelity.held.idle)} of their waiting time")
             )
         kills = self.outcomes[limit.advised].effort == KILLS
-        return [*found, *[(MEDIUM, "never high for a choice that kills jobs")] * kills]
+        return [*found, *[(MEDIUM, "never high, since it kills jobs")] * kills]
 
     @property
     def offered(self) -> list[int]:
