@@ -863,7 +863,7 @@ def test_advice_on_invented_requests_is_not_to_be_trusted(tmp_path):
 def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path):
     path = log_of(tmp_path / "short.swf", (row(k + 1, 60 * k, 600, req_time=600) for k in range(100)))
     found = what_if(path, small_first=False)
-    assert plain(found.undecided) == "jobs of 1 h 39 min are too few, and others may differ: it takes 12 weeks"
+    assert plain(found.undecided) == "too few jobs (100 within 1 h 39 min), and others may differ: it takes 12 weeks"
     assert (found.as_dict()["advice"], found.as_dict()["trusted"], found.as_dict()["limits"]) == (None, False, [])
     check("what-if-short-log", found.answer().as_text(details=True))
     page = page_of(found)
