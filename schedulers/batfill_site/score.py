@@ -19,7 +19,6 @@ from batfill.base.words import percent as in_percent
 from batfill.model.jobs import HOUR_S, WEEK_S, Jobs
 from batfill.workloads.swf import job_rows
 from batfill.workloads.swf_log import SwfLog
-from batfill_site.advice.payers import number_in_log
 from batfill_site.answer import duration
 
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
@@ -28,6 +27,11 @@ LEAST_GAIN = 0.1  # of the error, that a factor must take away
 FAR = 3.0  # see `Score.unlike`
 UNEVEN = 1.25  # between narrow and wide jobs, how many times the ratio of one is the other's, to be said
 UNLIKE = "the simulation does not show this site's waits"
+
+
+def number_in_log(job_id: str) -> str:
+    """A job's number as its log has it, without the zeros that pad it; another id as it is."""
+    return job_id.lstrip("0") or job_id if job_id.isdigit() else job_id
 
 
 class Whose(NamedTuple):

@@ -75,15 +75,15 @@ class LearningReplay:
         self.divider_s = np.full(n_jobs, np.inf)
 
     def finish(self, advance: Callable[[int], None] = lambda _: None) -> Learned:
-        """Run to the end; `advance` gets the number of jobs judged."""
+        """Run to the end; `advance` gets the number of jobs looked at, in all that of all jobs."""
         fits = ~self.run.rejected
         for first, beyond in instants(self.run.table.submit_s):
+            advance(beyond - first)
             if not fits[first:beyond].any():  # rejected jobs trigger no retraining
                 continue
             self.go_before(self.jobs[first].submit_s)
             self.learn(self.jobs[first].submit_s)
             self.judge(first, beyond)
-            advance(beyond - first)
         self.go_before(math.inf)
         return Learned(self.knowledge, self.run.schedule(), self.small, self.probability, self.divider_s)
 

@@ -63,16 +63,7 @@ class Choice(NamedTuple):
 
     def replay(self, jobs: Jobs, workload: Jobs, advance: Callable[[float], None]) -> Schedule:
         """The schedule of these jobs under it; `advance` is called with the share replayed since the last call."""
-        done = 0
-
-        def judged(count: int) -> None:
-            nonlocal done
-            done += count
-            advance(count / len(jobs))
-
-        schedule, _ = simulate(jobs, workload, Options.of(self.options), judged)
-        advance(1 - done / len(jobs))
-        return schedule
+        return simulate(jobs, workload, Options.of(self.options), lambda n: advance(n / len(jobs)))[0]
 
 
 def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[str, Any]) -> list[Choice]:

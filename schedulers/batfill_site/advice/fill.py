@@ -284,16 +284,16 @@ def who_pays(found: WhatIf, k: int) -> str:
 def ends_text(groups: Sequence[OneGroup], *, counted: bool = False) -> list[str]:
     """Which groups wait longer and which shorter on average beyond chance: of each kind the one that changes most.
 
-    Of groups of the same jobs the first is named. If that of the first kind may be chance, it is named at the end.
+    Of groups of the same jobs the first is named. Those of the first kind that may be chance are named at the end.
     """
     said, perhaps = [], list[OneGroup]()
+    kind = next((one.by for one in groups if abs(one.longer_s) >= 1), "")
     if not any(one.longer_s for one in groups):
         return []
     for sign in (1, -1):
         most = {(one.jobs, one.after_s): one for one in reversed(most_changed(groups, sign).values())}
         said.append(named(reversed(most.values()), counted))
-        those = [one for one in groups if sign * one.longer_s >= 1]
-        first = [one for one in those if one.by == those[0].by]
+        first = [one for one in groups if one.by == kind and sign * one.longer_s >= 1]
         perhaps += [one for one in sorted(first, key=lambda one: -sign * one.longer_s)[:1] if one.chance]
     longer, shorter = said
     texts = [f"longer on average: {longer or 'none beyond chance'}", f"shorter: {shorter}" * bool(shorter)]
@@ -413,10 +413,10 @@ def cap(cost: Cost) -> str:
 def overload(cost: Cost | None) -> list[str]:
     if cost is None or cost.load < 1:
         return []
-    more = f"the jobs want {percent(cost.load)} of what {cost.name} allows while they arrive"
+    more = f"the jobs want {percent(cost.load)} of what {cost.name} allows while they arrive, so their waits grow"
     undone, without = map(percent, cost.undone)
-    left = f"when the last one arrives, {undone} of their processor time is not run ({without} without {cost.name})"
-    return [f"{more}, so waits grow as long as the log goes on: {left}"]
+    left = f": when the last one arrives, {undone} of their processor time is not run ({without} without {cost.name})"
+    return [f"{more}{left * ('energy-budget' not in cost.limits)}"]  # a budget may end before
 
 
 # The picture

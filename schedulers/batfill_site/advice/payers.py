@@ -15,6 +15,7 @@ from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS
 from batfill_site.accounting.outages import most_held
+from batfill_site.score import number_in_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -225,7 +226,7 @@ def load_of(schedule: Schedule) -> tuple[float, list[str]]:
             enough.append(f"enough for all {size:,} processors, so it tests nothing")
             continue
         if span_s >= DAY_S and product > 0:
-            shares.append(float((pool.amounts(jobs) * jobs.runtime_s)[rows].sum()) / product)
+            shares.append(float((pool.amounts(jobs) * schedule.runtime_s)[rows].sum()) / product)
         if pool.each:
             mean = "mean " * (pool.capacity != amount)
             enough.append(f"{mean}{int(amount / pool.each + 1e-9):,} of {size:,} processors")
@@ -245,15 +246,11 @@ def in_service(pool: Pool, schedule: Schedule) -> float:
 
 def work_of(jobs: Jobs, from_s: NDArray[np.float64] | float = 0.0) -> float:
     """The processor seconds of jobs, without what they run before `from_s` after their starts."""
-    return float(np.clip(jobs.runtime_s - from_s, 0, jobs.runtime_s) @ jobs.procs)
+    ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
+    return float(np.clip(ran_s - from_s, 0, ran_s) @ jobs.procs)
 
 
 def killed(schedule: Schedule, longer_s: NDArray[np.float64]) -> Kills | None:
     rows = np.unique(schedule.kills["row"][schedule.kills["why"] == AT_DIVIDER]).astype(np.int64)
     share = len(rows) / len(longer_s)
     return Kills(len(rows), share, float((longer_s[rows] > CHANGED_S).mean())) if len(rows) else None
-
-
-def number_in_log(job_id: str) -> str:
-    """A job's number as its log has it, without the zeros that pad it; another id as it is."""
-    return job_id.lstrip("0") or job_id if job_id.isdigit() else job_id

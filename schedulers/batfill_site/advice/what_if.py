@@ -42,21 +42,10 @@ from batfill_site.advice.found import (
     row_of,
     stated,
 )
-from batfill_site.advice.payers import (
-    LIMITING,
-    STOPPING,
-    Cost,
-    Kind,
-    Payers,
-    kinds_of,
-    load_of,
-    number_in_log,
-    used_in_log,
-    work_of,
-)
+from batfill_site.advice.payers import LIMITING, STOPPING, Cost, Kind, Payers, kinds_of, load_of, used_in_log, work_of
 from batfill_site.fidelity import SiteLog, fidelity_of
 from batfill_site.machine import machine_or_stated
-from batfill_site.score import Whose, score
+from batfill_site.score import Whose, number_in_log, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -65,14 +65,12 @@ def when(
     options: dict[str, Any],
     site: dict[str, Any],
     past: tuple[Path, ...],
-    machine: str | int | None,
-    procs: int | None,
-    unrequested: str | None,
     forks: int,
     seed: int,
     out: Path | None,
     details: bool,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """When waiting jobs, or jobs not yet submitted, are expected to start, and why not now.
 
@@ -86,11 +84,7 @@ def when(
     from batfill_site.starts.when import when as estimate
 
     require_one_kind(site, {"past"}, {"state", "job", "submit", "at", "forks", "seed"})
-    how = (
-        site | {"past": past}
-        if site
-        else {"machine": machine, "procs": procs, "unrequested": unrequested, **arguments_of(options)}
-    )
+    how = site | {"past": past} if site else how | arguments_of(options)
     found = estimate(state, job, submit=submit or None, at=at, forks=forks, seed=seed, **how)
     answer = found.answer()
     if out is not None:
