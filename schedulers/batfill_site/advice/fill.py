@@ -413,7 +413,7 @@ def cap(cost: Cost) -> str:
 def overload(cost: Cost | None) -> list[str]:
     if cost is None or cost.load < 1:
         return []
-    more = f"the jobs want {percent(cost.load)} of what {cost.name} allows while they arrive, so their waits grow"
+    more = f"the jobs want {percent(cost.load)} of what {cost.name} allows while they arrive, so waits grow"
     undone, without = map(percent, cost.undone)
     left = f": when the last one arrives, {undone} of their processor time is not run ({without} without {cost.name})"
     return [f"{more}{left * ('energy-budget' not in cost.limits)}"]  # a budget may end before

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC
 from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from batfill.base.errors import LARGEST
+from batfill.base.words import things
+from batfill.model.jobs import Clock as ClockOfLog
 from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill.replays.many import in_threads
 from batfill_pages.comparison import FEWEST_JOBS
+from batfill_pages.words import count
+from batfill_site.answer import NB, dates_text
 from batfill_site.slurm.model import Model
 from batfill_site.slurm.preempt import CHECK_S
 from batfill_site.slurm.site import KILLED, REQUEUED, SUSPENDED, Bools, Clock, Floats, Ints, Site, SlurmJobs
@@ -143,6 +148,12 @@ def ran(
 
     starts_s, *others = map(np.array, zip(*in_threads(run, dates, advance), strict=True))
     return Ran(starts_s - jobs.eligible_s, *others)
+
+
+def about(site: Site, jobs: SlurmJobs, runs: int) -> str:
+    size = f"{count(len(jobs))} jobs on {things(len(site.nodes), 'node')} ({count(site.cpus)} CPUs)"
+    dates = dates_text(jobs.submit_s, ClockOfLog(0, UTC))
+    return f"{size}, {dates}; means of {runs} runs (±{NB}95{NB}%: Slurm's cycles alone)"
 
 
 USER, OTHERS = "user", "(others)"

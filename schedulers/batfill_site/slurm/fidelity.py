@@ -40,8 +40,7 @@ from batfill_site.answer import (
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE
 from batfill_site.slurm.arrays import possible, with_usage
 from batfill_site.slurm.conf import read_site
-from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, kinds, ran
-from batfill_site.slurm.found import about
+from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, about, clocks, kinds, ran
 from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.named import touched, unmodelled

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.tables import Keyed, data_frame
 from batfill.base.version import __version__
 from batfill.base.words import things
-from batfill.model.jobs import Clock
 from batfill_pages.words import count, slowdown
 from batfill_site.advice.fill import ends_text, first_upper, longer_text, percent, shares
 from batfill_site.advice.found import too_short
 from batfill_site.advice.payers import OneGroup, Payers
 from batfill_site.answer import (
-    NB,
     Answer,
     Answered,
     Bar,
@@ -26,12 +23,11 @@ from batfill_site.answer import (
     Screen,
     Table,
     around,
-    dates_text,
     duration,
 )
 from batfill_site.answer import change as signed
 from batfill_site.score import Score, Whose
-from batfill_site.slurm.ensemble import OTHERS, USER, Difference, Figure
+from batfill_site.slurm.ensemble import OTHERS, USER, Difference, Figure, about
 from batfill_site.slurm.named import touched, unmodelled
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
 
@@ -221,12 +217,6 @@ def answer_of(found: SlurmWhatIf) -> Answer:
         assumed=found.assumed,
         guide="how-to/slurm",
     )
-
-
-def about(site: Site, jobs: SlurmJobs, runs: int) -> str:
-    size = f"{count(len(jobs))} jobs on {things(len(site.nodes), 'node')} ({count(site.cpus)} CPUs)"
-    dates = dates_text(jobs.submit_s, Clock(0, UTC))
-    return f"{size}, {dates}; means of {runs} runs (±{NB}95{NB}%: Slurm's cycles alone)"
 
 
 def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
