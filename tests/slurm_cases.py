@@ -304,7 +304,7 @@ def preempting_case(seed, most_jobs=40):
             each._replace(tier=tier, nodes=names if draw.yes(0.8) else each.nodes, exclusive=draw.yes(0.05))
             for tier, each in zip(draw.one((1, 2, 3), (2, 1, 2)), partitions, strict=True)
         ),
-        qos=tuple(each._replace(preempts=QOS[: draw.one(k, k, 1, 0)]) for k, each in enumerate(qos)),
+        qos=tuple(each._replace(preempts=QOS[: min(draw.one(k, k, 1, 0), k)]) for k, each in enumerate(qos)),
         settings=replace(
             site.settings,
             preempt=draw.one("partition_prio", "qos"),
