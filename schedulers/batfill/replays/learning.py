@@ -75,7 +75,7 @@ class LearningReplay:
         self.divider_s = np.full(n_jobs, np.inf)
 
     def finish(self, advance: Callable[[int], None] = lambda _: None) -> Learned:
-        """Run to the end; `advance` gets the number of jobs looked at, in all that of all jobs."""
+        """Run to the end; `advance` gets the number of jobs since its last call, rejected ones included."""
         fits = ~self.run.rejected
         for first, beyond in instants(self.run.table.submit_s):
             advance(beyond - first)

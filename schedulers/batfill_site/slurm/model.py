@@ -73,7 +73,7 @@ class Model:
         while advance(slurm) != OVER:
             plan = new_plan(2 * len(slurm.plan.begin), slurm.plan.free.shape[1], len(slurm.licences.all))
             at, cpus_at = (np.concatenate([each, np.zeros_like(each)]) for each in (slurm.at, slurm.cpus_at))
-            slurm = slurm._replace(plan=plan, at=at, cpus_at=cpus_at)  # tries of a new plan hold until 0, so none does
+            slurm = slurm._replace(plan=plan, at=at, cpus_at=cpus_at)  # without tries to take over
         if slurm.state[0]["noted"] > len(slurm.preemption.noted):
             room = new_records(int(slurm.state[0]["noted"]), PREEMPTED)
             self.slurm = self.slurm._replace(preemption=self.slurm.preemption._replace(noted=room))

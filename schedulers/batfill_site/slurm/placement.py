@@ -370,7 +370,7 @@ def pick_alike(nodes, job, leaves):
 
 @kernel
 def best_leaf(groups, leaves, left):
-    """The leaf with the fewest nodes of those with so many, or else the one with the most, and how many it has."""
+    """The smallest leaf with `left` nodes, or the largest one if none has so many; and how many nodes it has."""
     best, most = -1, 0
     for leaf in range(*leaves):
         n = groups[leaf].members
