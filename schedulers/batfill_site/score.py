@@ -25,6 +25,7 @@ FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
 LEAST_SHARE = 0.01  # of the jobs, for a partition or queue to count
 LEAST_GAIN = 0.1  # of the error, that a factor must take away
 FAR = 3.0  # see `Score.unlike`
+LOW_RANK = 0.25  # the rank correlation below which confidence in advice is low
 UNEVEN = 1.25  # between narrow and wide jobs, how many times the ratio of one is the other's, to be said
 UNLIKE = "the simulation does not show this site's waits"
 
@@ -68,8 +69,13 @@ class Score(NamedTuple):
     wide: float | None = None  # and of the others
 
     def __str__(self) -> str:
-        near = f"{ratio_text(self.ratio)} of the real ones, and a job's is off by {duration(self.off_s)}, on average"
-        return "; ".join(filter(None, [near, self.by_width]))
+        return "; ".join(filter(None, [self.near, self.by_width]))
+
+    @property
+    def near(self) -> str:
+        said = f"{ratio_text(self.ratio)} of the real ones, and a job's is off by {duration(self.off_s)}, on average"
+        rank = f"rank correlation {ratio_text(self.rank_correlation)} (1: the same jobs wait longest, 0: chance)"
+        return said if self.rank_correlation is None else f"{said}; {rank}"
 
     @property
     def by_width(self) -> str:
@@ -92,7 +98,7 @@ class Score(NamedTuple):
             means = f"{duration(self.simulated_mean_s)} on average, and {duration(self.logged_mean_s)} in the log"
             return f"{UNLIKE}: simulated ones are {means}"
         if self.rank_correlation is not None and self.rank_correlation < least:
-            return f"{UNLIKE}: other jobs wait than in the log (rank correlation {ratio_text(self.rank_correlation)})"
+            return f"{UNLIKE}: other jobs wait than in the log (rank correlation under {least:g})"
         return None
 
 
