@@ -14,7 +14,7 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import DAY_S
 from batfill_pages.words import units_kept
-from batfill_site.answer import NB, plain
+from batfill_site.answer import NB, duration, plain
 from batfill_site.score import Score, Whose
 from batfill_site.slurm.conf import read_site, read_windows
 from batfill_site.slurm.ensemble import OTHERS, Difference, Ran, clocks, gap, ran, t_quantile, users
@@ -155,7 +155,7 @@ def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
     each = [Difference.of(slow[:, k], fast[:, k]) for k in range(len(answer.jobs))]
     sure = [float(one.value) if one.beyond else 0.0 for one in each]
     (kind,) = users(answer.jobs)
-    groups = grouped(*kind, [Ran(each, *np.zeros((3, *each.shape))) for each in (slow, fast)], [slow, fast])
+    groups = grouped(*kind, [Ran(each, *np.zeros((3, *each.shape))) for each in (slow, fast)], [slow, fast], slow[0])
     found = payers_of(groups, 1, slow, fast)
     assert found.by_s == 600
     assert {one.by_s for one in answer.payers} == {60}  # a tenth of the longest wait, 11 min, holds a minute
@@ -243,6 +243,17 @@ def test_when_a_model_does_not_show_a_sites_waits(mean_s, logged_s, rho, unlike)
     ratio = mean_s / logged_s if logged_s else None
     found = Score(9, None, mean_s, logged_s, ratio, rho, 300, 300, 50)
     assert bool(Logged(found, Whose("1", None), mean_s - 10, mean_s + 10).unlike) == unlike
+
+
+def test_a_groups_waits_stand_beside_its_real_ones_and_groups_that_are_far_off_are_named(answer, waits):
+    real_s, account = np.maximum(answer.jobs.started_s - answer.jobs.eligible_s, 0), np.array(answer.jobs.account)
+    for name in set(answer.jobs.account):
+        row, its = columns_of(answer)["account", name, answer.names[0]], account == name
+        assert row["simulated_s"] == pytest.approx(waits[0][:, its].mean())
+        assert row["logged_s"] == pytest.approx(real_s[its].mean())
+    groups = [one._replace(logged_s=20 * one.logged_s) if one.name == name else one for one in answer.groups]
+    said = replace(answer, groups=groups).answer().screen.lines["Real waits"].partition("; farther off, ")[2]
+    assert re.match(rf"simulated \(real\): account {name} [^,]+ \({duration(20 * real_s[its].mean())}\)", said)
 
 
 def test_the_first_screen_names_what_is_not_modelled_and_how_many_jobs_it_could_touch(answer):
