@@ -21,6 +21,7 @@ FINISHED_STATES = ("Terminated", "Error")
 ENDING = ("SWITCH_INTO_TERMINATE_STATE", "SWITCH_INTO_ERROR_STATE")
 DELETED = "FRAG_JOB_REQUEST"
 SHOWN = ("state", "submissionTime", "submission_time", "startTime", "start_time", "stopTime", "stop_time", "walltime")
+LISTS = ("types", "events", "dependencies")
 WANTED = re.compile(r"/([a-z_]+)=(\d+)")
 
 
@@ -63,6 +64,11 @@ def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
         document = {str(place): job for place, job in enumerate(document, 1)}
     if not isinstance(document, dict) or not all(isinstance(job, dict) for job in document.values()):
         raise WorkloadError(f"{path}: holds no OAR jobs; make it with oarstat -J -f")
+    for name, job in document.items():
+        if odd := [field for field in LISTS if not isinstance(job.get(field) or [], list)]:
+            raise WorkloadError(
+                f"{path}: job {name}: {odd[0]}: {job[odd[0]]!r:.40} is no list; make it with oarstat -J -f"
+            )
     return [(str(_first(job, "Job_Id", "job_id", "id") or key), job) for key, job in document.items()]
 
 
