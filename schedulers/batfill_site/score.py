@@ -19,6 +19,7 @@ from batfill.base.words import percent as in_percent
 from batfill.model.jobs import HOUR_S, WEEK_S, Jobs
 from batfill.workloads.swf import job_rows
 from batfill.workloads.swf_log import SwfLog
+from batfill_pages.words import id_in_log
 from batfill_site.answer import duration
 
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
@@ -28,11 +29,6 @@ FAR = 3.0  # see `Score.unlike`
 LOW_RANK = 0.25  # the rank correlation below which confidence in advice is low
 UNEVEN = 1.25  # between narrow and wide jobs, how many times the ratio of one is the other's, to be said
 UNLIKE = "the simulation does not show this site's waits"
-
-
-def number_in_log(job_id: str) -> str:
-    """A job's number as its log has it, without the zeros that pad it; another id as it is."""
-    return job_id.lstrip("0") or job_id if job_id.isdigit() else job_id
 
 
 class Whose(NamedTuple):
@@ -47,7 +43,7 @@ class Whose(NamedTuple):
     @classmethod
     def of(cls, jobs: Jobs, row: int) -> Whose:
         user = int(jobs.user[row])
-        return cls(number_in_log(jobs.ids[row]), user if user >= 0 else None)
+        return cls(id_in_log(jobs.ids[row], jobs.name), user if user >= 0 else None)
 
     def as_dict(self) -> dict[str, int | str | None]:
         return {"longest_job": self.job, "longest_user": self.user}
