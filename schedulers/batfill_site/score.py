@@ -79,8 +79,7 @@ class Score(NamedTuple):
         if self.narrow is None or self.wide is None:
             return ""
         said = f"narrow jobs have {ratio_text(self.narrow)} of theirs, the wider half {ratio_text(self.wide)}"
-        low, high = sorted((self.narrow, self.wide))
-        return said * (high > UNEVEN * low)
+        return said * uneven(self.narrow, self.wide)
 
     def unlike(self, far: float = FAR, least: float = -1.0) -> str | None:
         """Why the simulated waits are not the site's, so that no answer rests on them; None if they may be.
@@ -100,6 +99,10 @@ class Score(NamedTuple):
 
 def percent(share: float | None) -> str:
     return "-" if share is None else in_percent(share)
+
+
+def uneven(*ratios: float) -> bool:
+    return max(ratios) > UNEVEN * min(ratios)
 
 
 def ratio_text(value: float | None) -> str:

@@ -29,7 +29,7 @@ from golden_text import check
 
 DATA = Path(__file__).parents[1] / "data" / "slurm" / "own-b"
 CONF, LOG, ACCOUNTS = DATA / "slurm.conf", DATA / "sacct.txt", DATA / "accounts.txt"  # a real run of 150 jobs
-AGE, NODES, SAME = "PriorityWeightAge=4000", f"{ADD_NODES}=cb[33-40]=cb01", "PriorityWeightQOS=0 bf_max_job_test=501"
+AGE, NODES, SAME = "PriorityWeightAge=4000", f"{ADD_NODES}=cb[33-40]=cb01", "bf_max_job_test=501"
 SETTINGS = {"runs": 5, "slurm_version": "22.05", "tau_s": 10.0, "seed": 0}
 
 
@@ -411,6 +411,8 @@ def test_golden_a_mistake_is_answered_in_one_line(tmp_path, monkeypatch):
         with pytest.raises(BatfillError) as error:
             read_windows(Path("w.csv"), read_site(CONF))
         said += [f"{text}: {error.value}"]
+    both = ("--set", "bf_interval=60 PriorityWeightAge=1000")  # of which one does nothing
+    said += [refusal("what-if", LOG, "--slurm-conf", CONF, *both)]
     check("slurm-mistakes", "\n".join(said))
 
 

@@ -27,7 +27,7 @@ from batfill_site.answer import (
     duration,
 )
 from batfill_site.answer import change as signed
-from batfill_site.score import UNEVEN, Score, Whose, ratio_text
+from batfill_site.score import Score, Whose, ratio_text, uneven
 from batfill_site.slurm.ensemble import OTHERS, USER, Difference, Figure, about
 from batfill_site.slurm.named import touched, unmodelled
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
@@ -43,7 +43,7 @@ LEAST_RANK, FAR = 0.5, 1.5
 NOISE = "Slurm's own noise"
 HEAD = ("", "mean wait", "change", "longest", "slowdown")
 MOST_ROWS = 12  # of a kind of groups beside bars
-MOST_FAR = 3  # groups that are named because of their real waits
+NAMED, MOST_FAR = ("partition", "QOS", "account", USER), 3  # the kinds of groups, of which so many are named
 CAPTION = "Means over the runs. Shaded: over twice the longest wait as configured."
 RULE = (
     "An interval is of one comparison, over the cycles of {} runs, and says nothing of the jobs of another day. "
@@ -331,11 +331,9 @@ def real_waits(found: SlurmWhatIf) -> str:
 
 def far_off(found: SlurmWhatIf) -> str:
     """The named groups whose simulated waits are farther from their real ones than those of all jobs."""
-    of_all, far = found.groups[0].ratio or 1.0, list[Group]()
-    for one in found.groups:
-        low, high = sorted((one.ratio or of_all, of_all))
-        named = one.by not in ("", "CPUs", "ran for") and one.name != OTHERS and one.jobs >= FEWEST_JOBS
-        far += [one] * (named and high > UNEVEN * low)
+    of_all = found.groups[0].ratio
+    big = [one for one in found.groups if one.by in NAMED and one.name != OTHERS and one.jobs >= FEWEST_JOBS]
+    far = [one for one in big if of_all and one.ratio and uneven(one.ratio, of_all)]
     far.sort(key=lambda one: -abs(one.simulated_s - one.logged_s))
     said = [f"{one.by} {one.name} {duration(one.simulated_s)} ({duration(one.logged_s)})" for one in far[:MOST_FAR]]
     return f"; farther off, simulated (real): {', '.join(said)}" * bool(said)

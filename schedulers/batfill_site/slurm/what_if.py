@@ -108,9 +108,11 @@ def slurm(
 
 
 def changed(site: Site, change: str) -> Site:
-    if (made := apply(site, change.split())) == site:
-        raise BatfillError(f"--set {change!r}: it changes nothing; give a value that slurm.conf does not have")
-    return made
+    for option in change.split() or [""]:
+        before, site = site, apply(site, option.split())
+        if site == before:
+            raise BatfillError(f"--set {option!r}: it changes nothing; give a value that slurm.conf does not have")
+    return site
 
 
 def compared(
