@@ -76,7 +76,7 @@ SURE = (
     "and what each confidence means."
 )
 PART_FILE = "part.swf"  # what the commands call the log of a part
-SHOWN_BY = {".swf": "cat", ".gz": "gzip -dc", ".xz": "xz -dc", ".bz2": "bzip2 -dc"}
+SHOWN_BY = {".swf": "cat", ".gz": "gzip -dc", ".xz": "xz -dc", ".bz2": "bzip2 -dc"}  # logs of SWF, by suffix
 BESIDE = (
     "No real run checks these figures: try the lines on a test partition first. What holds whatever the order, such as "
     "pools, calendars, gates and budgets, is set in the batch system itself."
@@ -564,12 +564,11 @@ def commands(found: WhatIf, log: str) -> str:
 def selection(near: Fidelity, log: str) -> str | None:
     """The command that prints the rows of the part; "" if all jobs are its own, and None if there is none."""
     part, parts, show = near.part, near.machine.parts, SHOWN_BY.get(Path(log).suffix)
-    if len(part.steps) > 1 and (near.machine.wide & part.rows).any():  # at some times alone
+    lost = not show or ".json" in log or (near.options.get("calendar") and not part.rows[0])  # whose dates would move
+    if (len(part.steps) > 1 and (near.machine.wide & part.rows).any()) or (part.name and lost):
         return None
-    if len(parts) == 1:
+    if not part.name:
         return ""
-    if show is None or ".swf" not in log or (near.options.get("calendar") and not part.rows[0]):  # its dates would move
-        return None
     sign, named = ("!=", parts[1:]) if part.name == REST else ("==", parts[:1])
     tests = [f"${FIELD[place] + 1} {sign} {label}" for place, label in (one.name.split() for one in named)]
     return f"{show} {shlex.quote(log)} | awk '/^;/ || {' && '.join(tests)}'"
