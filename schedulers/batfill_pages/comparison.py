@@ -24,10 +24,10 @@ from batfill_pages.sample import span_s
 from batfill_pages.single import Course, course
 from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS, comparison_warnings, paired
 from batfill_pages.uses import uses_of
-from batfill_pages.words import log_name, submission_dates, zone_text
+from batfill_pages.words import id_in_log, log_name, submission_dates, zone_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 CURVE_POINTS = 300
 CHANGED_S = 600.0  # a wait is longer or shorter if it differs by more than this
+ORDER = ("policy", "preset", "threshold")  # options that name a run even where all runs have them
 FEWEST_JOBS = 20  # of a user whose mean wait is compared
 
 
@@ -146,7 +147,8 @@ def comparisons(runs: Sequence[ReportedRun], tau_s: float) -> list[Comparison]:
     groups: dict[bytes, dict[int, ReportedRun]] = {}
     for number, run in enumerate(runs):
         first = run.attempt == 0
-        jobs = [run.submit_s[first].tobytes(), run.procs[first].tobytes(), "\n".join(run.ids[first]).encode()]
+        ids = "\n".join(map(id_in_log, run.ids[first]))
+        jobs = [run.submit_s[first].tobytes(), run.procs[first].tobytes(), ids.encode()]
         groups.setdefault(b"\n".join(jobs), {})[number] = run
     several_runs = [group for group in groups.values() if len(group) > 1]
     return [compared(group, tau_s) for group in several_runs if next(iter(group.values())).final.any()]
@@ -155,10 +157,8 @@ def comparisons(runs: Sequence[ReportedRun], tau_s: float) -> list[Comparison]:
 def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
     """The runs of one workload, by the number of their section, over the jobs that none rejected."""
     runs = list(numbered.values())
-    refused: set[str] = set().union(*(run.ids[run.state == REFUSED] for run in runs))
-    rows = [run.final for run in runs]
-    if refused:
-        rows = [row & np.array([job not in refused for job in run.ids]) for row, run in zip(rows, runs, strict=True)]
+    refused = np.concatenate([run.job[run.state == REFUSED] for run in runs])
+    rows = [run.final & ~np.isin(run.job, refused) for run in runs]
     jobs = rows[0]
     about, first = [run.about for run in runs], runs[0]
     engines = dict.fromkeys(f"{one.engine} {one.version}".strip() for one in about)
@@ -167,6 +167,9 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
     submit_s = first.submit_s[jobs]
     begins_s, ends_s = zip(*map(span_s, runs), strict=True)
     span, dates = (min(begins_s), max(ends_s)), submission_dates(submit_s, clock)
+    given = [one.given.items() for one in about]
+    shared = {name: value for name, value in given[0] if name not in ORDER and all((name, value) in x for x in given)}
+    alike = policy_words({"policy": "fcfs", **shared})[0].removeprefix(policy_words("fcfs")[0])
     return of_jobs(
         tuple(run.name for run in runs),
         submit_s,
@@ -181,9 +184,9 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
             ("dates", zone_text(clock) if clock else "no clock: counted from 0"),
         ),
         warnings=tuple(dict.fromkeys(warning for one in about for warning in one.warnings)),
-        words=names_in_words(runs),
+        words=names_in_words(runs, shared),
         log=log_name(first.about.log),
-        about=f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}, {dates}",
+        about=f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}, {dates}{alike}",
         hindsight=tuple(one.hindsight for one in about),
         commands=tuple(dict.fromkeys(one.command for one in about if one.command)),
         zero=clock,
@@ -200,8 +203,10 @@ def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
     )
 
 
-def names_in_words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
-    found = [policy_words(run.about.given) if run.about.given else (run.name, run.name) for run in runs]
+def names_in_words(runs: Sequence[ReportedRun], shared: Collection[str]) -> tuple[tuple[str, str], ...]:
+    """Long and short names, without the options that all of the runs share."""
+    own = [{name: value for name, value in run.about.given.items() if name not in shared} for run in runs]
+    found = [policy_words(one) if one else (run.name, run.name) for run, one in zip(runs, own, strict=True)]
     shorts = [short for _, short in found]
     return tuple(
         (

@@ -154,13 +154,9 @@ def draw_series(axes: Axes, style: Style, name: str, x: Any, y: Any, **how: Any)
     axes.plot(x, y, linestyle=style.line, color=style.light, label=name, zorder=order, linewidth=width, **how)
 
 
-def styles_of(comparison: Comparison) -> list[Style]:
-    best = np.argsort(comparison.bsld.mean(axis=1), kind="stable")[:BEST]
-    return styles(len(comparison.names), {0, *best.tolist()})
-
-
 def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[Figure]:
-    names, drawn = comparison.names, styles_of(comparison)
+    names, best = comparison.names, np.argsort(comparison.bsld.mean(axis=1), kind="stable")[:BEST].tolist()
+    drawn = styles(len(names), {0, *best})
     (points, sums), clock = comparison.cumulative(), comparison.clock
 
     def draw_cumulative(axes: Axes) -> None:

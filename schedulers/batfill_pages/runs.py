@@ -6,6 +6,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from batfill.base.version import ENGINE
 from batfill.base.words import things
 from batfill.batsim_files.results import (
     JOBS_CSV,
@@ -19,6 +22,7 @@ from batfill.batsim_files.results import (
     result_file,
 )
 from batfill_pages.about import About, about_run, facts_in
+from batfill_pages.words import id_in_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -107,4 +111,6 @@ def read_run(path: Path, name: str, results: Results | None = None) -> ReportedR
         facts = facts_in(workload) if workload else {}
         results = read_results(path, size=schedule.machines if schedule else None, facts=facts)
     columns = {field.name: getattr(results, field.name) for field in fields(results)}
+    if about.engine == ENGINE:
+        columns["ids"] = np.array([id_in_log(job, about.log) for job in results.ids], object)
     return ReportedRun(**columns, name=name, path=path, about=about)

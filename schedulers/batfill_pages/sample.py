@@ -10,8 +10,6 @@ import numpy as np
 from batfill_pages.steps import Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import ArrayLike, NDArray
 
     from batfill_pages.runs import ReportedRun
@@ -30,12 +28,6 @@ class Sample(NamedTuple):
     of_jobs: int
     longest: int  # jobs whose waits are the longest, all of them in the sample
     seed: int
-
-
-def rows_each(runs: Sequence[ReportedRun], sample: int) -> int:
-    """The tries that a page holds of each run at most: `sample`, or fewer so that all have at most twice as many."""
-    whole = sum(min(len(run), sample) for run in runs)
-    return sample if whole <= 2 * sample else max(2 * sample // len(runs), 1)
 
 
 def sampled(run: ReportedRun, most_rows: int, seed: int) -> Sample | None:

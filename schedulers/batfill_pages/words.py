@@ -90,6 +90,11 @@ def log_name(name: str) -> str:
     return re.sub(r"(-\d{4}-\d[\d.]*(-cln)?)?\.(swf|json)(\.(gz|xz|bz2))?$", "", name)
 
 
+def id_in_log(job: str, log: str = "") -> str:
+    """A job's id as the log of this name has it: the numbers of SWF are padded with zeros, and other ids stay."""
+    return job.lstrip("0") or job if job.isdigit() and ".json" not in log else job
+
+
 def submission_dates(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
     """The days of a log's first and last submission, or the time between them."""
     first_s, last_s = float(submit_s.min()), float(submit_s.max())

@@ -21,7 +21,7 @@ from batfill_pages.data import run_data
 from batfill_pages.palette import colour_script
 from batfill_pages.run_page import run_line, run_section, run_title
 from batfill_pages.runs import find_runs
-from batfill_pages.sample import SAMPLE_ROWS, rows_each, sampled
+from batfill_pages.sample import SAMPLE_ROWS, sampled
 from batfill_pages.uses import uses_of
 from batfill_pages.words import asset, html_of, part
 
@@ -135,7 +135,8 @@ def write_report(
         require_other("--out", output, (path for run in runs for path in written_by_run(run.path)[:-1]))
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
     groups = [group for parts in campaigns.values() for group in parts.comparisons] + comparisons(runs, tau_s)
-    most_rows = rows_each(runs, SAMPLE_ROWS)
+    whole = sum(min(len(run), SAMPLE_ROWS) for run in runs)  # if these are too many, each run has fewer
+    most_rows = SAMPLE_ROWS if whole <= 2 * SAMPLE_ROWS else max(2 * SAMPLE_ROWS // len(runs), 1)
     warned = [text for parts in campaigns.values() for text in parts.warnings]
     alone, single = len(groups) == 1, len(runs) == 1 and not groups
     sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]
@@ -161,7 +162,9 @@ def write_report(
     log = groups[0].about if alone else run_line(runs[0]) if single else ""
     names_of_scripts = ("draw.js", *SCRIPTS * bool(runs), *("compare.js",) * bool(groups))
     scripts = [colour_script(), *map(asset, names_of_scripts)]
-    write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
+    content = {"title": title, "log": log, "links": links, "sections": sections, "data": data, "scripts": scripts}
+    content |= {"generator": f"batfill {__version__}", "styles": [asset("report.css")]}
+    write_text(page, html_of("page.html.j2", content))
     if not figures:
         return [page]
     from batfill_pages.figures import write_figures
@@ -179,13 +182,3 @@ def campaign_in(place: Path) -> Any:
 
 def few(names: Sequence[str]) -> str:
     return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
-
-
-def html_page(title: str, sections: Sequence[str], **known: Any) -> str:
-    """A page of these sections, which are HTML; the first begins with the answer.
-
-    Of `known`, `log` is the line below the title; `links` are anchors and names of the parts; `data` is JSON of each
-    run; `scripts` are texts.
-    """
-    known |= {"generator": f"batfill {__version__}", "title": title, "sections": sections}
-    return html_of("page.html.j2", known | {"styles": [asset("report.css")]})

@@ -28,7 +28,7 @@ from batfill_site.accounting.outages import outages
 from batfill_site.advice.payers import kinds_of
 from batfill_site.answer import Answer, Bars, Detail, FoundAnswer, Screen, Table, dates_text, duration, stored
 from batfill_site.machine import HEADER, LOG, calendar_of, holding, machine_of, machine_or_stated, one_machine
-from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Logged, Score, logged_of, percent, ratio_text
+from batfill_site.score import LEAST_GAIN, LEAST_SHARE, LOW_RANK, Logged, Score, logged_of, percent, ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -435,7 +435,7 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
     unlike = [f"{things(n, 'job')} {why}" for why, n in left_out.items() if n]
     beside = "; ".join(filter(None, [*unlike, grade.site.logged.longest(grade.near.logged_longest_s)]))
     names = {"header": "header's machine", "machine": "machine that ran", "near": "with its rules"}
-    replays = []
+    near, replays = "Simulated waits are **{}** {}".format(*grade.near.near.split(" ", 1)), []
     for name, one in grade.scores.items():
         waits = duration(one.simulated_mean_s), duration(one.simulated_longest_s)
         replays.append((names[name], *waits, ratio_text(one.ratio), duration(one.off_s)))
@@ -448,8 +448,6 @@ def answer_of(found: Mapping[str, Any], dates: str, cautions: list[str], grade: 
         ]
         for row in found["groups"]
     ]
-    *_, ratio, off = replays[-1]
-    near = f"Simulated waits are **{ratio}** of the real ones, and a job's is off by {off}, on average"
     down, jobs = found["outages"], things(given["jobs"], "job")
     jobs = jobs if grade.near.jobs == given["jobs"] else f"{count(grade.near.jobs)} of {jobs}"
     size = sum(part.size for part in grade.machine.parts if not part.never)
@@ -595,8 +593,11 @@ class Fidelity(NamedTuple):
         return self.near.unlike() if self.near is not None else None
 
     @property
-    def low(self) -> bool:
-        return self.held is not None and self.held.idle > LOW_IDLE
+    def low(self) -> list[str]:
+        """Why confidence in advice is low."""
+        idle, unlike = self.held.idle if self.held else 0.0, (self.near and self.near.unlike(least=LOW_RANK)) or ""
+        found = [f"nothing known holds jobs for {percent(idle)} of their waiting time"] * (idle > LOW_IDLE)
+        return [*found, *filter(None, [unlike.partition(": ")[2]])]
 
     def __str__(self) -> str:
         if self.near is None or self.header is None:

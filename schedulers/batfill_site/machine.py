@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Steps = tuple[tuple[float, int], ...]  # from these seconds on so many processors
 
 LOG, HEADER = "log", "header"  # what may be given as the machine, beside a number of processors
-PLACES = ("partition", "queue")
+PLACES, REST = ("partition", "queue"), "the rest"  # of which parts are, and the others
 
 # The log is looked at so often a week, or a day if it is short.
 LOOKS, LONG_S, MOST_BINS = 60, 30 * WEEK_S, 1000
@@ -149,7 +149,7 @@ def machine_of(logged: Logged, given: str | int = LOG) -> Machine:
     looks, parts, doubts = Looks(logged), list[Part](), list[str]()
     labels = parts_of(logged, looks)
     rest = ~np.any([one.rows for one in labels], axis=0) if labels else plain.parts[0].rows
-    for part in [*labels, plain.parts[0]._replace(name="the rest" * bool(labels), rows=rest)]:
+    for part in [*labels, plain.parts[0]._replace(name=REST * bool(labels), rows=rest)]:
         rows, level = part.rows, header
         if labels:
             ceiling = np.nan if part.never else looks.ceilings(rows)[0]

@@ -19,19 +19,16 @@ from batfill.base.words import percent as in_percent
 from batfill.model.jobs import HOUR_S, WEEK_S, Jobs
 from batfill.workloads.swf import job_rows
 from batfill.workloads.swf_log import SwfLog
+from batfill_pages.words import id_in_log
 from batfill_site.answer import duration
 
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
 LEAST_SHARE = 0.01  # of the jobs, for a partition or queue to count
 LEAST_GAIN = 0.1  # of the error, that a factor must take away
 FAR = 3.0  # see `Score.unlike`
+LOW_RANK = 0.25  # the rank correlation below which confidence in advice is low
 UNEVEN = 1.25  # between narrow and wide jobs, how many times the ratio of one is the other's, to be said
 UNLIKE = "the simulation does not show this site's waits"
-
-
-def number_in_log(job_id: str) -> str:
-    """A job's number as its log has it, without the zeros that pad it; another id as it is."""
-    return job_id.lstrip("0") or job_id if job_id.isdigit() else job_id
 
 
 class Whose(NamedTuple):
@@ -46,7 +43,7 @@ class Whose(NamedTuple):
     @classmethod
     def of(cls, jobs: Jobs, row: int) -> Whose:
         user = int(jobs.user[row])
-        return cls(number_in_log(jobs.ids[row]), user if user >= 0 else None)
+        return cls(id_in_log(jobs.ids[row], jobs.name), user if user >= 0 else None)
 
     def as_dict(self) -> dict[str, int | str | None]:
         return {"longest_job": self.job, "longest_user": self.user}
@@ -68,8 +65,13 @@ class Score(NamedTuple):
     wide: float | None = None  # and of the others
 
     def __str__(self) -> str:
-        near = f"{ratio_text(self.ratio)} of the real ones, and a job's is off by {duration(self.off_s)}, on average"
-        return "; ".join(filter(None, [near, self.by_width]))
+        return "; ".join(filter(None, [self.near, self.by_width]))
+
+    @property
+    def near(self) -> str:
+        said = f"{ratio_text(self.ratio)} of the real ones, and a job's is off by {duration(self.off_s)}, on average"
+        rank = f"rank correlation {ratio_text(self.rank_correlation)} (1: the same jobs wait longest, 0: chance)"
+        return said if self.rank_correlation is None else f"{said}; {rank}"
 
     @property
     def by_width(self) -> str:
@@ -77,8 +79,7 @@ class Score(NamedTuple):
         if self.narrow is None or self.wide is None:
             return ""
         said = f"narrow jobs have {ratio_text(self.narrow)} of theirs, the wider half {ratio_text(self.wide)}"
-        low, high = sorted((self.narrow, self.wide))
-        return said * (high > UNEVEN * low)
+        return said * uneven(self.narrow, self.wide)
 
     def unlike(self, far: float = FAR, least: float = -1.0) -> str | None:
         """Why the simulated waits are not the site's, so that no answer rests on them; None if they may be.
@@ -92,12 +93,16 @@ class Score(NamedTuple):
             means = f"{duration(self.simulated_mean_s)} on average, and {duration(self.logged_mean_s)} in the log"
             return f"{UNLIKE}: simulated ones are {means}"
         if self.rank_correlation is not None and self.rank_correlation < least:
-            return f"{UNLIKE}: other jobs wait than in the log (rank correlation {ratio_text(self.rank_correlation)})"
+            return f"{UNLIKE}: other jobs wait than in the log (rank correlation under {least:g})"
         return None
 
 
 def percent(share: float | None) -> str:
     return "-" if share is None else in_percent(share)
+
+
+def uneven(*ratios: float) -> bool:
+    return max(ratios) > UNEVEN * min(ratios)
 
 
 def ratio_text(value: float | None) -> str:

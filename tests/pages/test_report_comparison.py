@@ -13,6 +13,7 @@ from batfill_pages.comparison import Whose, comparisons, of_jobs
 from batfill_pages.comparison_page import View, comparison_section
 from batfill_pages.runs import read_run
 from batfill_pages.stats import holm
+from batfill_pages.words import id_in_log
 from golden_text import check
 from report_runs import KILLED, OK, REJECTED, jobs_csv, words_of
 
@@ -75,6 +76,14 @@ def test_the_differences_are_those_of_the_runs(runs):
     assert d.wait_s.value == pytest.approx(saf.mean_wait_s - fcfs.mean_wait_s)
     assert d.bsld.blocks == 5  # days
     assert not d.bsld.bounded
+
+
+def test_no_run_is_named_by_an_option_that_all_share_and_a_job_has_its_id_in_the_log(runs):
+    of = [replace(run, about=replace(run.about, given=run.about.given | {"depth": "all"})) for run in runs]
+    (comparison,) = comparisons(of, 10)
+    assert [short for _, short in comparison.words] == ["fcfs", "saf"]
+    assert comparison.about.endswith(", every job reserved")
+    assert [id_in_log("007", log) for log in ("a.swf", "a.json")] == ["7", "007"]
 
 
 def with_longest(comparison, *longest_s):

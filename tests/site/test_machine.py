@@ -436,15 +436,18 @@ def test_a_machine_is_the_logs_the_headers_or_of_so_many_processors(made, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("idle", "ratio", "doubted", "low"),
-    [(0.5, 1.0, False, True), (0.51, 1.0, True, True), (0.3, 2.9, False, False), (0.31, 3.1, True, True)],
+    ("idle", "ratio", "rank", "doubted", "low"),
+    [
+        *[(0.5, 1.0, 0.3, False, 1), (0.51, 1.0, 0.3, True, 1), (0.3, 2.9, 0.25, False, 0)],
+        *[(0.31, 3.1, 0.3, True, 2), (0.3, 2.9, 0.24, False, 1)],
+    ],
 )
-def test_it_cannot_be_known_if_nothing_holds_jobs_or_waits_are_far_off(made, idle, ratio, doubted, low):
-    score = Score(100, 0.5, 1000 * ratio, 1000.0, ratio, rank_correlation=0.1,
+def test_it_cannot_be_known_if_nothing_holds_jobs_or_waits_are_far_off(made, idle, ratio, rank, doubted, low):
+    score = Score(100, 0.5, 1000 * ratio, 1000.0, ratio, rank_correlation=rank,
                   simulated_longest_s=9000.0, logged_longest_s=9000.0, off_s=1.0)  # fmt: skip
     plain = machine_of(logged(made("constant")))
     found = Fidelity(plain, near=score, held=Held(1 - idle, 0.0, 0.0, 0.0, idle))
-    assert (found.doubt is not None, found.low) == (doubted, low)
+    assert (found.doubt is not None, len(found.low)) == (doubted, low)
 
 
 def test_a_part_is_limited_by_what_its_users_do_there(made):

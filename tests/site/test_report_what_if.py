@@ -2,6 +2,7 @@ import html
 import json
 import re
 import shlex
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -612,7 +613,7 @@ def test_windows_that_the_user_states_are_no_doubt_about_the_simulation(shrunk, 
     assert "Explained" not in found.answer().screen.lines or not found.answer().screen.lines["Explained"]
 
 
-def test_advice_is_on_the_part_with_most_of_the_waiting_and_names_the_others(tmp_path):
+def test_advice_is_on_the_part_with_most_of_the_waiting_and_names_the_others(tmp_path, monkeypatch):
     log = ran_on(
         tmp_path / "log.swf", generate_log(16_000, 64, seed=5, users=40, load=0.75), {"1": (44, 44), "2": (20, 20)}
     )
@@ -633,11 +634,13 @@ def test_advice_is_on_the_part_with_most_of_the_waiting_and_names_the_others(tmp
     assert len((found.whole or found).comparison.at) == (part.rows & ~found.fidelity.machine.wide).sum() < len(jobs)
     assert f"all figures are of {part.name}, with" in said(found, "Machine")
     assert other.name in said(found, "Machine")
-    results = []
-    code = commands(found, str(log)).replace("print(one.name, ", "results.append(")
-    exec(code, {"results": results})
-    for again, one in zip(results, (found.whole or found).outcomes, strict=True):
-        assert (again.mean_wait_s, again.max_wait_s) == (one.mean_wait_s, one.max_wait_s)
+    monkeypatch.chdir(tmp_path)
+    select, *lines = commands(found, log.name).splitlines()
+    subprocess.run(select, shell=True, check=True)
+    for line, one in zip(lines, (found.whole or found).outcomes, strict=True):
+        again = json_result(*line.split()[1:])
+        assert (again["mean_wait_s"], again["max_wait_s"]) == (one.mean_wait_s, one.max_wait_s)
+    assert commands(found, "log.json").startswith(f"# No command selects the jobs of {part.name}")
 
 
 # Caps, budgets and gates

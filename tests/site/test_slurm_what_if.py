@@ -14,7 +14,7 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import DAY_S
 from batfill_pages.words import units_kept
-from batfill_site.answer import NB, plain
+from batfill_site.answer import NB, duration, plain
 from batfill_site.score import Score, Whose
 from batfill_site.slurm.conf import read_site, read_windows
 from batfill_site.slurm.ensemble import OTHERS, Difference, Ran, clocks, gap, ran, t_quantile, users
@@ -29,7 +29,7 @@ from golden_text import check
 
 DATA = Path(__file__).parents[1] / "data" / "slurm" / "own-b"
 CONF, LOG, ACCOUNTS = DATA / "slurm.conf", DATA / "sacct.txt", DATA / "accounts.txt"  # a real run of 150 jobs
-AGE, NODES, SAME = "PriorityWeightAge=4000", f"{ADD_NODES}=cb[33-40]=cb01", "PriorityWeightQOS=0 bf_max_job_test=501"
+AGE, NODES, SAME = "PriorityWeightAge=4000", f"{ADD_NODES}=cb[33-40]=cb01", "bf_max_job_test=501"
 SETTINGS = {"runs": 5, "slurm_version": "22.05", "tau_s": 10.0, "seed": 0}
 
 
@@ -155,7 +155,7 @@ def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
     each = [Difference.of(slow[:, k], fast[:, k]) for k in range(len(answer.jobs))]
     sure = [float(one.value) if one.beyond else 0.0 for one in each]
     (kind,) = users(answer.jobs)
-    groups = grouped(*kind, [Ran(each, *np.zeros((3, *each.shape))) for each in (slow, fast)], [slow, fast])
+    groups = grouped(*kind, [Ran(each, *np.zeros((3, *each.shape))) for each in (slow, fast)], [slow, fast], slow[0])
     found = payers_of(groups, 1, slow, fast)
     assert found.by_s == 600
     assert {one.by_s for one in answer.payers} == {60}  # a tenth of the longest wait, 11 min, holds a minute
@@ -243,6 +243,17 @@ def test_when_a_model_does_not_show_a_sites_waits(mean_s, logged_s, rho, unlike)
     ratio = mean_s / logged_s if logged_s else None
     found = Score(9, None, mean_s, logged_s, ratio, rho, 300, 300, 50)
     assert bool(Logged(found, Whose("1", None), mean_s - 10, mean_s + 10).unlike) == unlike
+
+
+def test_a_groups_waits_stand_beside_its_real_ones_and_groups_that_are_far_off_are_named(answer, waits):
+    its = np.array(answer.jobs.account) == "biology"
+    real_s = np.maximum(answer.jobs.started_s - answer.jobs.eligible_s, 0)[its].mean()
+    row = columns_of(answer)["account", "biology", answer.names[0]]
+    assert (row["simulated_s"], row["logged_s"]) == pytest.approx((waits[0][:, its].mean(), real_s))
+    groups = [one._replace(logged_s=20 * one.logged_s) if one.name == "biology" else one for one in answer.groups]
+    both = f"{duration(row['simulated_s'])} ({duration(20 * real_s)})"
+    real = replace(answer, groups=groups).answer().screen.lines["Real waits"]
+    assert f"; farther off, simulated (real): account biology {both}" in real
 
 
 def test_the_first_screen_names_what_is_not_modelled_and_how_many_jobs_it_could_touch(answer):
@@ -400,6 +411,8 @@ def test_golden_a_mistake_is_answered_in_one_line(tmp_path, monkeypatch):
         with pytest.raises(BatfillError) as error:
             read_windows(Path("w.csv"), read_site(CONF))
         said += [f"{text}: {error.value}"]
+    both = ("--set", "bf_interval=60 PriorityWeightAge=1000")  # of which one does nothing
+    said += [refusal("what-if", LOG, "--slurm-conf", CONF, *both)]
     check("slurm-mistakes", "\n".join(said))
 
 

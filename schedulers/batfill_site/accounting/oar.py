@@ -21,6 +21,7 @@ FINISHED_STATES = ("Terminated", "Error")
 ENDING = ("SWITCH_INTO_TERMINATE_STATE", "SWITCH_INTO_ERROR_STATE")
 DELETED = "FRAG_JOB_REQUEST"
 SHOWN = ("state", "submissionTime", "submission_time", "startTime", "start_time", "stopTime", "stop_time", "walltime")
+LISTS = ("types", "events", "dependencies")
 WANTED = re.compile(r"/([a-z_]+)=(\d+)")
 
 
@@ -63,6 +64,9 @@ def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
         document = {str(place): job for place, job in enumerate(document, 1)}
     if not isinstance(document, dict) or not all(isinstance(job, dict) for job in document.values()):
         raise WorkloadError(f"{path}: holds no OAR jobs; make it with oarstat -J -f")
+    for name, job in document.items():
+        if odd := [field for field in LISTS if not isinstance(job.get(field) or [], list)]:
+            raise WorkloadError(f"{path}: job {name}: {odd[0]} is no list; make it with oarstat -J -f")
     return [(str(_first(job, "Job_Id", "job_id", "id") or key), job) for key, job in document.items()]
 
 
@@ -85,7 +89,9 @@ def _job(job: dict[str, Any], cores: int, ends_s: dict[str, int]) -> ClusterJob 
     reserved = job.get("reservation") not in (None, "", "None")
     needed = job.get("dependencies") or []
     eligible_s = start_s if reserved else max([0, *(ends_s.get(str(other), 0) for other in needed)])
-    procs, wanted = _resources(job), _wanted(str(job.get("wanted_resources") or ""))
+    parts = str(job.get("wanted_resources") or "").split("+")  # each the product of its counts
+    counts = ([int(count) for _, count in WANTED.findall(part)] for part in parts)
+    procs, wanted = _resources(job), sum(math.prod(each) for each in counts if each)
     failed = job["state"] == "Error" or _first(job, "exit_code") not in (None, 0, "0")
     deleted = any(event.get("type") == DELETED for event in _events(job))
     return ClusterJob(
@@ -109,12 +115,6 @@ def _resources(job: dict[str, Any]) -> int:
     if assigned is None and isinstance(job.get("resources"), list):
         assigned = [part for part in job["resources"] if isinstance(part, dict) and part.get("status") == "assigned"]
     return len(assigned) if isinstance(assigned, list | dict) else 0
-
-
-def _wanted(text: str) -> int:
-    """The sum over a request's groups of the product of their counts, without their properties."""
-    groups = ([int(count) for _, count in WANTED.findall(group)] for group in text.split("+"))
-    return sum(math.prod(counts) for counts in groups if counts)
 
 
 def _time(job: dict[str, Any], *names: str) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.words import in_a_row, things
 from batfill.base.words import percent as in_percent
-from batfill.model.options import Options, arguments_of
+from batfill.model.options import Options
+from batfill.workloads.swf_log import FIELD
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR
@@ -40,6 +42,7 @@ from batfill_site.answer import (
     duration,
 )
 from batfill_site.fidelity import PLAIN, holds_text, machine_text
+from batfill_site.machine import REST
 from batfill_site.score import ratio_text
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from batfill_pages.stats import Paired
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
     from batfill_site.advice.payers import Cost, Payers
+    from batfill_site.fidelity import Fidelity
 
 HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
@@ -71,6 +75,8 @@ SURE = (
     "changes most is tested among all of its kind. docs/how-to/what-if.md has the rule by which a choice is advised, "
     "and what each confidence means."
 )
+PART_FILE = "part.swf"  # what the commands call the log of a part
+SHOWN_BY = {".swf": "cat", ".gz": "gzip -dc", ".xz": "xz -dc", ".bz2": "bzip2 -dc"}  # logs of SWF, by suffix
 BESIDE = (
     "No real run checks these figures: try the lines on a test partition first. What holds whatever the order, such as "
     "pools, calendars, gates and budgets, is set in the batch system itself."
@@ -540,24 +546,32 @@ def configurations(options: Mapping[str, Any]) -> str:
 
 
 def commands(found: WhatIf, log: str) -> str:
-    """What replays each choice, that which is shown first: commands, or Python if no command selects the jobs."""
-    settings, machine, where = found.settings, found.fidelity.machine, shlex.quote(log)
+    """What replays each choice, that which is shown first."""
+    settings, machine, part, where = found.settings, found.fidelity.machine, found.fidelity.part, shlex.quote(log)
     its = {"procs": machine.header, "machine": settings["machine"], **found.workload.choices}
     made = stated(settings).get("calendar") == MACHINE_FILE
     lines = [f"batfill fidelity {where} {options_words(its)} --calendar {MACHINE_FILE}  # makes {MACHINE_FILE}"] * made
-    if len(machine.parts) > 1 or (found.site.wide and len(found.fidelity.part.steps) > 1):
-        shared = {
-            k: v for o in found.outcomes for k, v in stated(o.options).items() if k not in OWN and v != MACHINE_FILE
-        }
-        its |= {**arguments_of(shared), **{name: settings[name] for name in ("thresholds_s", "small_first")}}
-        given = ", ".join([repr(log), *(f"{name}={value!r}" for name, value in its.items())])
-        each = f"print(one.name, bf.replay(found.workload, **one.arguments, tau_s={settings['tau_s']!r}).figures)"
-        found_in = f"import batfill as bf\nfound = bf.what_if({given})\nfor one in found.outcomes:\n    {each}"
-        return "\n".join([*(f"# {line}" for line in lines), found_in])
+    if (select := selection(found.fidelity, log)) is None:
+        return f"# No command selects the jobs of {part.name or 'this machine'}; batfill what-if repeats the figures."
+    if select:
+        lines, where = [*lines, f"{select} > {PART_FILE}  # the jobs of {part.name}"], PART_FILE
     words = options_words({"procs": found.workload.size, **found.workload.choices, "tau": settings["tau_s"]})
     mine = found.outcomes[found.shown(found.limit)]
     order = [mine, *(o for o in found.outcomes if o is not mine)]
     return "\n".join([*lines, *(f"batfill replay {where} {options_words(o.options)} {words}" for o in order)])
+
+
+def selection(near: Fidelity, log: str) -> str | None:
+    """The command that prints the rows of the part; "" if all jobs are its own, and None if there is none."""
+    part, parts, show = near.part, near.machine.parts, SHOWN_BY.get(Path(log).suffix)
+    lost = not show or ".json" in log or (near.options.get("calendar") and not part.rows[0])  # whose dates would move
+    if (len(part.steps) > 1 and (near.machine.wide & part.rows).any()) or (part.name and lost):
+        return None
+    if not part.name:
+        return ""
+    sign, named = ("!=", parts[1:]) if part.name == REST else ("==", parts[:1])
+    tests = [f"${FIELD[place] + 1} {sign} {label}" for place, label in (one.name.split() for one in named)]
+    return f"{show} {shlex.quote(log)} | awk '/^;/ || {' && '.join(tests)}'"
 
 
 def options_words(options: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from batfill.base.tables import Keyed, data_frame
 from batfill.base.version import ENGINE, __version__
-from batfill.base.words import percent, things
+from batfill.base.words import things
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.kinds import plain_value
 from batfill.model.options import Options, arguments_of
@@ -175,10 +175,7 @@ class WhatIf(Answered, Keyed):
         if gain is not None:
             name = self.outcomes[limit.advised].name
             found += [(MEDIUM, why) for why in self.comparison.doubts({name: gain})]
-        if self.fidelity.held is not None and self.fidelity.low:
-            found.append(
-                (LOW, f"nothing known holds jobs for {percent(self.fidelity.held.idle)} of their waiting time")
-            )
+        found += [(LOW, why) for why in self.fidelity._replace(near=self.logged).low]
         kills = self.outcomes[limit.advised].effort == KILLS
         return [*found, *[(MEDIUM, "never high, since it kills jobs")] * kills]
 

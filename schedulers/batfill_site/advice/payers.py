@@ -14,8 +14,8 @@ from batfill.model.limits.pools import amount_text
 from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS
+from batfill_pages.words import id_in_log
 from batfill_site.accounting.outages import most_held
-from batfill_site.score import number_in_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -139,7 +139,7 @@ class Payers(NamedTuple):
 
         The change of a group that was chosen as the largest is beyond chance if it is so among all of its kind.
         """
-        longer_s, waits = schedule.wait_s - first.wait_s, (first.wait_s, schedule.wait_s)
+        jobs, longer_s, waits = schedule.jobs, schedule.wait_s - first.wait_s, (first.wait_s, schedule.wait_s)
         most, users, ends = int(np.argmax(longer_s)), None, {1: list[OneGroup](), -1: list[OneGroup]()}
         for by, kind in kinds.items():
             groups, where, each = np.unique(kind.of, return_inverse=True, return_counts=True)
@@ -156,10 +156,9 @@ class Payers(NamedTuple):
                     chance = one.periods < FEWEST_BLOCKS or one.p * int(counted.sum()) > 1 - CONFIDENCE
                     about = (by, name, KINDS[by].format(name), int(each[k]))
                     found.append(OneGroup(*about, before_s, after_s, chance))
-        whose = number_in_log(schedule.jobs.ids[most]), int(schedule.jobs.user[most])
+        whose = id_in_log(jobs.ids[most], jobs.name), int(jobs.user[most])
         job = OneJob(*whose, *(float(one[most]) for one in waits)) if longer_s[most] > 0 else None
-        jobs = Changed.of(longer_s)
-        return cls(jobs, users, added(longer_s), job, ends[1], ends[-1], killed(schedule, longer_s))
+        return cls(Changed.of(longer_s), users, added(longer_s), job, ends[1], ends[-1], killed(schedule, longer_s))
 
 
 class Cost(NamedTuple):

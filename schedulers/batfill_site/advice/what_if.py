@@ -23,7 +23,7 @@ from batfill.replays.found import ReadingOptions
 from batfill.workloads.formats import read_once, source_of
 from batfill.workloads.swf import job_rows
 from batfill_pages.comparison import Comparison, of_jobs
-from batfill_pages.words import submission_dates
+from batfill_pages.words import id_in_log, submission_dates
 from batfill_site.advice.choices import SHARED, THRESHOLDS_S, USUAL, Choice, choices, shared_of
 from batfill_site.advice.configuration import SYSTEMS, configuration
 from batfill_site.advice.fill import answer_of
@@ -45,7 +45,7 @@ from batfill_site.advice.found import (
 from batfill_site.advice.payers import LIMITING, STOPPING, Cost, Kind, Payers, kinds_of, load_of, used_in_log, work_of
 from batfill_site.fidelity import SiteLog, fidelity_of
 from batfill_site.machine import machine_or_stated
-from batfill_site.score import Whose, number_in_log, score
+from batfill_site.score import Whose, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -267,8 +267,8 @@ def rows_of(jobs: Jobs, source: Jobs) -> NDArray[np.intp]:
     """The rows that these jobs, or what was selected of them, have in the source that was read again."""
     if len(jobs) == len(source):
         return np.arange(len(jobs))
-    rows = {number_in_log(name): row for row, name in enumerate(source.ids.tolist())}
-    return np.array([rows[number_in_log(name)] for name in jobs.ids.tolist()])
+    rows = {id_in_log(name): row for row, name in enumerate(source.ids.tolist())}
+    return np.array([rows[id_in_log(name)] for name in jobs.ids.tolist()])
 
 
 def limit_of(

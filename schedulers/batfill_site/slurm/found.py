@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.tables import Keyed, data_frame
 from batfill.base.version import __version__
 from batfill.base.words import things
+from batfill_pages.comparison import FEWEST_JOBS
 from batfill_pages.words import count, slowdown
 from batfill_site.advice.fill import ends_text, first_upper, longer_text, percent, shares
 from batfill_site.advice.found import too_short
@@ -26,7 +27,7 @@ from batfill_site.answer import (
     duration,
 )
 from batfill_site.answer import change as signed
-from batfill_site.score import Score, Whose
+from batfill_site.score import Score, Whose, ratio_text, uneven
 from batfill_site.slurm.ensemble import OTHERS, USER, Difference, Figure, about
 from batfill_site.slurm.named import touched, unmodelled
 from batfill_site.slurm.site import Floats, Site, SlurmJobs
@@ -42,6 +43,7 @@ LEAST_RANK, FAR = 0.5, 1.5
 NOISE = "Slurm's own noise"
 HEAD = ("", "mean wait", "change", "longest", "slowdown")
 MOST_ROWS = 12  # of a kind of groups beside bars
+NAMED, MOST_FAR = ("partition", "QOS", "account", USER), 3  # the kinds of groups, of which so many are named
 CAPTION = "Means over the runs. Shaded: over twice the longest wait as configured."
 RULE = (
     "An interval is of one comparison, over the cycles of {} runs, and says nothing of the jobs of another day. "
@@ -79,6 +81,12 @@ class Group(NamedTuple):
     name: str
     jobs: int
     outcomes: list[Outcome]
+    simulated_s: float  # the mean wait as configured of the jobs whose wait is known,
+    logged_s: float  # and in the log
+
+    @property
+    def ratio(self) -> float | None:
+        return self.simulated_s / self.logged_s if self.logged_s else None
 
 
 class Logged(NamedTuple):
@@ -154,7 +162,8 @@ class SlurmWhatIf(Answered, Keyed):
     def rows(self) -> list[dict[str, Any]]:
         """A row per group of jobs and configuration."""
         return [
-            {"by": group.by or "all", "group": group.name, "jobs": group.jobs, "configuration": name, **one.columns()}
+            {"by": group.by or "all", "group": group.name, "jobs": group.jobs, "configuration": name}
+            | {"simulated_s": group.simulated_s, "logged_s": group.logged_s, **one.columns()}
             for group in self.groups
             for name, one in zip(self.names, group.outcomes, strict=True)
         ]
@@ -316,7 +325,18 @@ def real_waits(found: SlurmWhatIf) -> str:
     runs = f"{duration(log.lowest_s)} to {duration(log.highest_s)}"
     unlike = f"; {why.partition(': ')[2]}" if (why := log.unlike) else ""
     of = f" of {count(log.score.jobs)} jobs" * (log.score.jobs < len(found.jobs))
-    return f"mean {duration(log.score.logged_mean_s)}{of} ({longest}). Simulated ones, {runs}, are {log.score}{unlike}."
+    mean = duration(log.score.logged_mean_s)
+    return f"mean {mean}{of} ({longest}). Simulated ones, {runs}, are {log.score}{unlike}{far_off(found)}."
+
+
+def far_off(found: SlurmWhatIf) -> str:
+    """The named groups whose simulated waits are farther from their real ones than those of all jobs."""
+    of_all = found.groups[0].ratio
+    big = [one for one in found.groups if one.by in NAMED and one.name != OTHERS and one.jobs >= FEWEST_JOBS]
+    far = [one for one in big if of_all and one.ratio and uneven(one.ratio, of_all)]
+    far.sort(key=lambda one: -abs(one.simulated_s - one.logged_s))
+    said = [f"{one.by} {one.name} {duration(one.simulated_s)} ({duration(one.logged_s)})" for one in far[:MOST_FAR]]
+    return f"; farther off, simulated (real): {', '.join(said)}" * bool(said)
 
 
 def point(found: SlurmWhatIf, k: int) -> Point:
@@ -338,12 +358,14 @@ def point(found: SlurmWhatIf, k: int) -> Point:
 
 
 def groups_table(found: SlurmWhatIf, k: int) -> Table:
-    head = (*HEAD, "preempted", "hours lost") if found.all[k].stops else HEAD
+    head = (*HEAD[:2], HEAD[2] if k else "sim/log", *HEAD[3:], *("preempted", "hours lost") * bool(found.all[k].stops))
     rows = []
     for one in found.groups:
         _, _, _, stops, _, lost_h = outcome = one.outcomes[k]
         more = (slowdown(stops.mean), slowdown(lost_h.mean)) if stops and lost_h else ()
-        rows.append((f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), *cells(outcome), *more))
+        mean, change, *others = cells(outcome)
+        beside = change if k else ratio_text(one.ratio)
+        rows.append((f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), mean, beside, *others, *more))
     return Table(head, rows)
 
 

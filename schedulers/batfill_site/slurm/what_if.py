@@ -108,9 +108,11 @@ def slurm(
 
 
 def changed(site: Site, change: str) -> Site:
-    if (made := apply(site, change.split())) == site:
-        raise BatfillError(f"--set {change!r}: it changes nothing; give a value that slurm.conf does not have")
-    return made
+    for option in change.split() or [""]:
+        before, site = site, apply(site, option.split())
+        if site == before:
+            raise BatfillError(f"--set {option!r}: it changes nothing; give a value that slurm.conf does not have")
+    return site
 
 
 def compared(
@@ -135,8 +137,9 @@ def compared(
         raise WorkloadError(f"{name}: no job starts under every configuration, least under {worst}; leave that out")
     jobs, found = jobs.select(np.flatnonzero(~never)), [one.of(~never) for one in found]
     slowdowns = [bounded_slowdown(one.wait_s, jobs.run_s, tau_s) for one in found]
+    logged_s = np.where(jobs.held, np.nan, np.maximum(jobs.started_s - jobs.eligible_s, 0.0))
     by, (lines, _) = [*kinds(jobs, first.cpus), *users(jobs)], touched(first, jobs)
-    groups = [group for kind in by for group in grouped(*kind, found, slowdowns)]
+    groups = [group for kind in by for group in grouped(*kind, found, slowdowns, logged_s)]
     return SlurmWhatIf(
         name,
         tuple(sites),
@@ -146,7 +149,7 @@ def compared(
         payers=[payers_of(groups, k, found[0].wait_s, found[k].wait_s) for k in range(1, len(found))],
         never=[int(one.sum()) for one in stuck],
         mean_wait_s=np.array([[mean_of(row) for row in one.wait_s] for one in found]),
-        logged=logged_of(jobs, found[0].wait_s),
+        logged=logged_of(jobs, found[0].wait_s, logged_s),
         assumed="; ".join(dict.fromkeys(text for site in sites.values() for text in site.supposed)),
         settings=settings,
         inputs=inputs,
@@ -154,8 +157,12 @@ def compared(
     )
 
 
-def grouped(by: str, names: list[str], group: Ints, found: list[Ran], slowdowns: list[Floats]) -> list[Group]:
-    jobs, waits = np.bincount(group), [one.wait_s for one in found]
+def grouped(
+    by: str, names: list[str], group: Ints, found: list[Ran], slowdowns: list[Floats], logged_s: Floats
+) -> list[Group]:
+    jobs, waits, known = np.bincount(group), [one.wait_s for one in found], np.isfinite(logged_s)
+    of, sides = np.maximum(np.bincount(group[known], minlength=len(jobs)), 1), (waits[0].mean(axis=0), logged_s)
+    compared_s = np.array([np.bincount(group[known], one[known], len(jobs)) / of for one in sides]).T.tolist()
     means, longest = ([by_group(one, group, function) for one in waits] for function in (np.add, np.maximum))
     figures = [means, longest, [by_group(one, group, np.add) for one in slowdowns]]
     if any(one.stops.any() for one in found):
@@ -166,7 +173,7 @@ def grouped(by: str, names: list[str], group: Ints, found: list[Ran], slowdowns:
         return Outcome(*(Figure.of(one[c][:, k], one[0][:, k] if c else None) for one in figures))
 
     rows = enumerate(zip(names, jobs.tolist(), strict=True))
-    return [Group(by, name, n, [outcome(k, c) for c in range(len(found))]) for k, (name, n) in rows]
+    return [Group(by, name, n, [outcome(k, c) for c in range(len(found))], *compared_s[k]) for k, (name, n) in rows]
 
 
 def payers_of(groups: list[Group], k: int, base: Floats, other: Floats) -> Payers:
@@ -179,11 +186,11 @@ def payers_of(groups: list[Group], k: int, base: Floats, other: Floats) -> Payer
     return Payers(Changed.of(longer_s, by_s), of_users, added(longer_s, by_s), None, losers, gainers, by_s=by_s)
 
 
-def logged_of(jobs: SlurmJobs, wait_s: Floats) -> Logged | None:
-    known = np.isfinite(jobs.started_s) & ~jobs.held
+def logged_of(jobs: SlurmJobs, wait_s: Floats, logged_s: Floats) -> Logged | None:
+    known = np.isfinite(logged_s)
     if not known.any():
         return None
-    waited_s = np.maximum(jobs.started_s - jobs.eligible_s, 0.0)[known]
+    waited_s = logged_s[known]
     means = [mean_of(row) for row in wait_s[:, known]]
     found = score(jobs.submit_s[known], waited_s, wait_s[:, known].mean(axis=0), jobs.cpus[known])
     found = found._replace(off_s=float(np.abs(wait_s[:, known] - waited_s).mean()))  # of a job's wait in a run

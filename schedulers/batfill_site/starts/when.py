@@ -26,6 +26,7 @@ from batfill.replays.replay import options_of
 from batfill.replays.result import until_of
 from batfill.replays.session import Replay
 from batfill.workloads.formats import part_of, source_of
+from batfill_pages.words import id_in_log
 from batfill_site.fidelity import machine_in
 from batfill_site.machine import HEADER, LOG, calendar_of, machine_or_stated
 from batfill_site.starts.estimates import Estimates
@@ -174,8 +175,9 @@ def on_machine(
 def when_in_replay(run: Replay, job: str | None, submit: Any, forks: int, seed: int, now_s: float) -> Estimates:
     require_known(run.options)
     pool, past = replayed(run, now_s)
-    jobs, name, clock = run.workload.jobs, run.workload.name, run.workload.clock
-    return pool.estimates(name, past, job, asked_of(submit), jobs.ids, clock, forks, seed)
+    name, clock = run.workload.name, run.workload.clock
+    names = np.array([id_in_log(one, name) for one in run.workload.ids], object)
+    return pool.estimates(name, past, job, asked_of(submit), names, clock, forks, seed)
 
 
 def asked_of(submit: Any, users: Mapping[str, int] | None = None) -> list[tuple[str, Any]]:
