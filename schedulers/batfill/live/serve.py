@@ -8,8 +8,6 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from socket import AF_UNIX
-from socket import socket as plain_socket
 from typing import TYPE_CHECKING, Any
 
 import zmq
@@ -132,7 +130,9 @@ def refuse_path(endpoint: str) -> None:
         return
     if not stat.S_ISSOCK(kind):
         raise ValueError(f"{endpoint}: {name} exists and is no socket")
-    with plain_socket(AF_UNIX) as probe:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(LOOK_S)
         try:
             probe.connect(name)
