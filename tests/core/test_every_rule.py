@@ -57,7 +57,7 @@ from strategies import (
     with_amounts,
     with_watts,
 )
-from sweeps import examples
+from sweeps import COMPILED, examples
 from through5 import Through5
 
 pytestmark = pytest.mark.usefixtures("small_blocks", "small_queues")
@@ -394,7 +394,7 @@ CROWDED = [
 
 
 @pytest.mark.parametrize("pool", ["", "reserves", "skips"])
-@pytest.mark.parametrize("chosen", CROWDED, ids=str)
+@pytest.mark.parametrize("chosen", [one if "spares" in one else COMPILED(one) for one in CROWDED], ids=str)
 def test_many_jobs_that_wait_in_several_blocks_start_when_the_oracles_do(chosen, pool):
     if pool and "keeps" in chosen:
         pytest.skip("a kept reservation takes no pool")
@@ -529,19 +529,17 @@ def options_of(policy, chosen, calendar):
 
 
 HOSTS = {"4": lambda agent: Conversation4(agent).answer, "5": lambda agent: Through5(agent, "").answer}
-VERSIONS = [pytest.param("4", marks=pytest.mark.compiled), "5"]
+VERSIONS = st.sampled_from("5" if PLAIN else "45")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @thorough(40)
-@given(cases())
+@given(VERSIONS, cases())
 def test_under_batsim_tries_start_when_the_oracles_do(version, case):
     assert_same_under_batsim(version, case)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @thorough(15)
-@given(urgent_cases())
+@given(VERSIONS, urgent_cases())
 def test_under_batsim_jobs_are_stopped_for_urgent_ones_when_the_oracles_are(version, case):
     assert_same_under_batsim(version, case)
 
