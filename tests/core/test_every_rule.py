@@ -324,6 +324,7 @@ def thorough(usual):
     )
 
 
+@pytest.mark.compiled
 @thorough(120)
 @given(cases())
 def test_a_replay_is_the_oracles_run(case):
@@ -529,17 +530,19 @@ def options_of(policy, chosen, calendar):
 
 
 HOSTS = {"4": lambda agent: Conversation4(agent).answer, "5": lambda agent: Through5(agent, "").answer}
-VERSIONS = st.sampled_from("5" if PLAIN else "45")
+VERSIONS = [pytest.param("4", marks=pytest.mark.compiled), "5"]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @thorough(40)
-@given(VERSIONS, cases())
+@given(cases())
 def test_under_batsim_tries_start_when_the_oracles_do(version, case):
     assert_same_under_batsim(version, case)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @thorough(15)
-@given(VERSIONS, urgent_cases())
+@given(urgent_cases())
 def test_under_batsim_jobs_are_stopped_for_urgent_ones_when_the_oracles_are(version, case):
     assert_same_under_batsim(version, case)
 
