@@ -23,6 +23,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE_ROOTS = (ROOT / "schedulers", ROOT)  # of batfill, and of the studies
@@ -67,11 +68,6 @@ def files_with_entries(processor: str) -> list[Path]:
     return [path for path in paths if ENTRY.search(path.read_text())]
 
 
-def digest_of(path: Path) -> str:
-    """The sha256 of a file's bytes, hexadecimal."""
-    return sha256(path.read_bytes()).hexdigest()
-
-
 def builder() -> str:
     """A digest of what compiles."""
     files = [Path(__file__).with_name(name) for name in ("compiling.py", "kernels.py", "records.py")]
@@ -84,7 +80,7 @@ def stale(processor: str) -> bool:
         about = json.loads(PROCESSORS[processor].library.read_bytes().rsplit(b"\n", 2)[1])
     except (OSError, IndexError, ValueError):
         return True
-    now = {name: digest_of(path) for name in about["sources"] if (path := LIBRARY.parent / name).is_file()}
+    now = {name: crc32(path.read_bytes()) for name in about["sources"] if (path := LIBRARY.parent / name).is_file()}
     entries = {os.path.relpath(path, LIBRARY.parent) for path in files_with_entries(processor)}
     known = about["made by"] == builder() and about["for"] == processor and entries <= now.keys()
     return not known or now != about["sources"]
@@ -136,7 +132,7 @@ def make(processor: str) -> None:
 
 def make_here(processor: str) -> None:
     """Make the library in this process."""
-    before = {path: digest_of(path) for place in PLACES for path in (ROOT / place).rglob("*.py")}
+    before = {path: crc32(path.read_bytes()) for place in PLACES for path in (ROOT / place).rglob("*.py")}
     from compiling import object_of  # which loads numba
 
     paths, about = files_with_entries(processor), PROCESSORS[processor]
@@ -153,8 +149,8 @@ def make_here(processor: str) -> None:
         whole.write_bytes(code)
         subprocess.run([*linking(processor, whole), "-o", str(library)], check=True)
         content = library.read_bytes()
-        content += (section_start(len(origin) + 66) if processor == "wasm32" else b"") + b"\n" + origin
-        library.write_bytes(content + b"\n" + sha256(content).hexdigest().encode())
+        content += (section_start(len(origin) + 10) if processor == "wasm32" else b"") + b"\n" + origin
+        library.write_bytes(content + b"\n" + b"%08x" % crc32(content))
         library.replace(about.library)  # a process that runs the old one keeps it
 
 

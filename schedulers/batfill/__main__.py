@@ -13,7 +13,7 @@ def stop(*_: object) -> None:
 
 def main() -> None:
     """Load the command line, which then answers interrupts, and run it."""
-    gc.set_threshold(50_000)  # modules and their classes, which are no garbage
+    gc.set_threshold(100_000)  # modules and their classes, which are no garbage
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
         signal.signal(signal.SIGINT, stop)

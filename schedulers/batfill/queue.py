@@ -43,7 +43,7 @@ from batfill.engine.records import (
     new_records,
 )
 from batfill.engine.waiting import GAP
-from batfill.model.limits.gate import GATE as GATE_NAME
+from batfill.model.values import GATE as GATE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -187,7 +187,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
         assert used + int(self.waiting.spare[0]["left"]) == len(self.waiting.order[0])
 
 
-TestBlocksBesideAList = BlocksBesideAList.TestCase
+TestBlocksBesideAList = pytest.mark.compiled(BlocksBesideAList.TestCase)
 TestBlocksBesideAList.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)
 
 

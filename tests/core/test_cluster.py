@@ -167,12 +167,12 @@ def expected_starts(t, waiting, running, away, known, size, key):
 
 
 BESIDE = [
-    {},
-    {"threshold": 40},
+    COMPILED({}),
+    COMPILED({"threshold": 40}),
     {"policy": "saf"},
     {"policy": "wfp3", "threshold": 60},
-    {"policy": "saf", "threshold": 10, "overdue": "half"},
-    {"policy": "lqf", "backfill": "spf"},
+    COMPILED({"policy": "saf", "threshold": 10, "overdue": "half"}),
+    COMPILED({"policy": "lqf", "backfill": "spf"}),
     {"backfill": "sexp", "small": "class", "divider": 30, "kill": "always"},
 ]
 

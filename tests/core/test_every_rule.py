@@ -57,7 +57,7 @@ from strategies import (
     with_amounts,
     with_watts,
 )
-from sweeps import examples
+from sweeps import COMPILED, examples
 from through5 import Through5
 
 pytestmark = pytest.mark.usefixtures("small_blocks", "small_queues")
@@ -324,6 +324,7 @@ def thorough(usual):
     )
 
 
+@pytest.mark.compiled
 @thorough(120)
 @given(cases())
 def test_a_replay_is_the_oracles_run(case):
@@ -394,7 +395,7 @@ CROWDED = [
 
 
 @pytest.mark.parametrize("pool", ["", "reserves", "skips"])
-@pytest.mark.parametrize("chosen", CROWDED, ids=str)
+@pytest.mark.parametrize("chosen", [one if "spares" in one else COMPILED(one) for one in CROWDED], ids=str)
 def test_many_jobs_that_wait_in_several_blocks_start_when_the_oracles_do(chosen, pool):
     if pool and "keeps" in chosen:
         pytest.skip("a kept reservation takes no pool")

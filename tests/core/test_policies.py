@@ -74,6 +74,7 @@ def test_exactly_these_policies_change_the_order_while_jobs_wait():
     assert not aged(5, 0, 0).moves
 
 
+@pytest.mark.compiled
 def test_under_an_aged_order_no_job_waits_for_ever():
     """One processor, a job of 10 s every 10 s, and a job of 100 s from the start: SPF never starts it."""
     jobs = table([(0, 10, 10, 1), (0, 100, 100, 1), *((10.0 * i, 10, 10, 1) for i in range(1, 200))])

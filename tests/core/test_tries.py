@@ -57,6 +57,7 @@ def test_an_order_that_changes_decides_on_the_tries_at_their_dividers_from_then_
         assert_same(run.schedule(), beside.run())
 
 
+@pytest.mark.compiled
 @settings(max_examples=examples(40), deadline=None)
 @given(workloads(max_jobs=30), st.integers(0, 99))
 def test_every_job_runs_whole_once_and_is_killed_at_ascending_levels_before(workload, seed):

@@ -1,9 +1,6 @@
 """The compiled model of Slurm against its slow twin, the pool's replay, and what must hold of every run."""
 
 import itertools
-import os
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -353,34 +350,6 @@ def test_runs_of_one_model_may_be_made_at_once():
     with ThreadPoolExecutor(4) as pool:
         at_once = list(pool.map(lambda clock: model.run(clock).start_s, dates * 5))
     np.testing.assert_array_equal(at_once, [model.run(clock).start_s for clock in dates * 5])
-
-
-DIGESTS = """
-import hashlib
-from slurm_cases import random_case
-from batfill_site.slurm.arrays import featured, possible
-from batfill_site.slurm.model import Model
-for seed in range({n}):
-    site, jobs, clock = random_case(seed, 15)
-    run = Model(site, possible(site, jobs)[0]).run(clock)
-    print(hashlib.sha256(b"".join(each.tobytes() for each in run[:4])).hexdigest(), *run[4:])
-"""
-
-
-@pytest.mark.compiled
-def test_plain_python_makes_the_same_runs():
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", DIGESTS.format(n=4)],
-            env={**os.environ, "BATFILL_PLAIN": plain, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for plain in ("", "1")
-    ]
-    assert outputs[0] == outputs[1]
-    assert len(outputs[0].splitlines()) == 4
 
 
 YEARS_S = 50 * 365 * 86400

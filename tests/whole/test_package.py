@@ -124,14 +124,9 @@ FILES = {
 
 
 @cache
-def nodes_of(path):
-    return list(ast.walk(ast.parse(path.read_text())))
-
-
-@cache
 def imports_of(path):
     """The statements of import of a file: at its top, inside functions, and for types."""
-    return [node for node in nodes_of(path) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def taken(path):

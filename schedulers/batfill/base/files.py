@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import json
 import os
@@ -47,6 +46,8 @@ held: ContextVar[dict[Path, list[BinaryIO]] | None] = ContextVar("held", default
 
 def digest(path: Path) -> str:
     """The sha256 of the file's bytes as stored, hexadecimal."""
+    import hashlib
+
     with readable(path) as stored:
         return hashlib.file_digest(cast("BufferedReader", stored), "sha256").hexdigest()
 
@@ -414,6 +415,8 @@ def write_text(path: Path, text: str) -> None:
 
 def read_json(path: Path, remedy: str) -> tuple[Any, str]:
     """The JSON document in this file, which may be compressed, and the sha256 of the file's bytes as stored."""
+    import hashlib
+
     import orjson
 
     with readable(path) as stored:

@@ -12,10 +12,10 @@ import ctypes
 import json
 import os
 from functools import cache, cached_property
-from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from zlib import crc32
 
 import numpy as np
 
@@ -181,31 +181,26 @@ def layout(kind: Any) -> str:
 def symbol_of(function: Any) -> str:
     """The name of an entry in its library; it has another one if its types differ."""
     types = " ".join(map(layout, (*function.takes, function.gives)))
-    return f"{function.__module__}.{function.__name__}.{sha256(types.encode()).hexdigest()[:8]}"
+    return f"{function.__module__}.{function.__name__}.{crc32(types.encode()):08x}"
 
 
-def sources_of(library: Path) -> dict[str, str]:
-    """The sha256 of each file that the library was made from, by its path from the library's folder.
+def sources_of(library: Path) -> dict[str, int]:
+    """The CRC-32 of each file that the library was made from, by its path from the library's folder.
 
-    What `scripts/kernels.py` appends to a library is JSON about it and the sha256 of all before: to load a library that
+    What `scripts/kernels.py` appends to a library is JSON about it and the CRC-32 of all before: to load a library that
     was cut off would end the process.
     """
     *content, digest = library.read_bytes().rsplit(b"\n", 2)
-    if len(content) < 2 or sha256(b"\n".join(content)).hexdigest() != digest.decode("latin-1"):
+    if len(content) < 2 or b"%08x" % crc32(b"\n".join(content)) != digest:
         raise ValueError("its bytes are damaged")
-    sources: dict[str, str] = json.loads(content[1])["sources"]
+    sources: dict[str, int] = json.loads(content[1])["sources"]
     return sources
 
 
-def changed(folder: Path, sources: dict[str, str]) -> list[str]:
+def changed(folder: Path, sources: dict[str, int]) -> list[str]:
     """The files whose contents differ from these; a wheel has no studies, so a file may be absent."""
     paths = {name: folder / name for name in sources}
-    return [name for name, path in paths.items() if path.is_file() and digest_of(path) != sources[name]]
-
-
-def digest_of(*files: Path) -> str:
-    """The sha256 of these files' bytes, one after another, hexadecimal."""
-    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    return [name for name, path in paths.items() if path.is_file() and crc32(path.read_bytes()) != sources[name]]
 
 
 @cache

@@ -61,7 +61,9 @@ GROUP_OF = {
 class OfScheduler(click.Option):
     """An option of the scheduler's table."""
 
-    group = WHAT
+    def __init__(self, *args: Any, group: str, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.group = group
 
 
 def group_of(option: click.Option) -> str:
@@ -356,8 +358,7 @@ def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Comm
         how["type"] = PolicyName(*[option.default] * (option.name == "backfill"))
     elif option.name == "pool":  # which may be given several times
         how |= {"multiple": True, "callback": lambda _, __, given: ",".join(one.name for one in given) or None}
-    made = type(option.group, (OfScheduler,), {"group": option.group})
-    return click.option(f"--{option.name}", cls=made, **how | changes)
+    return click.option(f"--{option.name}", cls=OfScheduler, group=option.group, **how | changes)
 
 
 def only_live(_: click.Context, parameter: click.Parameter, value: str | None) -> None:

@@ -24,13 +24,10 @@ from batfill.base.errors import BatfillError
 from batfill.batsim_files.machines import intervals_text
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
-from batfill.live.kept import KeptPlan, windows_of
 from batfill.live.request import Registration, job_request
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, LONGEST_S, SMALL
 from batfill.model.kinds import margin_of
-from batfill.model.limits.dates import unreached
-from batfill.model.limits.pools import amount_text
 from batfill.model.options import (
     CLASS,
     LIVE,
@@ -141,6 +138,8 @@ class Agent:
         if self.selection:
             door("PolicyChoice").check(chosen)
         if self.margin_s is not None:
+            from batfill.live.kept import KeptPlan
+
             KeptPlan.check(chosen)
 
     def stated(self) -> dict[str, Any]:
@@ -155,6 +154,8 @@ class Agent:
     def cluster(self) -> Cluster:
         if self.margin_s is None:
             return Cluster(self.machines, self.chosen, by_machines=self.chosen.reservation == MACHINES)
+        from batfill.live.kept import KeptPlan, windows_of
+
         plan = KeptPlan(self.machines, self.margin_s, windows_of(self.chosen.calendar))
         return Cluster(self.machines, replace(self.chosen, calendar=None), plan=plan)  # the plan has the calendar
 
@@ -228,6 +229,8 @@ class Agent:
             if (amount := self.amount(request, pool)) > 0:
                 spare[pool.name] = pool.capacity - amount
             if spare.get(pool.name, 0) < 0:
+                from batfill.model.limits.pools import amount_text
+
                 if request.amounts.get(pool.reads) == math.inf:
                     return f"no number >= 0 of {pool.reads}", f"no number of {pool.reads}"
                 return f"{amount_text(amount, pool.base)} of {pool.name}", f"more {pool.name} than there is"
@@ -306,6 +309,8 @@ class Agent:
 
     def finish(self) -> None:
         """Check the invariants and log warnings at the end of the simulation, when nothing can be sent any more."""
+        from batfill.model.limits.dates import unreached
+
         self.done = True
         self.ledger.check(over=False)
         warnings = [*unread_lines(self.unread), *self.chosen.warnings]

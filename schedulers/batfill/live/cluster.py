@@ -116,7 +116,6 @@ class Cluster:
         urgent = self.urgent is not None and self.urgent.holds(request.name, request.user, request.amounts)
         small = judgement.small and request.procs <= self.widest_try and not urgent
         killable = small and self.kills and request.killable
-        pools = self.pools
         row = self.queue.submit(
             request.name,
             request.submit_s,
@@ -129,7 +128,7 @@ class Cluster:
             expected_s=judgement.expected_s,
             key_expected_s=judgement.key_expected_s,
             outlives=request.expected_s < request.walltime_s,
-            wants=[pool.amount(request.amounts, request.procs) for pool in pools] if pools else None,
+            wants=[pool.amount(request.amounts, request.procs) for pool in self.pools] if self.pools else None,
         )
         self.rows[request.name] = row
         self.placed[row] = Placed(request.name, request.procs, request.walltime_s)

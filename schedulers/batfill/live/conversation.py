@@ -8,7 +8,6 @@ agent does not know, which it could not take. What is refused ends the run with 
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import msgspec
@@ -38,7 +37,7 @@ FLAGS = LENGTH.pack(JSON_FLAG)  # before Batsim 5's hello
 TWO_SIMULATORS = "two simulators may be connected; give each its own scheduler"
 
 
-class Conversation(ABC):
+class Conversation:
     """One simulation: passes Batsim's messages to an agent, and the agent's decisions to Batsim."""
 
     version: ClassVar[Version]
@@ -55,12 +54,6 @@ class Conversation(ABC):
         self.knows_all_external = True  # whether each external event has to be one that batfill knows, or has been
         self.queries: list[Request] = []  # the jobs of the message whose waiting times are asked for
         self.events: list[dict[str, Any]] = []  # of the answer
-
-    # What differs between the versions
-
-    @abstractmethod
-    def begin(self, data: Any) -> None:
-        """The simulation begins; calls `begin_on`."""
 
     # Events from Batsim
 
@@ -128,7 +121,6 @@ class Conversation(ABC):
 
     def nothing(self, _: Any) -> None:
         """Something that changes no decision; a killed job is also reported as completed."""
-        return
 
     def end(self, _: Any) -> None:
         self.ended = True
@@ -247,10 +239,8 @@ class Conversation5(Conversation):
         return (FLAGS if self.messages <= 1 else b"") + super().last_answer()
 
     def begin(self, data: Any) -> None:
-        offers = self.features.get
-        registration = Registration(
-            offers("dynamic_registration", False), offers("profile_reuse", False), offers(ACKNOWLEDGE, False)
-        )
+        allowed = bool(self.features)
+        registration = Registration(allowed, allowed, ACKNOWLEDGE in self.features)
         self.begin_on(data.computation_hosts, data.storage_hosts, registration)
 
     def submitted(self, data: Any, _: str | None = None) -> None:

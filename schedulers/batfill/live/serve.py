@@ -8,8 +8,6 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from socket import AF_UNIX
-from socket import socket as plain_socket
 from typing import TYPE_CHECKING, Any
 
 import zmq
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
     from batfill.live.conversation import Conversation
 
-DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"  # where Batsim connects by default
 PATIENCE_S = 10  # wait for a simulator before printing where one should connect
 RETURN_S = 3.0  # from the end of a connection until its simulator counts as gone
 LOOK_S = 1.0  # between looks for it
@@ -132,7 +129,9 @@ def refuse_path(endpoint: str) -> None:
         return
     if not stat.S_ISSOCK(kind):
         raise ValueError(f"{endpoint}: {name} exists and is no socket")
-    with plain_socket(AF_UNIX) as probe:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(LOOK_S)
         try:
             probe.connect(name)
@@ -144,7 +143,7 @@ def refuse_path(endpoint: str) -> None:
 
 
 def serve(
-    options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_ms: int = 0, protocol: str = AUTO
+    options: Mapping[str, Any], endpoint: str = "tcp://127.0.0.1:28000", timeout_ms: int = 0, protocol: str = AUTO
 ) -> None:
     """Schedule for one simulator that connects to `endpoint`, until its simulation ends; `options` are `Agent`'s.
 

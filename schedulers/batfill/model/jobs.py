@@ -9,7 +9,6 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from batfill.base.errors import LARGEST, WorkloadError, whole_from
 from batfill.base.tables import JobRows, KeptRows, ReadOnly, is_settled, read_only, same_values
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
 HOUR_S = 3600
 DAY_S = 86_400

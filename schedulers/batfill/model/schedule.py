@@ -17,9 +17,10 @@ from batfill.model.jobs import Jobs
 from batfill.model.limits.calendar import NO_WINDOWS, Calendar
 from batfill.model.limits.dates import unreached
 from batfill.model.limits.energy import Budget
-from batfill.model.limits.gate import GATE, Gate
+from batfill.model.limits.gate import Gate
 from batfill.model.limits.pools import Pool, rejected, rounded_text
 from batfill.model.metrics import TAU_S, Summary, summarize
+from batfill.model.values import GATE
 
 HOUR_S = 3600
 CLOSE_S = 1e-3

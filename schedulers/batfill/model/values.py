@@ -23,6 +23,9 @@ POLICY_NAMES = (
 )
 MIXED, AGED, IN_FILE = "mixed:a,b,c,d,e,f", "aged:c,alpha,beta", "NAME@FILE.json"
 MOST_S = 1e12  # no date or duration of a log exceeds it, as batfill.model.jobs.LONGEST_S says
+GATE = "the gate"  # what a gate's dates are of, in place of a pool's name
+MEMORY = "memory"  # the amount for which SWF has a column
+TOO_MUCH = 2.0**54  # stands for any amount that is larger than every capacity
 MOST_SAMPLES = 10_000  # resampled logs of a log; more is a mistake
 UNITS_S = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 QUANTITY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)([A-Za-z]*)")

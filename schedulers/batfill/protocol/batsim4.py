@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from batfill.protocol import decisions
-from batfill.protocol.forms import Date, Event, Ids, Procs, Seconds, Version, form, reader_of
+from batfill.protocol.forms import Date, Event, Ids, Procs, Seconds, Version, form
 from batfill.workloads.batsim_json import NO_WALLTIME
 
 # Objects inside the simulation's events.
@@ -70,4 +70,3 @@ BATSIM_4 = Version(
     },
     said={event.data: (kind, None) for kind, event in DECISIONS.items()} | {decisions.Answer: ("ANSWER", None)},
 )
-REPLY = reader_of(DECISIONS, BATSIM_4.type_field, BATSIM_4.data_field)

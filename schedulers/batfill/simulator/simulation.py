@@ -17,8 +17,8 @@ from batfill.batsim_files.machines import Machines, MachineSet, machine_set
 from batfill.batsim_files.results import NOT_MEASURED, NULL_EXECUTION_S
 from batfill.model.invariants import Ledger
 from batfill.model.states import KILLED, REJECTED
-from batfill.protocol.batsim4 import REPLY
-from batfill.protocol.forms import RESOLUTION_S
+from batfill.protocol.batsim4 import BATSIM_4, DECISIONS
+from batfill.protocol.forms import RESOLUTION_S, reader_of
 from batfill.simulator import wire
 from batfill.simulator.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, SimulatedJob
 from batfill.simulator.wire import SimulationStopped
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 # Order of the events of one date. A job that ends by itself at the date of its kill is complete, as in Batsim.
 DECISION, COMPLETION, KILL, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
 HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
+REPLY = reader_of(DECISIONS, BATSIM_4.type_field, BATSIM_4.data_field)
 SHOWN_JOBS = 5
 # What NOTIFY says, and what enables and ends registrations.
 NO_MORE_JOBS = "NOTIFY", b'{"type":"no_more_static_job_to_submit"}'

@@ -38,8 +38,7 @@ from batfill.model.jobs import (
     table_in_order,
     unread,
 )
-from batfill.model.limits.pools import MEMORY, TOO_MUCH
-from batfill.model.values import speed_given, unrequested_of
+from batfill.model.values import MEMORY, TOO_MUCH, speed_given, unrequested_of
 from batfill.workloads.batsim5_json import (
     NEW_TYPES,
     RESERVED,

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import digest
-from batfill.base.kernels import digest_of
 from batfill.base.version import __version__
-from batfill.engine.sources import FILES
+from batfill.engine.sources import FILES, digest_of
 from batfill.model import policy
 from batfill.model.limits import DATED
 from batfill.model.options import OPTIONS

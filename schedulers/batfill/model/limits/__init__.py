@@ -42,6 +42,8 @@ class Limits:
 
     @property
     def changes(self) -> list[Change]:
+        if not self.dated:
+            return []
         from batfill.model.limits.dates import in_time
 
         return in_time(date for one in self.dated.values() for date in one.changes)
@@ -49,14 +51,15 @@ class Limits:
     @property
     def taken(self) -> list[tuple[str, Pool]]:
         """All pools, each behind the option that it is of; a limit of running jobs is one, of which each takes one."""
+        limit, budget = self.max_running, self.energy_budget
+        pools = [("pool", pool) for pool in self.pools]
+        if budget is not None and budget.pool is not None:
+            pools.append(("energy-budget", budget.pool))
+        if limit is None:
+            return pools
         from batfill.model.limits.pools import RUNNING, Pool
 
-        limit, budget = self.max_running, self.energy_budget
-        return [
-            *([] if limit is None else [("max-running", Pool(RUNNING, limit, of_user=True))]),
-            *(("pool", pool) for pool in self.pools),
-            *([] if budget is None or budget.pool is None else [("energy-budget", budget.pool)]),
-        ]
+        return [("max-running", Pool(RUNNING, limit, of_user=True)), *pools]
 
     @property
     def all_pools(self) -> tuple[Pool, ...]:

@@ -20,9 +20,8 @@ from typing import Any
 from batfill.base.errors import BatfillError
 from batfill.model.limits.calendar import ANNOUNCED, Calendar
 from batfill.model.limits.dates import Change, date_of, read_rows, require_one_form
-from batfill.model.values import is_finite, number_or_text
+from batfill.model.values import GATE, is_finite, number_or_text
 
-GATE = "the gate"  # what its dates are of, in place of a pool's name
 PERIODS, INTENSITIES = ("begin", "end"), ("begin", "intensity")
 BOUNDED = re.compile(r"(.+):(-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 REMEDY = (

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import BatfillError
+from batfill.model.values import TOO_MUCH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,9 +39,7 @@ STATED = {"": "", "W": "W", "kB": "GB"}
 FIELDS = {"memory": "kB", "power|watts|.+_watts": "W", "gpu(-.+)?|license/.+": ""}  # of jobs, whose base is known
 # Pools of the options `max-running`, of each user, and `energy-budget`, by names that no user can give.
 RUNNING, DRAWN = "running jobs", "watts drawn"
-MOST = 2**53  # an amount is exact up to here,
-MEMORY = "memory"  # the amount for which SWF has a column
-TOO_MUCH = 2.0**54  # and this stands for any that is larger than every capacity
+MOST = 2**53  # an amount is exact up to here
 POOL = re.compile(r"([A-Za-z_][\w./-]{0,39})=([^@:]+)(?:@([^:]+))?(?::(skip|user))?", re.ASCII)
 AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?(?:[eE][-+]?\d{1,2})?) ?([A-Za-z]*)", re.ASCII)
 SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
