@@ -139,6 +139,8 @@ def test_a_job_whose_whole_nodes_would_exceed_a_limit_starts_in_no_pass():
 @pytest.mark.compiled
 @settings(max_examples=examples(30))
 @given(SEEDS)
+@example(17)  # enough nodes count only after a key in a head that a bound divides
+@example(26)  # nodes that never count
 def test_every_start_pass_and_node_is_the_twins(seed):
     site, jobs, clock = possible_case(seed)
     with pytest.MonkeyPatch.context() as patch:
@@ -162,6 +164,9 @@ def test_every_job_that_is_preempted_or_sleeps_is_the_twins(seed):
 @example(15)  # other priorities: one becomes high enough to reserve
 @example(25)  # a start that leaves the head of the line as it is
 @example(36)  # another job before those that were tried, and a date that comes after that
+@example(34)  # dates that are left out up to an interval, and a group whose last job is on other nodes
+@example(146)  # dates beyond that interval
+@example(1077)  # the first date that is not left out
 def test_jobs_that_wait_through_many_cycles_start_as_the_twins(seed):
     site, jobs, clock = waiting_case(seed)
     jobs, _ = possible(site, jobs)
