@@ -265,10 +265,12 @@ def test_the_same_clock_gives_the_same_run_again(seed):
     assert_same(model.run(clock), first)
 
 
-@pytest.mark.parametrize("limit_s", [(100, 120, 50, 60, 60), (100, 120, 125, 60, 60), (500, 500, 100, 60, 60)])
+@pytest.mark.parametrize(
+    "limit_s", [(100, 120, 50, 60, 60), (100, 120, 125, 60, 60), (500, 500, 100, 60, 60), (500, 500, 100, 60, 200)]
+)
 def test_a_reservation_may_be_later_than_the_end_that_frees_the_node(limit_s):
     # The plan has an interval that ends at 110, 185 or 160, with n2. A node of a is free at 100, but the job that ends
-    # at 120 belongs to the same group; or at 500, long after that interval.
+    # at 120 belongs to the same group; or at 500, long after that interval, at which a job of 200 s does not look.
     nodes = (*(Node(f"n{i}", features=frozenset("a")) for i in range(2)), Node("n2", features=frozenset("b")))
     partition = Partition("p", ("n0", "n1", "n2"))
     chosen = Settings(multifactor=False, bf_resolution_s=1, version=(17, 11))
