@@ -34,6 +34,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit
 from numba.core import typed_passes, types, untyped_passes
+from numba.core.cgutils import raw_memmove
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, CompileResult
 from numba.core.compiler_machinery import PassManager
@@ -71,6 +72,21 @@ def bitwise_count(_context: Any) -> Any:
 def add_count(_context: Any, builder: Any, _signature: Any, words: Any) -> Any:
     """Its code."""
     return builder.ctpop(words[0])
+
+
+@type_callable(np.copyto)  # type: ignore[untyped-decorator]
+def copyto(_context: Any) -> Any:
+    """A call of memmove, for arrays without gaps; what numba makes of an assignment would allocate memory."""
+    return lambda to, source: types.none if to.layout == source.layout == "C" else None
+
+
+@lower_builtin(np.copyto, types.Array, types.Array)  # type: ignore[untyped-decorator]
+def add_copy(context: Any, builder: Any, signature: Any, arrays: Any) -> Any:
+    """Its code."""
+    kinds = zip(signature.args, arrays, strict=True)
+    to, source = (context.make_array(kind)(context, builder, array) for kind, array in kinds)
+    raw_memmove(builder, to.data, source.data, to.nitems, to.itemsize)
+    return context.get_dummy_value()
 
 
 class Part(JITCodeLibrary):

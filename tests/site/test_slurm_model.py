@@ -136,6 +136,8 @@ def test_a_job_whose_whole_nodes_would_exceed_a_limit_starts_in_no_pass():
 @pytest.mark.compiled
 @settings(max_examples=examples(30))
 @given(SEEDS)
+@example(17)  # enough nodes count only after a key in a head that a bound divides
+@example(26)  # nodes that never count
 def test_every_start_pass_and_node_is_the_twins(seed):
     site, jobs, clock = possible_case(seed)
     with pytest.MonkeyPatch.context() as patch:
@@ -159,6 +161,9 @@ def test_every_job_that_is_preempted_or_sleeps_is_the_twins(seed):
 @example(15)  # other priorities: one becomes high enough to reserve
 @example(25)  # a start that leaves the head of the line as it is
 @example(36)  # another job before those that were tried, and a date that comes after that
+@example(34)  # dates that are left out up to an interval, and a group whose last job is on other nodes
+@example(146)  # dates beyond that interval
+@example(1077)  # the first date that is not left out
 def test_jobs_that_wait_through_many_cycles_start_as_the_twins(seed):
     site, jobs, clock = waiting_case(seed)
     jobs, _ = possible(site, jobs)
@@ -257,10 +262,12 @@ def test_the_same_clock_gives_the_same_run_again(seed):
     assert_same(model.run(clock), first)
 
 
-@pytest.mark.parametrize("limit_s", [(100, 120, 50, 60, 60), (100, 120, 125, 60, 60), (500, 500, 100, 60, 60)])
+@pytest.mark.parametrize(
+    "limit_s", [(100, 120, 50, 60, 60), (100, 120, 125, 60, 60), (500, 500, 100, 60, 60), (500, 500, 100, 60, 200)]
+)
 def test_a_reservation_may_be_later_than_the_end_that_frees_the_node(limit_s):
     # The plan has an interval that ends at 110, 185 or 160, with n2. A node of a is free at 100, but the job that ends
-    # at 120 belongs to the same group; or at 500, long after that interval.
+    # at 120 belongs to the same group; or at 500, long after that interval, at which a job of 200 s does not look.
     nodes = (*(Node(f"n{i}", features=frozenset("a")) for i in range(2)), Node("n2", features=frozenset("b")))
     partition = Partition("p", ("n0", "n1", "n2"))
     chosen = Settings(multifactor=False, bf_resolution_s=1, version=(17, 11))

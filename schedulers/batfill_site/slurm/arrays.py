@@ -273,7 +273,7 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Itera
         [[i for i, node in enumerate(site.nodes) if node.weight == weight] for weight in weights],
         [[site.place[name] for name in leaf] for leaf in site.switches],
     ]
-    scratch = [new_records(n + len(site.switches), records.GROUP), np.zeros(n, np.int64), *sets_of([[]] * 10, n)]
+    scratch = [new_records(n + len(site.switches), records.GROUP), np.zeros(n, np.int64), *sets_of([[]] * 9, n)]
     return Nodes._make([nodes, *(sets_of(some, n) for some in sets), *scratch])
 
 

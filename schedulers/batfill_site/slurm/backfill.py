@@ -20,7 +20,6 @@ from batfill_site.slurm.placement import (
     has_enough,
     key_when,
     put,
-    reach,
     row_of,
 )
 from batfill_site.slurm.preempt import arrange, candidates, choose_over, lift, needed, preempt
@@ -76,21 +75,20 @@ def reserve(slurm, b, e, taken, row):
     for k in range(max(first - 1, 0), min(last, state.intervals - 1)):
         if same(plan, k):
             plan.end[k] = plan.end[k + 1]
+            move(plan, k + 1, k + 2, state.intervals)
             state.intervals -= 1
-            for i in range(k + 1, state.intervals):
-                plan.begin[i], plan.end[i] = plan.begin[i + 1], plan.end[i + 1]
-                move(plan, i, i + 1)
             state.joined = 1
             return
 
 
 @kernel
-def move(plan, to, source):
-    """Copy what is not reserved in an interval."""
-    for x in range(plan.free.shape[1]):
-        plan.free[to, x] = plan.free[source, x]
-    for x in range(plan.licences.shape[1]):
-        plan.licences[to, x] = plan.licences[source, x]
+def move(plan, to, first, last):
+    """Move the intervals first:last to another place."""
+    end = to + last - first
+    np.copyto(plan.begin[to:end], plan.begin[first:last])
+    np.copyto(plan.end[to:end], plan.end[first:last])
+    np.copyto(plan.free[to:end], plan.free[first:last])
+    np.copyto(plan.licences[to:end], plan.licences[first:last])
 
 
 @kernel
@@ -112,9 +110,7 @@ def split(plan, state, date):
     while k < state.intervals and plan.end[k] <= date:
         k += 1
     if k < state.intervals and plan.begin[k] < date:
-        for i in range(state.intervals, k, -1):
-            plan.begin[i], plan.end[i] = plan.begin[i - 1], plan.end[i - 1]
-            move(plan, i, i - 1)
+        move(plan, k + 1, k, state.intervals)
         plan.end[k] = plan.begin[k + 1] = date
         state.intervals += 1
         k += 1
@@ -177,13 +173,13 @@ def group_of(slurm, asked, key):
     """The last key of the group that has a key, of the running jobs on the nodes asked (B5)."""
     state, new_rules, running = slurm.state[0], slurm.options[0].new_rules, slurm.running
     linear = slurm.options[0].bf_window_linear_s
-    after, window = next_on(slurm, asked, 0), FIRST_GROUP_S
-    date = end_of(running[after])
+    first, window = next_on(slurm, asked, 0), FIRST_GROUP_S
+    after, date = first, end_of(running[first])
     if new_rules:
         date += 30 - date % 30
     while True:
         after = first_from(running, after, state.running, (date + window + 1) << ROW_BITS)  # of those that end later
-        if not runs_on(slurm, after - 1, asked):  # no look was taken after it:
+        if after - 1 != first and not runs_on(slurm, after - 1, asked):  # no look was taken after it:
             after = min(next_on(slurm, asked, after) + 1, state.running)  # the next one is in the group, too
         if running[after - 1] >= key:
             while not runs_on(slurm, after - 1, asked):
@@ -197,21 +193,22 @@ def group_of(slurm, asked, key):
             while end_of(running[after]) > date + window:
                 window *= 2
         else:
-            date = end_of(running[next_on(slurm, asked, after)])
+            first = next_on(slurm, asked, after)
+            date = end_of(running[first])
 
 
 @outlined
-def first_fit(slurm, job, asked):
-    """The key of the end after which the job fits on nodes asked, of which enough count at some date (B5).
+def first_fit(slurm, job, asked, bound):
+    """The key of the end after which the job fits on nodes asked (B5).
 
-    NOW if it fits now, NEVER if it does not fit after any group.
+    NOW if it fits now, NEVER if it does not fit after any group that begins below a bound.
     """
-    state, key, sure = slurm.state[0], key_when(slurm, job, asked), job.even != 0 and job.required < 0
+    state, key, sure = slurm.state[0], key_when(slurm, job, asked, bound), job.even != 0 and job.required < 0
     if key == NOW and (sure or choose(slurm, job, asked, NOW, False)):
         return NOW
     if sure and key < NEVER:
         return group_of(slurm, asked, key)
-    while key < NEVER:
+    while key < bound:
         place = next_on(slurm, asked, np.searchsorted(slurm.running[: state.running], key))
         if place == state.running:
             return NEVER
@@ -231,7 +228,7 @@ def fit_without(slurm, row, asked):
     job, n, last = slurm.jobs[row], candidates(slurm, row, asked, True, True), NEVER
     if n > 0:
         lift(slurm, 0, n, -1)
-        last = first_fit(slurm, job, asked)
+        last = first_fit(slurm, job, asked, NEVER)
         if last != NEVER:
             choose(slurm, job, asked, last, last == NOW and job.features == 0)
         lift(slurm, 0, n, 1)
@@ -328,34 +325,35 @@ def try_job(slurm, row, may_reserve):
     """Try a job (B4): whether it was tested, whether it starts, and b and e of `nodes.found`, 0 if not reserved."""
     nodes, state, options, plan = slurm.nodes, slurm.state[0], slurm.options[0], slurm.plan
     job, mask, now = slurm.jobs[row], nodes.mask, state.now
-    words, at, k, seen, tested, window, earliest = len(mask), now, 0, 0, False, (0, 0, 0), 0
+    words, at, k, tested, window, earliest, known = len(mask), now, 0, False, (0, 0, 0), 0, 0
     while True:
         while k < state.intervals and plan.end[k] <= at:
             k += 1
         later = later_than(slurm, k)
-        if later < earliest:
+        if later < earliest and k < known:
             at = later
             continue
         bound = NEVER if later == NEVER or job.looked_at or options.preempts else (later + 1) << ROW_BITS
-        if bound == NEVER:
-            nodes.reached[:] = ~ZERO
-        else:
-            seen = reach(slurm, job, nodes.reached, seen, bound)
         window = ask(slurm, row, k, at, window)
         if at == now:
             keep_until(slurm, job, window[1])
-        reached = has_enough(slurm, job, mask, nodes.reached)
-        tested = tested or reached or has_enough(slurm, job, mask, mask)
-        last, without = first_fit(slurm, job, mask) if reached else NEVER, False
-        if options.preempts and reached and last != NOW:
+        enough = (tested and job.required < 0) or has_enough(slurm, job, mask)
+        tested = tested or enough
+        last, without = first_fit(slurm, job, mask, bound) if enough else NEVER, False
+        if options.preempts and enough and last != NOW:
             found, without = fit_without(slurm, row, mask)
             last = found if without else last
         if last == NEVER:
             # No date up to `later` is found, and it does not matter which one is.
             if later == NEVER or not may_reserve:
                 return tested, False, 0, 0
-            if bound != NEVER and tested and earliest == 0:  # none is before enough of all nodes that it may use count
-                earliest = end_of(key_when(slurm, job, nodes.asked[job.asks]))
+            if bound != NEVER and tested and known < window[0]:
+                # Up to the interval before this number a date needs nodes that neither that one reserves nor those
+                # behind it, and is not found before enough of these count.
+                known = window[0]
+                for x in range(words):
+                    mask[x] = nodes.asked[job.asks, x] & plan.ahead[known - 1, x] & nodes.beyond[x]
+                earliest = end_of(key_when(slurm, job, mask, NEVER))
             at = later
             continue
         uncapped = last == NOW and job.features == 0

@@ -89,7 +89,7 @@ def closes(slurm, row):
     for x in range(len(nodes.mask)):
         less |= nodes.mask[x] & ~nodes.open[x]
         nodes.mask[x] &= nodes.open[x]
-    enough = less != ZERO and has_enough(slurm, job, nodes.mask, nodes.mask)
+    enough = less != ZERO and has_enough(slurm, job, nodes.mask)
     return not enough or fits(slurm, job, nodes.mask, NEVER - 1)
 
 

@@ -48,15 +48,11 @@ def insert(keys, begin, end, key, sign):
 @kernel
 def shift(values, place, end, value, sign):
     """Insert a value at a place of values[:end], or take the one there out if `sign` is -1."""
-    first, i = np.uint64(place), np.uint64(end)  # without a sign, since numba tests others for negative indices
     if sign < 0:
-        for k in range(first, i - ONE):
-            values[k] = values[k + ONE]
-        return
-    while i > first:
-        values[i] = values[i - ONE]
-        i -= ONE
-    values[place] = value
+        np.copyto(values[place : end - 1], values[place + 1 : end])
+    else:
+        np.copyto(values[place + 1 : end + 1], values[place:end])
+        values[place] = value
 
 
 @kernel
@@ -177,47 +173,55 @@ def change(slurm, slot, i, key):
 
 
 @kernel
-def reach(slurm, job, words, n, bound):
-    """Let a set have the nodes with keys below a bound; it has the first n of the order, and the new n is returned."""
-    slot = slot_of(slurm, job)
-    if n == 0:
-        words[:] = ZERO
-    keys, order, total = slurm.shapes.keys[slot], slurm.shapes.order[slot], slurm.shapes.keys.shape[1]
-    bits = slurm.options[0].head_bits
-    heads = n >> bits
-    while (heads + 1) << bits <= total and keys[order[((heads + 1) << bits) - 1]] < bound:
-        heads += 1
-    if heads << bits > n:
-        n = heads << bits
-        for x in range(len(words)):
-            words[x] = slurm.shapes.heads[slot, heads - 1, x]
-    while n < total and keys[order[n]] < bound:
-        put(words, order[n])
-        n += 1
-    return n
+def heads_below(keys, order, bits, bound):
+    """The number of heads all of whose nodes have keys below a bound."""
+    low, high = 0, len(order) >> bits
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[order[((middle + 1) << bits) - 1]] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel
-def key_when(slurm, job, asked):
-    """The first key after which enough of the nodes asked count; NEVER if there is none."""
-    slot = slot_of(slurm, job)
-    order, bits, low, n = slurm.shapes.order[slot], slurm.options[0].head_bits, 0, 0
-    high = (len(order) >> bits) + 1
-    while high - low > 1:
+def reach(slurm, job, words, bound):
+    """Set a set to the nodes with keys below a bound."""
+    slot, bits = slot_of(slurm, job), slurm.options[0].head_bits
+    keys, order = slurm.shapes.keys[slot], slurm.shapes.order[slot]
+    heads = heads_below(keys, order, bits, bound)
+    for x in range(len(words)):
+        words[x] = slurm.shapes.heads[slot, heads - 1, x] if heads > 0 else ZERO
+    for i in order[heads << bits :]:
+        if keys[i] >= bound:
+            break
+        put(words, i)
+
+
+@kernel
+def key_when(slurm, job, asked, bound):
+    """The first key after which enough of the nodes asked count; NEVER if none below a bound is."""
+    slot, bits, low, n = slot_of(slurm, job), slurm.options[0].head_bits, 0, 0
+    keys, order, heads = slurm.shapes.keys[slot], slurm.shapes.order[slot], slurm.shapes.heads[slot]
+    high = heads_below(keys, order, bits, bound)
+    if high < len(order) >> bits and common(asked, heads[high]) < job.nodes:
+        return NEVER
+    while low < high:
         middle = (low + high) >> 1
-        some = common(asked, slurm.shapes.heads[slot, middle - 1])
+        some = common(asked, heads[middle])
         if some < job.nodes:
-            low, n = middle, some
+            low, n = middle + 1, some
         else:
             high = middle
-    for place in range(low << bits, len(order)):
-        n += has(asked, order[place])
+    for i in order[low << bits :]:
+        n += has(asked, i)
         if n == job.nodes:
-            return slurm.shapes.keys[slot, order[place]]
+            return keys[i] if keys[i] < bound else NEVER
     return NEVER
 
 
-ZERO, ONE, LOW = np.uint64(0), np.uint64(1), np.uint64(63)
+ZERO, ONE, SIX, LOW = np.uint64(0), np.uint64(1), np.uint64(6), np.uint64(63)
 
 
 @kernel
@@ -234,18 +238,18 @@ def place_of(word):
 
 @kernel
 def has(words, i):
-    return (words[i >> 6] >> (np.uint64(i) & LOW)) & ONE != ZERO
+    return (words[np.uint64(i) >> SIX] >> (np.uint64(i) & LOW)) & ONE != ZERO  # numba tests others for negative indices
 
 
 @kernel
 def put(words, i):
-    words[i >> 6] |= ONE << (np.uint64(i) & LOW)
+    words[np.uint64(i) >> SIX] |= ONE << (np.uint64(i) & LOW)
 
 
 @kernel
 def flip(words, i):
     """Put node i into a set, or take it out if it is there."""
-    words[i >> 6] ^= ONE << (np.uint64(i) & LOW)
+    words[np.uint64(i) >> SIX] ^= ONE << (np.uint64(i) & LOW)
 
 
 @kernel
@@ -271,12 +275,12 @@ def common(words, within):
 
 
 @kernel
-def has_enough(slurm, job, words, within):
-    """Whether two sets share as many nodes as the job takes at least, and those that it requires."""
+def has_enough(slurm, job, words):
+    """Whether a set has as many nodes as the job takes at least, and those that it requires."""
     for x in range(len(words) * (job.required >= 0)):
-        if slurm.nodes.required[job.required, x] & ~(words[x] & within[x]) != ZERO:
+        if slurm.nodes.required[job.required, x] & ~words[x] != ZERO:
             return False
-    return common(words, within) >= job.nodes
+    return common(words, words) >= job.nodes
 
 
 @kernel
@@ -284,7 +288,7 @@ def fits(slurm, job, asked, until):
     """Whether the job fits on nodes asked with keys up to `until`; quicker than `choose` in an even layout."""
     if job.even == 0 or job.required >= 0:
         return choose(slurm, job, asked, until, False)
-    return key_when(slurm, job, asked) <= until
+    return key_when(slurm, job, asked, until + 1) < NEVER
 
 
 @outlined
@@ -295,7 +299,7 @@ def choose(slurm, job, asked, until, uncapped):
     """
     nodes, counted, options = slurm.nodes, slurm.nodes.counted, slurm.options[0]
     capped = job.even != 0 and not (uncapped or options.new_rules)
-    reach(slurm, job, counted, 0, until + 1)
+    reach(slurm, job, counted, until + 1)
     for x in range(len(asked)):
         counted[x] &= asked[x]
     last_node = options.serial_at_end and job.needs == 1
@@ -374,6 +378,8 @@ def best_leaf(groups, leaves, left):
     best, most = -1, 0
     for leaf in range(*leaves):
         n = groups[leaf].members
+        if n == left:
+            return leaf, n
         if left <= n < most if most >= left else n > most:
             best, most = leaf, n
     return best, most

@@ -144,7 +144,7 @@ STATE = np.dtype(
 )
 
 
-@record(NODE, *[SETS] * 5, GROUP, I8, *[WORDS] * 10)
+@record(NODE, *[SETS] * 5, GROUP, I8, *[WORDS] * 9)
 class Nodes(NamedTuple):
     """The nodes, and sets of them."""
 
@@ -164,8 +164,7 @@ class Nodes(NamedTuple):
     counted: NDArray[np.uint64]
     shut: NDArray[np.uint64]  # down
     cleaned: NDArray[np.uint64]  # being cleaned
-    reached: NDArray[np.uint64]  # of a job that is tried: nodes that count at some date,
-    beyond: NDArray[np.uint64]  # and those that are not reserved in the last intervals that it needs
+    beyond: NDArray[np.uint64]  # not reserved in the last intervals that a job that is tried needs
 
 
 @record(I8, I8, I8, I8, I8, I8, Array(I8, 2), Array(I8, 2), Array(U8, 3), I8)

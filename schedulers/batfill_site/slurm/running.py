@@ -41,8 +41,8 @@ def whole(date_s):
 
 @kernel
 def on_any(slurm, row, asked):
-    for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].placed):
-        if has(asked, slurm.at[place]):
+    for node in slurm.at[slurm.jobs[row].first : slurm.jobs[row].first + slurm.jobs[row].placed]:
+        if has(asked, node):
             return True
     return False
 
