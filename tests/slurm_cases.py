@@ -9,6 +9,7 @@ from batfill_site.slurm.site import (
     MODES,
     Association,
     Clock,
+    Leaf,
     Limits,
     Node,
     Partition,
@@ -121,7 +122,8 @@ def random_switches(draw, names):
         return ()
     mixed = [names[i] for i in draw.rng.permutation(len(names))]
     cuts = sorted({0, len(names), *(draw.upto(len(names)) for _ in range(3))})
-    return tuple(tuple(mixed[a:b]) for a, b in pairwise(cuts)) + draw.one((), ((),))
+    above = draw.one(((), ("t",)), (("s", "t"), ("r", "t"), ("q", "r", "t")))
+    return tuple(Leaf(tuple(mixed[a:b]), draw.one(*above)) for a, b in pairwise(cuts)) + draw.one((), (Leaf(()),))
 
 
 def random_window(draw, names):

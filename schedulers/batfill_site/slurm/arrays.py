@@ -111,7 +111,7 @@ class Asked:
     """Which nodes each kind of job is asked on."""
 
     def __init__(self, site: Site) -> None:
-        on_leaf = {name for leaf in site.switches for name in leaf} or set(site.place)
+        on_leaf = {name for leaf in site.switches for name in leaf.nodes} or set(site.place)
         self.partitions = {
             each.name: sorted(site.place[name] for name in each.nodes if name in on_leaf) for each in site.partitions
         }
@@ -262,8 +262,8 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Itera
     memory = [node.memory_mb if site.settings.memory else NO_LIMIT // 2 for node in site.nodes]
     nodes["memory"] = nodes["whole"] = memory
     nodes["gpus"] = nodes["all_gpus"] = [node.gpus for node in site.nodes]
-    for leaf, members in enumerate(site.switches):
-        nodes["group"][[site.place[name] for name in members]] = leaf
+    for i, leaf in enumerate(site.switches):
+        nodes["group"][[site.place[name] for name in leaf.nodes]] = i
     nodes["gpu_type"] = types.all(node.gpu_type for node in site.nodes)
     weights = sorted({node.weight for node in site.nodes})
     sets: list[list[Iterable[int]]] = [
@@ -271,10 +271,11 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Itera
         [asked.named(text) - {-1} for text in required],
         [asked.partitions[each.name] for each in site.partitions],
         [[i for i, node in enumerate(site.nodes) if node.weight == weight] for weight in weights],
-        [[site.place[name] for name in leaf] for leaf in site.switches],
+        [[site.place[name] for name in leaf.nodes] for leaf in site.switches],
     ]
     scratch = [new_records(n + len(site.switches), records.GROUP), np.zeros(n, np.int64), *sets_of([[]] * 10, n)]
-    return Nodes._make([nodes, *(sets_of(some, n) for some in sets), *scratch])
+    hops = np.array([[a.hops(b) for b in site.switches] for a in site.switches], np.int64).reshape([len(sets[-1])] * 2)
+    return Nodes._make([nodes, *(sets_of(some, n) for some in sets), hops, *scratch])
 
 
 def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, Ints, list[Association]]:

@@ -215,13 +215,25 @@ class Settings:
     serial_at_end: bool = False  # pack_serial_at_end
 
 
+class Leaf(NamedTuple):
+    """A leaf switch."""
+
+    nodes: tuple[str, ...]
+    above: tuple[str, ...] = ()  # the switches above it, from the next one to the top
+
+    def hops(self, other: Leaf) -> int:
+        """How many links are on the way to another leaf switch."""
+        ways = (i + self.above.index(name) for i, name in enumerate(other.above) if name in self.above)
+        return 2 + next(ways, len(self.above) + len(other.above))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """A site's Slurm."""
 
     nodes: tuple[Node, ...]  # by name: the order in which Slurm has them
     partitions: tuple[Partition, ...]
-    switches: tuple[tuple[str, ...], ...] = ()  # the nodes below each leaf switch, in the file's order; () without tree
+    switches: tuple[Leaf, ...] = ()  # in the file's order; () without a tree
     associations: tuple[Association, ...] = ()  # () for none: every user has one share, in the account of their jobs
     qos: tuple[Qos, ...] = ()
     settings: Settings = Settings()
