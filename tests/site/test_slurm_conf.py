@@ -500,7 +500,9 @@ def test_a_dump_the_qos_and_usage_are_joined_whatever_their_order(written):
     assert read.qos["normal"] == Qos("normal")
     user, account = Limits(jobs=3, gpus=2, memory_mb=102_400), Limits(jobs=4, cpus=32)
     group = Limits(jobs=10, cpus=64, nodes=4)
-    assert read.qos["high"] == Qos("high", 100, 2.0, group, user, account, 86400.0, no_reserve=True)
+    assert read.qos["high"] == Qos(
+        "high", 100, 2.0, group, user, account, 86400.0, no_reserve=True, per_job=Limits(cpus=9)
+    )
     assert read.warnings == ["associations: without shares of their own, 1 assumed: biology"]
     assert list(map(str, read.named)) == ["DenyOnLimit (QOS high)", "limits=GrpTRES=gres/gpu:a100, grptresmins"]
 

@@ -83,7 +83,7 @@ NO_GPUS = (
 MOST_FILES = 300  # that a configuration includes
 MOST_CPUS = 20_000_000  # and GPUs: more is a typing error, and would fill the memory
 REMEDY = "write the columns nodes,begin,end, and announced if it is known before; a list of nodes in double quotes"
-LIMITS = ("group", "each", "per_user", "per_account", "max_wall_s")
+LIMITS = ("group", "each", "per_user", "per_account", "per_job", "max_wall_s")
 
 
 class Line(NamedTuple):

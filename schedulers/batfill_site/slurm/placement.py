@@ -497,8 +497,8 @@ def pick_free(slurm, job, until, last, needs):
 def group(nodes, leaves, needs, narrowly):
     """Sets `nodes.groups` to those of `nodes.tested` (P4), and gives each its `group`; returns the last one plus one.
 
-    Without a tree they are the runs of neighbours. If `narrowly`, and single leaves suffice, only the one with the fewest
-    nodes is left.
+    Without a tree they are the runs of neighbours. If `narrowly`, and a single leaf suffices, only the one with the
+    fewest nodes is left.
     """
     groups, n, last = nodes.groups, leaves[1], -2
     for k in range(*leaves):

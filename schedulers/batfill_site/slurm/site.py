@@ -89,6 +89,7 @@ class Association(NamedTuple):
     priority: int = 0
     usage: float = 0.0  # processor seconds, decayed, at the first job; an account's with all below it
     max_wall_s: float | None = None  # MaxWall: the longest limit of a job, unless an association below sets one
+    per_job: Limits = Limits()  # MaxTRES: what a job may request, likewise
 
 
 class Part(NamedTuple):
@@ -131,6 +132,7 @@ class Qos(NamedTuple):
     over_partition_qos: bool = False  # OverPartQOS: its limits go before those of the partition's QOS,
     over_time: bool = False  # PartitionTimeLimit: its jobs may be longer
     over_nodes: bool = False  # PartitionMaxNodes: or wider than their partition allows
+    per_job: Limits = Limits()  # MaxTRES: what a job may request
 
 
 class Window(NamedTuple):
