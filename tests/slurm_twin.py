@@ -119,7 +119,7 @@ class Twin:
         of = {each.name: each for each in site.partitions}
         self.records = [[Job(row, jobs, site, of[x]) for x in names if x in of] for row, names in enumerate(named)]
         self.jobs = [records[0] for records in self.records]  # later the record that started
-        self.leaves = [sorted(self.index[name] for name in leaf) for leaf in site.switches]
+        self.leaves = [sorted(self.index[name] for name in leaf.nodes) for leaf in site.switches]
         self.qos = {each.name: each for each in site.qos}
         self.new = self.s.version >= NEW_RULES
         self.decay = 1 - 0.693 / self.s.half_life_s if self.s.half_life_s else 1.0
@@ -390,10 +390,10 @@ class Twin:
         open_ = {i: c for i, c in counts.items() if i not in job.required}
         need, weights = begin, sorted({self.nodes[i].weight for i in open_})
         for weight in weights:  # P3
-            if self.leaves:
+            if self.leaves and not self.new:
                 need = [*begin[:2], {**begin[2]}]
             those = {i: c for i, c in open_.items() if self.nodes[i].weight <= weight and i not in need[2]}
-            if not self.leaves:
+            if self.new or not self.leaves:
                 those = {i: c for i, c in those.items() if self.nodes[i].weight == weight}
             if self.s.serial_at_end and job.cpus == job.nodes == 1 and not job.required:
                 self.p5_take(job, counts, [*those][-1], need)  # P6
@@ -415,6 +415,8 @@ class Twin:
                 runs[-1].append(i)
             return runs
         groups = [group for leaf in self.leaves if (group := [i for i in leaf if i in counts])]
+        if self.new:
+            return groups
         enough = [x for x in groups if len(x) >= need[0] and sum(counts[i] for i in x) >= need[1]]
         return [min(enough, key=len)] if enough else groups
 
@@ -434,19 +436,42 @@ class Twin:
             return sum(counts[i] for i in group)
 
         while groups and not self.p5_satisfied(job, need):
+            tree = self.leaves and not as_they_come
             enough = [x for x in groups if len(x) >= need[0] and size(x) >= need[1]]
             group = min(enough, key=size) if enough else max(groups, key=size)
+            if tree and self.new:
+                group, tree = self.p5_leaf(groups, need), False
             groups = [x for x in groups if x is not group]
-            one = not as_they_come and need[0] <= 1  # node may do
+            one = not (as_they_come or (self.leaves and self.new)) and need[0] <= 1  # node may do
             while not self.p5_satisfied(job, need) and len(need[2]) < job.most:
                 if len(need[2]) + 1 == job.most:  # the last one must have all that is left
                     group = [i for i in group if counts[i] >= need[1]]
                 if not group:
                     break
-                best = one or (self.leaves and not as_they_come)
+                best = one or tree
                 node, one = self.p5_node(counts, group, need[1]) if best else group[0], False
                 group = [i for i in group if i != node]
                 self.p5_take(job, counts, node, need)
+
+    def p5_leaf(self, groups, need):
+        """The leaf of which nodes are taken next."""
+        used = [leaf for leaf, nodes in zip(self.site.switches, self.leaves, strict=True) if {*nodes} & {*need[2]}]
+        best = None
+        for group in groups:
+            leaf = next(x for x, nodes in zip(self.site.switches, self.leaves, strict=True) if group[0] in nodes)
+            if leaf in used:
+                return group
+            far, n, enough = sum(leaf.hops(x) for x in used), len(group), len(group) >= need[0]
+            if best is not None:
+                best_far, best_n, best_enough = best[1:]
+                if enough == best_enough:
+                    no_worse = n <= best_n if enough else n >= best_n
+                    better = far <= best_far and no_worse and (far, n) != (best_far, best_n)
+                else:
+                    better = enough and far <= best_far
+            if best is None or better:
+                best = group, far, n, enough
+        return best[0]
 
     def p5_node(self, counts, group, p):
         enough = [i for i in group if counts[i] >= p]
@@ -515,7 +540,7 @@ class Twin:
         if self.place(job, empty, left) is None:
             return False
         left = left - closed_nodes
-        return len(left) < job.nodes or self.place(job, empty, left) is not None
+        return 0 < len(left) < job.nodes or self.place(job, empty, left) is not None
 
     def b2_plan(self):
         t = self.b6_cut(math.floor(self.now))

@@ -12,7 +12,7 @@ from batfill.base.errors import WorkloadError
 from batfill_site.slurm.accounts import read_accounts
 from batfill_site.slurm.conf import files_of, gres, read_site
 from batfill_site.slurm.hosts import by_name, expand
-from batfill_site.slurm.site import Association, Limits, Node, Partition, Qos
+from batfill_site.slurm.site import Association, Leaf, Limits, Node, Partition, Qos
 from batfill_site.slurm.what_if import add_nodes, apply
 from command import batfill
 from sweeps import examples
@@ -305,7 +305,7 @@ def test_switches_and_types_of_gpus_come_from_the_files_beside(written):
         "gres.conf",
     )
     site = read_site(path)
-    assert site.switches == (("n2", "n3"), ("m1", "m2", "n1"))
+    assert site.switches == (Leaf(("n2", "n3"), ("top",)), Leaf(("m1", "m2", "n1"), ("top",)))
     types = {node.name: node.gpu_type for node in site.nodes}
     assert types == {"g1": "k80", "m1": "", "m2": "", "n1": "a100", "n2": "a100", "n3": "v100"}
     assert site.mixed == {"a", "b"}
@@ -500,7 +500,9 @@ def test_a_dump_the_qos_and_usage_are_joined_whatever_their_order(written):
     assert read.qos["normal"] == Qos("normal")
     user, account = Limits(jobs=3, gpus=2, memory_mb=102_400), Limits(jobs=4, cpus=32)
     group = Limits(jobs=10, cpus=64, nodes=4)
-    assert read.qos["high"] == Qos("high", 100, 2.0, group, user, account, 86400.0, no_reserve=True)
+    assert read.qos["high"] == Qos(
+        "high", 100, 2.0, group, user, account, 86400.0, no_reserve=True, per_job=Limits(cpus=9)
+    )
     assert read.warnings == ["associations: without shares of their own, 1 assumed: biology"]
     assert list(map(str, read.named)) == ["DenyOnLimit (QOS high)", "limits=GrpTRES=gres/gpu:a100, grptresmins"]
 
@@ -611,7 +613,7 @@ def test_new_nodes_are_like_a_known_one_in_its_partitions_and_below_its_switch(s
     assert [node.name for node in new.nodes] == ["n1", "n2", "n9", "n10"]
     assert {node[1:] for node in new.nodes} == {site.nodes[1][1:]}
     assert [each.nodes for each in new.partitions] == [("n1", "n2", "n9", "n10"), ("n1",)]
-    assert new.switches == (("n1",), ("n2", "n9", "n10"))
+    assert new.switches == (Leaf(("n1",)), Leaf(("n2", "n9", "n10")))
 
 
 PREEMPT = "Name|Priority|Preempt|PreemptExemptTime|PreemptMode\n"

@@ -430,12 +430,14 @@ def test_two_nodes_start_every_job_as_the_replay_with_all_reservations_does(seed
         ({"memory_per_cpu_mb": [1, 9]}, "too few nodes of their partition have the memory that they need"),
         ({"gpus_per_node": [0, 1], "gpu_type": ("", "b")}, "too few nodes of their partition have the GPUs that"),
         ({"limit_s": [60, 90], "partition": ("p", "few")}, "their limit is longer than their partition"),
+        ({"cpus": [4, 4], "max_nodes": [0, 0], "qos": ("", "q")}, "they request more than their QOS or association"),
     ],
 )
 def test_a_job_that_can_never_start_is_left_out_and_the_reason_is_said(columns, text):
     few = Partition("few", ("n0", "n1"), max_nodes=1, max_time_s=60.0)
     nodes = tuple(Node(f"n{i}", gpus=1, gpu_type="a", features=frozenset("a")) for i in range(4))
-    site = site_of(nodes=nodes, partitions=(Partition("p", ("n0", "n1", "n2", "n3")), few))
+    wide = Partition("p", ("n0", "n1", "n2", "n3"))
+    site = site_of(nodes=nodes, partitions=(wide, few), qos=(Qos("q", per_job=Limits(cpus=3)),))
     kept, (sentence,) = possible(site, jobs_of(**columns))
     assert kept.ids == ("0",)
     assert sentence.startswith(f"1 job is left out (the first is 1): {text}")

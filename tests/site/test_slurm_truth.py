@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from batfill_site.slurm.conf import read_site
+from batfill_site.slurm.hosts import expand
 from batfill_site.slurm.jobs import read_jobs
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import Clock
+from batfill_site.slurm.site import Clock, SlurmJobs
 from slurm_truth import LATE_JOB, OWN, PUBLIC, distance, own, public, recorded, rows_of
 from slurm_twin import Twin
 
@@ -28,12 +32,14 @@ RUNS = {
     "own-licences-planned": (0, 0, 0),
     "own-limits": (0, 0, 0),
     "own-maintenance": (0, 0, 0),
+    "own-mixed": (0, 2, 0),  # two tasks of an array, alike, start in one cycle on each other's nodes
     "own-over": (0, 0, 0),
     "own-partitions": (5, 9, 4),  # after 83 jobs a node is not used that is free by the log
     "own-requeue": (0, 0, 0),
     "own-suspend": (0, 0, 0),
     "own-tasks": (0, 1, 5),  # job 101 ended 0.05 s before a pass, and its nodes were not clean
     "own-threads": (0, 0, 0),
+    "own-tree": (0, 0, 0),
     "micro-depth": (0, 0, 0),
     "micro-line": (0, 0, 0),
     "micro-suspend": (0, 0, 0),
@@ -107,3 +113,31 @@ def test_every_job_of_the_public_run_starts_within_3_s_on_the_same_nodes():
     assert (np.abs(found.off_s) <= 3).sum() >= 499
     assert found.same_nodes.all()
     assert found.backfilled == 390
+
+
+@both
+def test_jobs_take_the_leaves_of_a_tree_that_slurm_takes(model, tmp_path):
+    """Answers of a real `sbatch --test-only` on three trees, of which nodes are held by other jobs."""
+    wrong = Counter()
+    for k, tree in enumerate(json.loads(gzip.decompress((OWN / "trees.json.gz").read_bytes()))):
+        for name in ("slurm.conf", "topology.conf"):
+            (tmp_path / name).write_text(tree[name])
+        site = read_site(tmp_path / "slurm.conf")
+        for turn in tree["rounds"]:
+            asked = [(text[:2], int(text[2:])) for text, _ in turn["asked"]]
+            held = [(node, 4 - free) for node, free in turn["free"].items() if free < 4]
+            columns = [(0.0, 1800, cpus, 1, 1, cpus, node) for node, cpus in held]
+            for i, (kind, number) in enumerate(asked):
+                layout = (number, number, 1) if kind == "-N" else (1, 0, 1)
+                columns.append((100.0 + 25 * i, 20, number, *layout, ""))
+            submit_s, limit_s, cpus, nodes, most, per_node, required = map(np.array, zip(*columns, strict=True))
+            jobs = SlurmJobs.of(
+                submit_s, limit_s=limit_s, run_s=limit_s - 1.0, cpus=cpus, nodes=nodes, max_nodes=most,
+                cpus_per_node=per_node, required=tuple(required.tolist()), partition=("main",) * len(cpus),
+            )  # fmt: skip
+            n = len(held)
+            run = model(site, jobs).run(Clock())
+            for i, ((kind, _), (_, nodes)) in enumerate(zip(asked, turn["asked"], strict=True), n):
+                at = sorted(site.nodes[x].name for x in run.at[run.first[i] : run.first[i + 1]].tolist())
+                wrong[kind, k] += at != sorted(expand(nodes))
+    assert wrong == {("-n", 0): 0, ("-n", 1): 0, ("-n", 2): 0, ("-N", 0): 29, ("-N", 1): 40, ("-N", 2): 0}

@@ -59,6 +59,7 @@ def flags(text: str) -> dict[str, bool]:
 BOTH = (
     Option("GrpJobs", "group", limit),
     Option("GrpTRES", "group", tres),
+    Option("MaxTRES MaxTRESPJ MaxTRESPerJob", "per_job", tres),
     Option("MaxWall MaxWallDurationPerJob MaxWallPJ", "max_wall_s", longest),
 )
 ASSOCIATION_ROWS = rows(

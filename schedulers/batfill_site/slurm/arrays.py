@@ -65,6 +65,7 @@ SHAPE = ("cpus", "task", "memory", "memory_per_cpu", "gpus", "gpu_type", "exclus
 SLOT_KEYS = 2**21  # of all slots together
 HEADS = 32  # of each, at most
 ROOM = 64  # intervals of a plan, at first
+MUCH = "they request more than their QOS or association allows a job (MaxTRESPerJob)"
 LONG = "their limit is longer than their partition, QOS or association allows (MaxTime, MaxWall), at most {}"
 RESET_YEARS = 30  # after the last job: as long as usage is reset
 RESET: dict[str, Callable[[datetime], bool]] = {
@@ -111,7 +112,7 @@ class Asked:
     """Which nodes each kind of job is asked on."""
 
     def __init__(self, site: Site) -> None:
-        on_leaf = {name for leaf in site.switches for name in leaf} or set(site.place)
+        on_leaf = {name for leaf in site.switches for name in leaf.nodes} or set(site.place)
         self.partitions = {
             each.name: sorted(site.place[name] for name in each.nodes if name in on_leaf) for each in site.partitions
         }
@@ -189,10 +190,14 @@ def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
     jobs = replace(jobs, gpu_type=tuple("" if kind in site.mixed else kind for kind in jobs.gpu_type))
     given, of = records_of(site, jobs)
     needs = map(Needs, *(np.asarray(getattr(given, name), object) for name in Needs._fields))
-    most_s = longest_s(site, given, *share_arrays(site, given)[1:])
+    association, rows_of = share_arrays(site, given)[1:]
+    most_s = longest_s(site, given, association, rows_of)
+    most = map(cache(partial(most_per_job, site, rows_of)), association.tolist(), given.partition, given.qos)
+    beyond = (requested(given) > np.array([*most]).reshape(-1, KINDS)).any(axis=1)
     lacks, reasons = cache(partial(lacking, site, Asked(site))), dict[int, str]()
-    for row, each, limit_s, most in zip(of.tolist(), needs, given.limit_s, most_s, strict=True):
-        reasons[row] = reasons.get(row, "-") and (lacks(each) or (limit_s > most and LONG.format(duration(most))) or "")
+    for row, each, limit_s, most_of, much in zip(of.tolist(), needs, given.limit_s, most_s, beyond, strict=True):
+        reason = lacks(each) or (limit_s > most_of and LONG.format(duration(most_of))) or MUCH * much
+        reasons[row] = reasons.get(row, "-") and reason
     rows = defaultdict[str, list[int]](list)
     for row, reason in reasons.items():
         rows[reason].append(row)
@@ -262,8 +267,8 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Itera
     memory = [node.memory_mb if site.settings.memory else NO_LIMIT // 2 for node in site.nodes]
     nodes["memory"] = nodes["whole"] = memory
     nodes["gpus"] = nodes["all_gpus"] = [node.gpus for node in site.nodes]
-    for leaf, members in enumerate(site.switches):
-        nodes["group"][[site.place[name] for name in members]] = leaf
+    for i, leaf in enumerate(site.switches):
+        nodes["group"][[site.place[name] for name in leaf.nodes]] = i
     nodes["gpu_type"] = types.all(node.gpu_type for node in site.nodes)
     weights = sorted({node.weight for node in site.nodes})
     sets: list[list[Iterable[int]]] = [
@@ -271,10 +276,11 @@ def node_arrays(site: Site, types: Numbers, asks: Iterable[Any], required: Itera
         [asked.named(text) - {-1} for text in required],
         [asked.partitions[each.name] for each in site.partitions],
         [[i for i, node in enumerate(site.nodes) if node.weight == weight] for weight in weights],
-        [[site.place[name] for name in leaf] for leaf in site.switches],
+        [[site.place[name] for name in leaf.nodes] for leaf in site.switches],
     ]
     scratch = [new_records(n + len(site.switches), records.GROUP), np.zeros(n, np.int64), *sets_of([[]] * 9, n)]
-    return Nodes._make([nodes, *(sets_of(some, n) for some in sets), *scratch])
+    hops = np.array([[a.hops(b) for b in site.switches] for a in site.switches], np.int64).reshape([len(sets[-1])] * 2)
+    return Nodes._make([nodes, *(sets_of(some, n) for some in sets), hops, *scratch])
 
 
 def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, Ints, list[Association]]:
@@ -307,7 +313,9 @@ def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, Ints, list[Associ
             tree["norm"][kid] = tree["norm"][i] * tree["part"][kid]
             limits = zip(rows[kid].each, rows[i].each, strict=True)  # where it sets none, those from above hold
             wall_s = rows[i].max_wall_s if rows[kid].max_wall_s is None else rows[kid].max_wall_s
-            rows[kid] = rows[kid]._replace(each=Limits(*(b if a is None else a for a, b in limits)), max_wall_s=wall_s)
+            per_job = Limits(*(b if a is None else a for a, b in zip(rows[kid].per_job, rows[i].per_job, strict=True)))
+            each = Limits(*(b if a is None else a for a, b in limits))
+            rows[kid] = rows[kid]._replace(each=each, per_job=per_job, max_wall_s=wall_s)
     if len(down) < len(rows):
         lost = rows[min(set(range(len(rows))) - set(down))]
         raise WorkloadError(f"account {lost.account!r} is its own ancestor; correct the parents of the associations")
@@ -408,6 +416,12 @@ def longest_s(site: Site, jobs: SlurmJobs, association: Ints, rows: list[Associa
         time_s = None if qos in over else site.max_times_s.get(name)
         longest.append(least(np.inf, time_s, next((each for each in given_s if each is not None), None)))
     return np.array(longest, np.float64)
+
+
+def most_per_job(site: Site, rows: list[Association], i: int, partition: str, qos: str) -> list[int]:
+    """The most of each kind that a job may request (Q6)."""
+    of_qos = (site.qos_of[name].per_job for name in qos_in_order(site, partition, qos) if name in site.qos_of)
+    return [next((x for x in each if x is not None), NO_LIMIT) for each in zip(*of_qos, rows[i].per_job, strict=True)]
 
 
 def window_arrays(site: Site) -> Windows:

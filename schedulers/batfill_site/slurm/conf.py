@@ -33,7 +33,7 @@ from batfill_site.slurm.options import (
     whole,
     words,
 )
-from batfill_site.slurm.site import Node, Part, Partition, Site, Window
+from batfill_site.slurm.site import Leaf, Node, Part, Partition, Site, Window
 
 COMMENT = re.compile(r"(?<!\\)#.*")
 PAIR = re.compile(r"([A-Za-z]\w*)\s*[+-]?=+(?:\s+(?!\w+\s*=))?(\"[^\"]*\"|\S*)(?:\s+|$)")  # a text may be empty
@@ -83,7 +83,7 @@ NO_GPUS = (
 MOST_FILES = 300  # that a configuration includes
 MOST_CPUS = 20_000_000  # and GPUs: more is a typing error, and would fill the memory
 REMEDY = "write the columns nodes,begin,end, and announced if it is known before; a list of nodes in double quotes"
-LIMITS = ("group", "each", "per_user", "per_account", "max_wall_s")
+LIMITS = ("group", "each", "per_user", "per_account", "per_job", "max_wall_s")
 
 
 class Line(NamedTuple):
@@ -241,7 +241,8 @@ def read_site(
     limited = {str(each[0]): None for each in (*associations, *qos) if not enforced and each != unlimited(each)}
     if limited:
         associations, qos = tuple(map(unlimited, associations)), tuple(map(unlimited, qos))
-    used, below = {name for each in partitions for name in each.nodes}, {name for leaf in switches for name in leaf}
+    used = {name for each in partitions for name in each.nodes}
+    below = {name for leaf in switches for name in leaf.nodes}
     several = [name for name, kinds in types.items() if len(kinds) > 1]
     said = {
         "nodes with several types of GPUs, which count as one": several,
@@ -296,13 +297,16 @@ def types_of(path: Path, nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, se
     return types
 
 
-def switches_of(path: Path, plugin: str, nodes: tuple[Node, ...]) -> tuple[tuple[str, ...], ...]:
-    """The nodes below each leaf switch of topology.conf; () if the plug-in reads none."""
-    if not plugin.lower().endswith("tree"):
-        return ()
-    leaves = ({*line.hosts("nodes")} for line in lines_in(path) if line.text("nodes"))
-    below = (tuple(node.name for node in nodes if node.name in leaf) for leaf in leaves)
-    return tuple(leaf for leaf in below if leaf)
+def switches_of(path: Path, plugin: str, nodes: tuple[Node, ...]) -> tuple[Leaf, ...]:
+    """The leaf switches of topology.conf that have nodes; () if the plug-in reads none."""
+    lines = [*lines_in(path)] if plugin.lower().endswith("tree") else []
+    parents, leaves = {name: line.text("switchname") for line in lines for name in line.hosts("switches")}, []
+    for line in lines:
+        above, below = [line.text("switchname")], {*line.hosts("nodes")}
+        while (parent := parents.get(above[-1])) and parent not in above:
+            above.append(parent)
+        leaves.append(Leaf(tuple(node.name for node in nodes if node.name in below), tuple(above[1:])))
+    return tuple(leaf for leaf in leaves if leaf.nodes)
 
 
 def read_windows(path: Path, site: Site) -> tuple[Window, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import leave_next, next_end, next_end_s
 from batfill_site.slurm.backfill import cycle, may_wait
-from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, fits, has_enough
+from batfill_site.slurm.placement import NEVER, NOW, ZERO, choose, common, fits, has_enough
 from batfill_site.slurm.preempt import (
     arrange,
     choose_over,
@@ -89,6 +89,8 @@ def closes(slurm, row):
     for x in range(len(nodes.mask)):
         less |= nodes.mask[x] & ~nodes.open[x]
         nodes.mask[x] &= nodes.open[x]
+    if common(nodes.mask, nodes.mask) == 0:
+        return False
     enough = less != ZERO and has_enough(slurm, job, nodes.mask)
     return not enough or fits(slurm, job, nodes.mask, NEVER - 1)
 

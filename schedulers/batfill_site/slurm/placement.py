@@ -304,7 +304,8 @@ def choose(slurm, job, asked, until, uncapped):
         counted[x] &= asked[x]
     last_node = options.serial_at_end and job.needs == 1
     leaves = 0, len(nodes.leaves)
-    if leaves[1] > 0 and job.even and job.required < 0 and not (options.least_loaded or last_node):
+    alike = len(nodes.weights) == 1 or not options.new_rules
+    if leaves[1] > 0 and alike and job.even and job.required < 0 and not (options.least_loaded or last_node):
         leaves = narrow(nodes, job)
         if capped:
             return pick_alike(nodes, job, leaves)
@@ -403,36 +404,42 @@ def drop_least(nodes):
 def by_weight(slurm, job, until, leaves):
     """Whether the job fits on `nodes.counted` (P3), in these leaves; if so, `nodes.picked` are those that it takes."""
     nodes, options, counted, needs = slurm.nodes, slurm.options[0], slurm.nodes.counted, needs_of(job)
+    near = len(nodes.leaves) > 0 and options.new_rules
+    anew, first = len(nodes.leaves) > 0 and not near, needs
     for x in range(len(counted)):
         nodes.picked[x] = nodes.tested[x] = ZERO
+    for k in range(len(nodes.leaves)):
+        nodes.groups[k].drawn = nodes.groups[k].far = 0
     if job.required >= 0:
         for i in nodes.listed[: members(nodes, nodes.required[job.required])]:
             if not has(counted, i):
                 return False
             needs = take(nodes, job, i, needs)
+            if near:
+                draw(nodes, nodes.nodes[i].group)
     if satisfied(needs):
         return True
-    tree, first = len(nodes.leaves) > 0, needs
+    first = needs
     for weight in range(len(nodes.weights)):
         n = 0
         for x in range(len(counted)):
-            if tree and job.required >= 0:
-                nodes.picked[x] = nodes.required[job.required, x]
-            elif tree:
-                nodes.picked[x] = ZERO
-            if not tree:
+            if not anew:
                 nodes.tested[x] = ZERO
+            elif job.required >= 0:
+                nodes.picked[x] = nodes.required[job.required, x]
+            else:
+                nodes.picked[x] = ZERO
             nodes.tested[x] |= counted[x] & nodes.weights[weight, x] & ~nodes.picked[x]
             n += nodes.tested[x] != ZERO
         if n == 0:
             continue
-        if tree:
+        if anew:
             needs = first
         last = options.serial_at_end and job.needs == 1 and job.required < 0
         if last or options.least_loaded:
             needs = pick_free(slurm, job, until, last, needs)
         else:
-            needs = pick_groups(nodes, job, leaves[0], group(nodes, leaves, needs), tree, needs)
+            needs = pick_groups(nodes, job, leaves[0], group(nodes, leaves, needs, anew), (anew, near), needs)
         if satisfied(needs):
             return True
     return False
@@ -493,11 +500,11 @@ def pick_free(slurm, job, until, last, needs):
 
 
 @kernel
-def group(nodes, leaves, needs):
+def group(nodes, leaves, needs, narrowly):
     """Sets `nodes.groups` to those of `nodes.tested` (P4), and gives each its `group`; returns the last one plus one.
 
-    Without a tree they are the runs of neighbours. With one, if single leaves suffice, only the one with the fewest
-    nodes is left.
+    Without a tree they are the runs of neighbours. If `narrowly`, and a single leaf suffices, only the one with the
+    fewest nodes is left.
     """
     groups, n, last = nodes.groups, leaves[1], -2
     for k in range(*leaves):
@@ -515,7 +522,7 @@ def group(nodes, leaves, needs):
         one.members += 1
         one.cpus += node.count
     only = -1
-    for k in range(*leaves):
+    for k in range(leaves[0], leaves[1] * narrowly):
         fewer = only < 0 or groups[k].members < groups[only].members
         if fewer and suffices(groups[k], needs):
             only = k
@@ -532,8 +539,30 @@ def suffices(one, needs):
 
 
 @kernel
-def pick_groups(nodes, job, first, end, tree, needs):
-    """Best fit in groups (P5)."""
+def draw(nodes, leaf):
+    """Note that the job takes nodes of a leaf, and how far others are from all such."""
+    if not nodes.groups[leaf].drawn:
+        nodes.groups[leaf].drawn = 1
+        for k in range(len(nodes.leaves)):
+            nodes.groups[k].far += nodes.hops[leaf, k]
+
+
+@kernel
+def nearer(one, other, n):
+    """Whether a leaf goes before another one if n nodes are needed (P5)."""
+    if one.drawn or other.drawn:
+        return one.drawn > other.drawn
+    enough, fits = one.members >= n, other.members >= n
+    if enough != fits:
+        return enough and one.far <= other.far
+    more = one.members - other.members if enough else other.members - one.members
+    return one.far <= other.far and more <= 0 and (one.far < other.far or more < 0)
+
+
+@kernel
+def pick_groups(nodes, job, first, end, by, needs):
+    """Best fit in groups (P5), in leaves under the old rules or, the second of `by`, in the nearest ones."""
+    tree, near = by
     groups = nodes.groups
     while not satisfied(needs) and needs[2] > 0:
         best, fits = -1, False
@@ -542,7 +571,10 @@ def pick_groups(nodes, job, first, end, tree, needs):
             if one.used or one.members == 0:
                 continue
             enough = suffices(one, needs)
-            if (
+            if near:
+                if best < 0 or nearer(one, groups[best], needs[0]):
+                    best = k
+            elif (
                 best < 0
                 or (enough and not fits)
                 or (enough == fits and (one.cpus < groups[best].cpus if fits else one.cpus > groups[best].cpus))
@@ -551,7 +583,9 @@ def pick_groups(nodes, job, first, end, tree, needs):
         if best < 0:
             break
         groups[best].used = 1
-        single, left = needs[0] <= 1, groups[best].members
+        if near:
+            draw(nodes, best)
+        single, left = needs[0] <= 1 and not near, groups[best].members
         while left > 0 and not satisfied(needs) and needs[2] > 0:
             i = best_node(nodes, best, left, needs, single, tree)
             if i < 0:

@@ -96,7 +96,7 @@ JOB = np.dtype(
 # is placed counts on `count` CPUs of it, and takes `taken`.
 OF_NODE = "cpus threads whole all_gpus gpu_type group first count taken free memory gpus jobs"
 NODE = np.dtype([(name, "i8") for name in OF_NODE.split()])
-GROUP = np.dtype([("members", "i8"), ("cpus", "i8"), ("first", "i8"), ("used", "i8")])
+GROUP = np.dtype([("members", "i8"), ("cpus", "i8"), ("first", "i8"), ("used", "i8"), ("drawn", "i8"), ("far", "i8")])
 WINDOW = np.dtype([("begin_s", "f8"), ("end_s", "f8"), ("told_s", "f8"), ("b", "i8"), ("e", "i8")])
 ENDED = np.dtype([("row", "i8"), ("clean_s", "f8"), ("stopped", "u1")])
 TRY = np.dtype([("row", "i8"), ("tested", "i8"), ("b", "i8"), ("e", "i8"), ("until", "i8")])
@@ -144,7 +144,7 @@ STATE = np.dtype(
 )
 
 
-@record(NODE, *[SETS] * 5, GROUP, I8, *[WORDS] * 9)
+@record(NODE, *[SETS] * 5, Array(I8, 2), GROUP, I8, *[WORDS] * 9)
 class Nodes(NamedTuple):
     """The nodes, and sets of them."""
 
@@ -154,6 +154,7 @@ class Nodes(NamedTuple):
     partitions: NDArray[np.uint64]  # (partitions, words)
     weights: NDArray[np.uint64]  # (weights, words)  the nodes of each weight, the lowest first
     leaves: NDArray[np.uint64]  # (leaves, words)
+    hops: Ints  # (leaves, leaves)
     groups: Records  # GROUP (N + leaves,)  scratch space, as all that follow
     listed: Ints  # (N,)
     mask: NDArray[np.uint64]  # (words,)

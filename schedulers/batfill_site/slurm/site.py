@@ -89,6 +89,7 @@ class Association(NamedTuple):
     priority: int = 0
     usage: float = 0.0  # processor seconds, decayed, at the first job; an account's with all below it
     max_wall_s: float | None = None  # MaxWall: the longest limit of a job, unless an association below sets one
+    per_job: Limits = Limits()  # MaxTRES: what a job may request, likewise
 
 
 class Part(NamedTuple):
@@ -131,6 +132,7 @@ class Qos(NamedTuple):
     over_partition_qos: bool = False  # OverPartQOS: its limits go before those of the partition's QOS,
     over_time: bool = False  # PartitionTimeLimit: its jobs may be longer
     over_nodes: bool = False  # PartitionMaxNodes: or wider than their partition allows
+    per_job: Limits = Limits()  # MaxTRES: what a job may request
 
 
 class Window(NamedTuple):
@@ -215,13 +217,25 @@ class Settings:
     serial_at_end: bool = False  # pack_serial_at_end
 
 
+class Leaf(NamedTuple):
+    """A leaf switch."""
+
+    nodes: tuple[str, ...]
+    above: tuple[str, ...] = ()  # the switches above it, from the next one to the top
+
+    def hops(self, other: Leaf) -> int:
+        """How many links are on the way to another leaf switch."""
+        ways = (i + self.above.index(name) for i, name in enumerate(other.above) if name in self.above)
+        return 2 + next(ways, len(self.above) + len(other.above))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """A site's Slurm."""
 
     nodes: tuple[Node, ...]  # by name: the order in which Slurm has them
     partitions: tuple[Partition, ...]
-    switches: tuple[tuple[str, ...], ...] = ()  # the nodes below each leaf switch, in the file's order; () without tree
+    switches: tuple[Leaf, ...] = ()  # in the file's order; () without a tree
     associations: tuple[Association, ...] = ()  # () for none: every user has one share, in the account of their jobs
     qos: tuple[Qos, ...] = ()
     settings: Settings = Settings()

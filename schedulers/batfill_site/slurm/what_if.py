@@ -283,4 +283,5 @@ def add_nodes(site: Site, text: str) -> Site:
 
     nodes = sorted((*site.nodes, *(model._replace(name=name) for name in added)), key=lambda node: by_name(node.name))
     partitions = tuple(each._replace(nodes=grown(each.nodes)) for each in site.partitions)
-    return replace(site, nodes=tuple(nodes), partitions=partitions, switches=tuple(map(grown, site.switches)))
+    switches = tuple(leaf._replace(nodes=grown(leaf.nodes)) for leaf in site.switches)
+    return replace(site, nodes=tuple(nodes), partitions=partitions, switches=switches)
