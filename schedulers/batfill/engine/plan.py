@@ -28,7 +28,18 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import kernel, outlined
-from batfill.engine.blocks import BLOCK, EXACT, GROUP, NONE, enters_group, find, group_at, summarize, width_of
+from batfill.engine.blocks import (
+    BLOCK,
+    EXACT,
+    GROUP,
+    NONE,
+    drop_inexact,
+    enters_group,
+    find,
+    group_at,
+    summarize,
+    width_of,
+)
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
@@ -775,8 +786,7 @@ def skipped(now_s, queue, section, place, back):
         group = group_at(queue, section, place)
         if none_may_start(now_s, queue, group):
             return place % GROUP + 1 if back else np.int64(GROUP), group
-        if queue.blocks.nodes[group].state != EXACT:
-            queue.blocks.nodes[group].state = NONE
+        drop_inexact(queue.blocks, group)
     block = np.int64(queue.blocks.order[section, place])
     return np.int64(none_may_start(now_s, queue, block)), block
 
