@@ -121,7 +121,7 @@ def split(blocks, section, place):
         order[i] = order[i - 1]
     order[place + 1] = new
     blocks.sections[section].blocks += 1
-    drop_groups(blocks, section, place)  # the only one of a section, which was not kept up to date, too
+    drop_groups(blocks, section, place)
     keep = BLOCK - 1 if place == size - 1 else BLOCK // 2
     move_jobs(blocks, full * BLOCK + keep, new * BLOCK, BLOCK - keep)
     nodes[new].count, nodes[new].state, nodes[new].lowest = BLOCK - keep, NONE, -np.inf
@@ -325,8 +325,8 @@ def drop_groups(blocks, section, place):
 
 
 @kernel
-def drop_inexact(blocks, group):
-    """Drop the minima of a group that rule nothing out, unless they are exact."""
+def renew(blocks, group):
+    """Let the minima of a group, which rule nothing out, be made again unless they are exact."""
     if blocks.nodes[group].state != EXACT:
         blocks.nodes[group].state = NONE
 

@@ -22,12 +22,12 @@ from batfill.engine.blocks import (
     EXACT,
     GROUP,
     NONE,
-    drop_inexact,
     enters_group,
     group_at,
     loosen,
     move_jobs,
     precedes,
+    renew,
     settle_block,
     summarize,
     width_of,
@@ -182,21 +182,12 @@ def skipped(now_s, queue, section, place, width, exact):
     As many as a group has, which begins there; or one; or none.
     """
     if enters_group(queue.blocks, section, place, False):
-        group = closed_group(now_s, queue, section, place, width)
-        if group >= 0:
+        group = group_at(queue, section, place)
+        if is_closed(now_s, queue, group, width, False):
             return np.int64(GROUP), group
+        renew(queue.blocks, group)
     block = np.int64(queue.blocks.order[section, place])
     return np.int64(is_closed(now_s, queue, block, width, exact)), block
-
-
-@outlined
-def closed_group(now_s, queue, section, place, width):
-    """The group at this place if `is_closed` rules it out; else -1, and minima that are not exact are dropped."""
-    group = group_at(queue, section, place)
-    if is_closed(now_s, queue, group, width, False):
-        return group
-    drop_inexact(queue.blocks, group)
-    return np.int64(-1)
 
 
 @kernel
