@@ -37,13 +37,14 @@ def of_small(kernel):
     return lambda *arguments: function(*map(readable, arguments))
 
 
-class_of, enters_group, group_at, insert, pack, precedes, remove, summarize = map(
+class_of, enters_group, group_at, insert, loosen, pack, precedes, remove, summarize = map(
     of_small,
     (
         blocks.class_of,
         blocks.enters_group,
         blocks.group_at,
         blocks.insert,
+        blocks.loosen,
         blocks.pack,
         blocks.precedes,
         blocks.remove,
@@ -111,8 +112,9 @@ class BlocksBesideAList(RuleBasedStateMachine):
         """Bounds are made at odd moments, as a pass does, of sections that hold jobs; from then on they are kept."""
         if not self.lists[section]:
             return
-        for block in self.waiting.order[section, : self.waiting.sections[section]["blocks"]]:
+        for place, block in enumerate(self.waiting.order[section, : self.waiting.sections[section]["blocks"]]):
             summarize(self.queue, block)
+            loosen(self.waiting, np.int64(section), np.int64(place))
 
     @rule(section=st.integers(0, SECTIONS - 1), back=st.booleans())
     def summarize_groups(self, section, back):
@@ -151,6 +153,7 @@ class BlocksBesideAList(RuleBasedStateMachine):
     def bounds_are_never_above_what_they_bound(self):
         for section, jobs in self.lists.items():
             _, homes = listed(self.waiting, section)
+            home_of = {job[2]: block for job, block in zip(jobs, homes, strict=True)}
             members, places = {}, {block: place for place, block in enumerate(dict.fromkeys(homes))}
             for (_, _, row, expected_s, procs), block in zip(jobs, homes, strict=True):
                 group = len(self.waiting.order[0]) + section * self.a_section + places[block] // GROUP
@@ -175,7 +178,9 @@ class BlocksBesideAList(RuleBasedStateMachine):
                 least, users = self.queue.wants[rows].min(axis=0), set(self.queue.users[rows].tolist())
                 assert (self.waiting.least[block] <= least).all()
                 assert self.waiting.nodes[block]["user"] == 0 or users == {self.waiting.nodes[block]["user"]}
-                if state == blocks.EXACT:
+                # A group's are exact if those of its blocks were when it was made.
+                made = {home_of[row] for row in rows}
+                if state == blocks.EXACT and (self.waiting.nodes["state"][list(made)] == blocks.EXACT).all():
                     assert (self.waiting.least[block] == least).all()
                     assert len(users) > 1 or users == {self.waiting.nodes[block]["user"]}
                     assert bound == fewest

@@ -121,7 +121,7 @@ def split(blocks, section, place):
         order[i] = order[i - 1]
     order[place + 1] = new
     blocks.sections[section].blocks += 1
-    drop_groups(blocks, section, place)  # the only one of a section, which was not kept up to date, too
+    drop_groups(blocks, section, place)
     keep = BLOCK - 1 if place == size - 1 else BLOCK // 2
     move_jobs(blocks, full * BLOCK + keep, new * BLOCK, BLOCK - keep)
     nodes[new].count, nodes[new].state, nodes[new].lowest = BLOCK - keep, NONE, -np.inf
@@ -219,18 +219,15 @@ def insert(queue, section, key, row):
     blocks.sections[section].jobs += 1
     node.count += 1
     node.lowest = -np.inf
-    if node.state != NONE:
-        note_job(queue, np.int64(block), row)
-    if blocks.sections[section].blocks > GROUP:
-        note_job(queue, group_of(blocks, section, place), row)
+    for index in (np.int64(block), group_of(blocks, section, place)):
+        if blocks.nodes[index].state != NONE:
+            note_job(queue, index, row)
 
 
 @outlined
 def note_job(queue, index, row):
-    """Lower the minima of a block or group, if it has any, to those of a job that joins it."""
+    """Lower the minima of a block or group to those of a job that joins it."""
     node, shortest_s, job = queue.blocks.nodes[index], queue.blocks.shortest_s[index], queue.jobs[row]
-    if node.state == NONE:
-        return
     node.procs = min(node.procs, job.procs)
     lower(shortest_s[0], width_of(job.procs), job.expected_s)
     for pool in range(np.uint64(len(queue.most))):
@@ -328,6 +325,21 @@ def drop_groups(blocks, section, place):
 
 
 @kernel
+def renew(blocks, group):
+    """Let the minima of a group, which rule nothing out, be made again unless they are exact."""
+    if blocks.nodes[group].state != EXACT:
+        blocks.nodes[group].state = NONE
+
+
+@kernel
+def loosen(blocks, section, place):
+    """Note of the group that has this place that its minima may be too low, as those of its blocks were, or are."""
+    if blocks.sections[section].blocks > GROUP:
+        group = blocks.nodes[group_of(blocks, section, place)]
+        group.state = max(group.state, STALE)
+
+
+@kernel
 def enters_group(blocks, section, place, back):
     """Whether this place is the first of a group, or the last in a walk `back`, and there is more than one."""
     size = np.int64(blocks.sections[section].blocks)
@@ -349,13 +361,13 @@ def group_at(queue, section, place):
         node = blocks.nodes[block]
         if node.state == NONE:
             summarize(queue, block)
-        whole.state = max(whole.state, node.state)
         joins = place > first
         whole.procs = min(whole.procs, node.procs) if joins else node.procs
         whole.user = node.user if not joins or whole.user == node.user else 0
-        for pool in range(len(shortest_s)):
-            for width in range(shortest_s.shape[1]):
-                shortest_s[pool, width] = min(shortest_s[pool, width], blocks.shortest_s[block, pool, width])
+        for pool in range(np.uint64(len(shortest_s))):
+            low_s, others_s = shortest_s[pool], blocks.shortest_s[block, pool]
+            for width in range(np.uint64(len(low_s))):
+                low_s[width] = min(low_s[width], others_s[width])
         for pool in range(len(least)):
             least[pool] = min(least[pool], blocks.least[block, pool]) if joins else blocks.least[block, pool]
     return group
@@ -390,9 +402,7 @@ def settle_block(blocks, section, place, taken):
             drop_groups(blocks, section, place - 1)
             return True
     node.state = max(node.state, STALE)
-    if blocks.sections[section].blocks > GROUP:
-        group = blocks.nodes[group_of(blocks, section, place)]
-        group.state = max(group.state, STALE)
+    loosen(blocks, section, place)
     return False
 
 

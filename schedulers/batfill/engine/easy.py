@@ -24,8 +24,10 @@ from batfill.engine.blocks import (
     NONE,
     enters_group,
     group_at,
+    loosen,
     move_jobs,
     precedes,
+    renew,
     settle_block,
     summarize,
     width_of,
@@ -168,8 +170,9 @@ def is_closed(now_s, queue, block, width, exact):
         return True
     if len(queue.wants) == 0 or all_lack(queue, block, np.uint64(0)):
         return len(queue.wants) > 0
-    late = now_s + shortest_to_start(queue, block, width) > state.shadow_s and state.extra != UNRESERVED
-    return late and (blocks.nodes[block].procs > extra or lacks(queue, np.uint64(0), blocks.least, block))
+    if blocks.nodes[block].procs <= extra and not lacks(queue, np.uint64(0), blocks.least, block):
+        return False
+    return state.extra != UNRESERVED and now_s + shortest_to_start(queue, block, width) > state.shadow_s
 
 
 @kernel
@@ -179,22 +182,12 @@ def skipped(now_s, queue, section, place, width, exact):
     As many as a group has, which begins there; or one; or none.
     """
     if enters_group(queue.blocks, section, place, False):
-        group = closed_group(now_s, queue, section, place, width)
-        if group >= 0:
+        group = group_at(queue, section, place)
+        if is_closed(now_s, queue, group, width, False):
             return np.int64(GROUP), group
+        renew(queue.blocks, group)
     block = np.int64(queue.blocks.order[section, place])
     return np.int64(is_closed(now_s, queue, block, width, exact)), block
-
-
-@outlined
-def closed_group(now_s, queue, section, place, width):
-    """The group at this place if `is_closed` rules it out; else -1, and minima that are not exact are dropped."""
-    group = group_at(queue, section, place)
-    if is_closed(now_s, queue, group, width, False):
-        return group
-    if queue.blocks.nodes[group].state != EXACT:
-        queue.blocks.nodes[group].state = NONE
-    return np.int64(-1)
 
 
 @kernel
@@ -234,6 +227,7 @@ def pass_in_order(now_s, queue, started):
                     width = width_of(state.free)
             elif bounded and blocks.nodes[block].state != EXACT:
                 summarize(queue, block)
+                loosen(blocks, section, place)
             if not gone:
                 place += 1
     if state.free >= state.fewest:  # else it has stopped early
@@ -268,7 +262,8 @@ def pass_through_block(now_s, queue, block, started, n, fewest):
     kept, seen = first, slot  # the jobs before slot `kept` stay where they are; those from `seen` on move down to it
     while free >= state.fewest or (ahead == NO_HEAD and free > 0):
         if ahead != NO_HEAD:
-            slot, fewest = next_narrow(blocks, slot, end, free, fewest)
+            spare = free if extra == UNRESERVED else extra
+            slot, fewest = next_to_fit(now_s, blocks, slot, end, free, shadow_s, spare, fewest)
         if slot == end:
             break
         row, procs, expected_s = blocks.slots[slot].row, blocks.slots[slot].procs, blocks.slots[slot].expected_s
@@ -305,13 +300,16 @@ def pass_through_block(now_s, queue, block, started, n, fewest):
 
 
 @kernel
-def next_narrow(blocks, slot, end, free, fewest):
-    """The first slot from `slot` on, before `end`, whose job needs at most `free` processors; `end` if there is none.
+def next_to_fit(now_s, blocks, slot, end, free, shadow_s, extra, fewest):
+    """The first slot from `slot` on, before `end`, whose job `may_backfill`; `end` if there is none.
 
     Also returns the smaller of `fewest` and the smallest q of the jobs before it.
     """
-    while slot < end and blocks.slots[slot].procs > free:
-        fewest = min(fewest, np.int64(blocks.slots[slot].procs))
+    while slot < end:
+        procs = np.int64(blocks.slots[slot].procs)
+        if may_backfill(now_s, procs, blocks.slots[slot].expected_s, free, shadow_s, extra):
+            break
+        fewest = min(fewest, procs)
         slot += ONE
     return slot, fewest
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import kernel, outlined
-from batfill.engine.blocks import BLOCK, EXACT, GROUP, NONE, enters_group, find, group_at, summarize, width_of
+from batfill.engine.blocks import BLOCK, EXACT, GROUP, NONE, enters_group, find, group_at, renew, summarize, width_of
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
@@ -89,8 +89,8 @@ def plan_pass(now_s, queue, started):
     state.noted, state.noted_s, state.horizon_s = 0, np.inf, np.inf
     for width in range(len(queue.far)):
         queue.far[width].span_s = np.inf
-    if limited:
-        find_falls(queue)
+    if limited:  # the falls are those of the whole plan
+        note_hold(queue, ZERO, np.int64(-1))
     return plan_jobs(now_s, queue, started, n, NO_HEAD if limited else n, waiting, more)
 
 
@@ -412,13 +412,6 @@ def note_hold(queue, first, fewest):
         first += ONE
     state.falls = n
     return True
-
-
-@kernel
-def find_falls(queue):
-    """Find the falls of a whole plan."""
-    queue.state[0].falls = 0
-    note_hold(queue, ZERO, np.int64(-1))
 
 
 @outlined
@@ -775,8 +768,7 @@ def skipped(now_s, queue, section, place, back):
         group = group_at(queue, section, place)
         if none_may_start(now_s, queue, group):
             return place % GROUP + 1 if back else np.int64(GROUP), group
-        if queue.blocks.nodes[group].state != EXACT:
-            queue.blocks.nodes[group].state = NONE
+        renew(queue.blocks, group)
     block = np.int64(queue.blocks.order[section, place])
     return np.int64(none_may_start(now_s, queue, block)), block
 
