@@ -122,7 +122,9 @@ def random_switches(draw, names):
         return ()
     mixed = [names[i] for i in draw.rng.permutation(len(names))]
     cuts = sorted({0, len(names), *(draw.upto(len(names)) for _ in range(3))})
-    tree = Chance(int("1" + "".join(str(names.index(name)) for name in mixed)))  # what is drawn after it stays as it was
+    tree = Chance(
+        int("1" + "".join(str(names.index(name)) for name in mixed))
+    )  # what is drawn after it stays as it was
     above = tree.one(((), ("t",)), (("s", "t"), ("r", "t"), ("q", "r", "t")))
     return tuple(Leaf(tuple(mixed[a:b]), tree.one(*above)) for a, b in pairwise(cuts)) + draw.one((), (Leaf(()),))
 
