@@ -301,8 +301,8 @@ def plain(text: str) -> str:
 
 def duration(seconds: float) -> str:
     """As everywhere, but below 10 s with tenths; every duration in an answer is written here."""
-    at = round(seconds, 1)
-    return no_break(f"{at} s" if abs(at) < 10 and at % 1 else cut_duration(seconds)).replace("-", MINUS)
+    at = round(seconds, 1) if abs(seconds) < 10 else seconds
+    return no_break(f"{at} s" if abs(at) < 10 and at % 1 else cut_duration(at)).replace("-", MINUS)
 
 
 def change(longer_s: float) -> str:

@@ -176,7 +176,7 @@ class Options(Limits):
         "jobs are backfilled, as grid.csv:300.", quiet=True)
     pool: Pools | None = option(WHAT, lazily("limits.pools", "Pools.of", "`NAME=AMOUNT`, or a share, with `@` and a "
         "field, or what a processor takes; several with commas", "pool", "Pools | str | list[str]"), None, "What "
-        "jobs take besides, as licences=40.", quiet=True)
+        "jobs take besides, as licences=40 or power=80%.", quiet=True)
     energy_budget: Budget | None = option(WHAT, lazily("limits.energy", "Budget.of", "`AMOUNT@BEGIN..END`, with "
         "`,watts=`, `,idle=` and `,head-holds` behind it", "budget", "Budget | str"), None, "Energy in a period, as "
         "2MWh@0..3d,watts=100W.", quiet=True)

@@ -275,11 +275,11 @@ def verdict(found: SlurmWhatIf, k: int) -> str:
 
 def moves(more: Difference, before_s: float) -> str:
     size, margin = abs(float(more.value)), float(more.margin)
-    if size <= margin:
+    if size <= margin or not more.beyond:
         return f"does not move the mean wait beyond {NOISE}"
     share = f" ({percent(size / before_s)})" if before_s else ""
     does = f"{'shortens' if more.value < 0 else 'lengthens'} the mean wait"
-    return f"{does} by {around(size, margin)}{share}{'' if more.beyond else f': within {NOISE}'}"
+    return f"{does} by {around(size, margin)}{share}"
 
 
 def preempted(found: SlurmWhatIf, k: int) -> str:

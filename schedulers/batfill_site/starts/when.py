@@ -304,7 +304,7 @@ class Pool:
         asked = waits & chosen_by(job, ids)
         if job is not None and not asked.any():
             at = instants.full(past.now_s)
-            raise BatfillError(f"{name}: no job {job} waits at {at}; {int(waits.sum()):,} others do")
+            raise BatfillError(f"{name}: no job {job} waits at {at} in the replay; {int(waits.sum()):,} others do")
         widened, calibrated_on = calibrated(past, self.forks, forks, seed)
         found: list[tuple[Any, ...]] = []
         if submit:
