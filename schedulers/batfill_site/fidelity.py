@@ -404,12 +404,9 @@ class SiteLog(NamedTuple):
 
 def eligibility_warnings(log: SwfLog) -> list[str]:
     """A caution if the log was imported from records without the date from which a job could start."""
-    if not any(NO_ELIGIBILITY in text for text in notes_of(log)):
-        return []
-    return [
-        f"{NO_ELIGIBILITY}, so waits for users count as the scheduler's; add Eligible to the columns of sacct "
-        "(sacct -o ...,Submit,Eligible,Start,...) and import again"
-    ]
+    said = f"{NO_ELIGIBILITY}, so waits for users count as the scheduler's; add Eligible to the columns of sacct "
+    said += "(sacct -o ...,Submit,Eligible,Start,...) and import again"
+    return [said] * any(NO_ELIGIBILITY in text for text in notes_of(log))
 
 
 # The answer

@@ -71,8 +71,7 @@ class Part(NamedTuple):
 
     def procs(self, at_s: NDArray[np.float64]) -> NDArray[np.int64]:
         begins, procs = (np.array(column) for column in zip(*self.steps, strict=True))
-        there: NDArray[np.int64] = procs[np.maximum(np.searchsorted(begins, at_s, side="right") - 1, 0)]
-        return there
+        return procs[np.maximum(np.searchsorted(begins, at_s, side="right") - 1, 0)]
 
     def text(self, clock: Clock | None) -> str:
         if self.never:

@@ -14,7 +14,7 @@ from batfill.base.version import ENGINE, __version__
 from batfill.base.words import things
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.kinds import plain_value
-from batfill.model.options import Options, arguments_of
+from batfill.model.options import Options
 from batfill_pages.comparison import Comparison, Difference
 from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
 from batfill_site.advice.choices import KILLS, ORDER
@@ -57,11 +57,6 @@ class ChoiceFigures(NamedTuple):
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Those of `replay`."""
-        return arguments_of(self.options)
 
     def columns(self) -> dict[str, Any]:
         columns = {name: value for name, value in self._asdict().items() if name != "whose"}
