@@ -14,7 +14,7 @@ import numpy as np
 
 from batfill.base.errors import LARGEST, BatfillError
 from batfill.base.words import things
-from batfill.model.jobs import DAY_S, WEEK_S
+from batfill.model.jobs import DAY_S, WEEK_S, Clock, Jobs
 from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill_pages.words import count
 from batfill_site.accounting.outages import most_held
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Clock, Jobs
     from batfill_site.score import Logged
 
 Steps = tuple[tuple[float, int], ...]  # from these seconds on so many processors

@@ -153,8 +153,6 @@ def error_of(
     return float((np.abs(simulated - logged)[counts] / logged[counts]).mean()) if counts.any() else None
 
 
-# A log with the waits of a site
-
 UNKNOWN_WAIT = -1
 
 

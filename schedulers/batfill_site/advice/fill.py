@@ -13,7 +13,7 @@ from batfill.model.options import Options
 from batfill.workloads.swf_log import FIELD
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
-from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR
+from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR, Paired
 from batfill_pages.words import count, interval_text, log_name, signed, slowdown
 from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, THRESHOLDS_S, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
@@ -25,7 +25,7 @@ from batfill_site.advice.found import (
     UNSURE,
     stated,
 )
-from batfill_site.advice.payers import KINDS, OneGroup, most_changed
+from batfill_site.advice.payers import KINDS, Cost, OneGroup, Payers, most_changed
 from batfill_site.answer import (
     NB,
     Answer,
@@ -41,17 +41,14 @@ from batfill_site.answer import (
     dates_text,
     duration,
 )
-from batfill_site.fidelity import PLAIN, holds_text, machine_text
+from batfill_site.fidelity import PLAIN, Fidelity, holds_text, machine_text
 from batfill_site.machine import REST
 from batfill_site.score import ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from batfill_pages.stats import Paired
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
-    from batfill_site.advice.payers import Cost, Payers
-    from batfill_site.fidelity import Fidelity
 
 HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
@@ -108,9 +105,6 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         terms=TERMS.format(found.settings["tau_s"]),
         guide="how-to/what-if",
     )
-
-
-# The first screen
 
 
 def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
@@ -425,9 +419,6 @@ def overload(cost: Cost | None) -> list[str]:
     return [f"{more}{left * ('energy-budget' not in cost.limits)}"]  # a budget may end before
 
 
-# The picture
-
-
 def point(found: WhatIf, k: int) -> Point:
     o, longest = found.outcomes[k], [duration(one.max_wait_s[k]) for one in found.groups]
     if k:
@@ -450,9 +441,6 @@ def shares(payers: Payers) -> list[Share]:
             of = f"{count(total)} {what}, those whose {mean}wait changes by more than {duration(payers.by_s)}"
             found.append(Share(of, changed, said))
     return found
-
-
-# Details
 
 
 def details(found: WhatIf, log: str) -> list[Detail]:

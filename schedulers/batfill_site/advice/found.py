@@ -12,15 +12,15 @@ import numpy as np
 from batfill.base.tables import Keyed, data_frame
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import things
-from batfill.model.jobs import DAY_S, WEEK_S
+from batfill.model.jobs import DAY_S, WEEK_S, Jobs
 from batfill.model.kinds import plain_value
 from batfill.model.options import Options
 from batfill_pages.comparison import Comparison, Difference
-from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
+from batfill_pages.stats import BETTER, FEWEST_BLOCKS, Paired, undecided
 from batfill_site.advice.choices import KILLS, ORDER
 from batfill_site.advice.payers import Cost, Payers
-from batfill_site.answer import Answered, duration, stored
-from batfill_site.score import Whose
+from batfill_site.answer import Answer, Answered, duration, stored
+from batfill_site.score import Score, Whose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Jobs
-    from batfill_pages.stats import Paired
-    from batfill_site.answer import Answer
     from batfill_site.fidelity import Fidelity, SiteLog
-    from batfill_site.score import Score
 
 MACHINE_FILE = "machine.csv"  # what `batfill fidelity` is to call the calendar in the commands
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least

@@ -360,9 +360,6 @@ def groups_table(found: SlurmWhatIf, k: int) -> Table:
     return Table(head, rows)
 
 
-# Words
-
-
 def cells(one: Outcome) -> tuple[str, ...]:
     wait = one.wait_s
     return around(*wait[:2]), change(wait.more), duration(one.longest_s.mean), slowdown(one.bsld.mean)
