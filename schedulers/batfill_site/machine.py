@@ -246,10 +246,8 @@ def segments(
         k = (number >= CEILING * number[:, -1:]).argmax(1)
         below, below_sum = number[np.arange(len(first)), k], sums[beyond, k] - sums[first, k]
         above, above_sum = number[:, -1] - below, sums[beyond, -1] - sums[first, -1] - below_sum
-        found: NDArray[np.float64] = (1 - CEILING) * (middle[k] * below - below_sum) + CEILING * (
-            above_sum - middle[k] * above
-        )
-        return found
+        less, more = middle[k] * below - below_sum, above_sum - middle[k] * above
+        return np.asarray((1 - CEILING) * less + CEILING * more)
 
     penalty = PENALTY * loss(np.zeros(1, int), bins)[0]
     best, before = np.full(bins + 1, np.inf), np.zeros(bins + 1, int)

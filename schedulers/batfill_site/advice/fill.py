@@ -460,6 +460,8 @@ def details(found: WhatIf, log: str) -> list[Detail]:
     limits = [(one.grown, (o := found.outcomes[one.take]).name, *figures(found, o)) for one in stops]
     by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, [one.take for one in stops], 1, stops=True)
     mine = found.outcomes[shown]
+    made = {title: configuration(name, mine.options) for name, title in SYSTEMS.items()}
+    configured = [f"# {title}{f': {lacks}' if lacks else ''}\n{lines}" for title, (lines, lacks) in made.items()]
     longer = (
         f"Longer: jobs by over {LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much."
     )
@@ -471,7 +473,7 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         ),
         Detail("The advice at each limit", [EQUALS], by_limit),
         Detail("The advice in each period", [], by_periods(found)),
-        Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
+        Detail(f"Configuration of {mine.name}", [BESIDE], code="\n".join(configured)),
         Detail(
             "Statistics: intervals, p, what the confidence means",
             [SURE],
@@ -526,11 +528,6 @@ def never_applied(found: WhatIf) -> str:
 def figures(found: WhatIf, one: Row | ChoiceFigures) -> tuple[str, str, str]:
     flag = " ▲" * (one.max_wait_s > STARVED * found.outcomes[0].max_wait_s)
     return duration(one.mean_wait_s), f"{duration(one.max_wait_s)}{flag}", slowdown(one.mean_bsld)
-
-
-def configurations(options: Mapping[str, Any]) -> str:
-    found = {title: configuration(name, options) for name, title in SYSTEMS.items()}
-    return "\n".join(f"# {title}{f': {lacks}' if lacks else ''}\n{lines}" for title, (lines, lacks) in found.items())
 
 
 def commands(found: WhatIf, log: str) -> str:

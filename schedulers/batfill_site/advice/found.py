@@ -233,11 +233,8 @@ class WhatIf(Answered, Keyed):
     @property
     def invented(self) -> tuple[str, ...]:
         """That requests were invented, a sentence each."""
-        return tuple(
-            f"it rests on invented requests; {warning}"
-            for warning in self.workload.invented_warning
-            if self.workload.unrequested != "none"
-        )
+        warnings = self.workload.invented_warning if self.workload.unrequested != "none" else ()
+        return tuple(f"it rests on invented requests; {warning}" for warning in warnings)
 
     @property
     def cautions(self) -> tuple[str, ...]:

@@ -233,9 +233,6 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], said_of: str) -
 IDLE_S = 6 * 3600.0  # that a node runs nothing, while jobs of one node wait for half as long, until it counts as down
 
 
-# What a log may show that a site's files do not say: nodes that were down, earlier usage, and what held jobs back.
-
-
 class Cause(NamedTuple):
     """What the files do not say, switched on."""
 
