@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
 FIGURES = ("mean wait", "longest", "slowdown")
-OWN = ("policy", "preset", "threshold")  # options of a choice alone
 MOST_WORDS = 12  # of a headline
 MOST_PERIODS = 6  # in a line
 CAPTION = "Shaded: above the limit, or without one above twice fcfs's longest wait."
