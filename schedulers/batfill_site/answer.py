@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from markupsafe import Markup
 
 from batfill.base.files import json_text
-from batfill.base.tables import heading, shown, text_html
+from batfill.base.tables import text_html
 from batfill.base.version import __version__
 from batfill.base.words import duration as cut_duration
 from batfill.replays.found import Found
@@ -137,10 +137,8 @@ class Picture(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """A picture without choices: groups of jobs."""
+    """A picture without choices: groups of jobs, with their simulated mean waits beside the logged ones."""
 
-    title: str
-    heads: tuple[str, str]  # of the bars, and of what stands behind them
     bars: Sequence[Bar]
     least_s: float = 1.0
 
@@ -151,8 +149,7 @@ class Bars(NamedTuple):
             Bar(by, name, mean_s - logged_s, False, change(mean_s - logged_s), duration(logged_s))
             for by, name, mean_s, logged_s in groups
         ]
-        heads = ("Simulated mean wait, minus logged", "in the log")
-        return cls("Whose simulated waits are too long or too short", heads, bars)
+        return cls(bars)
 
 
 class Span(NamedTuple):
@@ -319,12 +316,6 @@ def around(mean: float, margin: float, write: Callable[[float], str] = duration)
 
 def dates_text(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
     return submission_dates(submit_s, clock).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
-
-
-def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
-    return Table(
-        [heading(name) for name in rows[0]], [[shown(name, cell) for name, cell in row.items()] for row in rows]
-    )
 
 
 def filled(text: str) -> str:

@@ -14,14 +14,14 @@ import numpy as np
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.progress import patient_progress
 from batfill.base.words import things
-from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
+from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S, Cancelled, Jobs, Overrun, Unrequested
 from batfill.model.limits.calendar import Calendar, Window
 from batfill.model.options import ALL, Options
 from batfill.replays.found import document
 from batfill.replays.replay import nothing, simulate
 from batfill.workloads.formats import part_of, replayable
 from batfill.workloads.swf import NO_RUN_TIME, REASONS, job_rows
-from batfill.workloads.swf_log import CANCELLED
+from batfill.workloads.swf_log import CANCELLED, SwfLog
 from batfill_pages.words import count, log_name
 from batfill_site.accounting.cluster_log import HAD_GPUS, NO_ELIGIBILITY, NOT_MODELLED
 from batfill_site.accounting.outages import outages
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Cancelled, Jobs, Overrun, Unrequested
-    from batfill.workloads.swf_log import SwfLog
     from batfill_site.machine import Held, Machine, Part
 
 
@@ -53,8 +51,6 @@ LEAST_AT, MOST_BEYOND, MOST_STARTS = 0.005, 0.004, 0.01
 # Shares of the waiting time in which nothing known holds a job: above, nothing can be said, or confidence is low.
 MOST_IDLE, LOW_IDLE = 0.5, 0.3
 OF_RECORDS = re.compile(r"[\d,]+ records?: .+")  # an import's note on what it left out or changed
-
-# What a site does
 
 
 class Factors(NamedTuple):
@@ -230,9 +226,6 @@ def fitted(past: Site, advance: Callable[[float], None]) -> list[Step]:
     return steps
 
 
-# The command
-
-
 def fidelity(
     log: Jobs | Path | str,
     *,
@@ -404,15 +397,10 @@ class SiteLog(NamedTuple):
 
 def eligibility_warnings(log: SwfLog) -> list[str]:
     """A caution if the log was imported from records without the date from which a job could start."""
-    if not any(NO_ELIGIBILITY in text for text in notes_of(log)):
-        return []
-    return [
-        f"{NO_ELIGIBILITY}, so waits for users count as the scheduler's; add Eligible to the columns of sacct "
-        "(sacct -o ...,Submit,Eligible,Start,...) and import again"
-    ]
+    said = f"{NO_ELIGIBILITY}, so waits for users count as the scheduler's; add Eligible to the columns of sacct "
+    said += "(sacct -o ...,Submit,Eligible,Start,...) and import again"
+    return [said] * any(NO_ELIGIBILITY in text for text in notes_of(log))
 
-
-# The answer
 
 NEAR = (
     "Mean logged wait, and simulated waits over the logged ones, on the header's machine, and on the one that ran with "

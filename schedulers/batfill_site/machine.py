@@ -14,7 +14,7 @@ import numpy as np
 
 from batfill.base.errors import LARGEST, BatfillError
 from batfill.base.words import things
-from batfill.model.jobs import DAY_S, WEEK_S
+from batfill.model.jobs import DAY_S, WEEK_S, Clock, Jobs
 from batfill.model.limits.calendar import ANNOUNCED, Calendar, Window
 from batfill_pages.words import count
 from batfill_site.accounting.outages import most_held
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Clock, Jobs
     from batfill_site.score import Logged
 
 Steps = tuple[tuple[float, int], ...]  # from these seconds on so many processors
@@ -71,8 +70,7 @@ class Part(NamedTuple):
 
     def procs(self, at_s: NDArray[np.float64]) -> NDArray[np.int64]:
         begins, procs = (np.array(column) for column in zip(*self.steps, strict=True))
-        there: NDArray[np.int64] = procs[np.maximum(np.searchsorted(begins, at_s, side="right") - 1, 0)]
-        return there
+        return procs[np.maximum(np.searchsorted(begins, at_s, side="right") - 1, 0)]
 
     def text(self, clock: Clock | None) -> str:
         if self.never:
@@ -248,10 +246,8 @@ def segments(
         k = (number >= CEILING * number[:, -1:]).argmax(1)
         below, below_sum = number[np.arange(len(first)), k], sums[beyond, k] - sums[first, k]
         above, above_sum = number[:, -1] - below, sums[beyond, -1] - sums[first, -1] - below_sum
-        found: NDArray[np.float64] = (1 - CEILING) * (middle[k] * below - below_sum) + CEILING * (
-            above_sum - middle[k] * above
-        )
-        return found
+        less, more = middle[k] * below - below_sum, above_sum - middle[k] * above
+        return np.asarray((1 - CEILING) * less + CEILING * more)
 
     penalty = PENALTY * loss(np.zeros(1, int), bins)[0]
     best, before = np.full(bins + 1, np.inf), np.zeros(bins + 1, int)

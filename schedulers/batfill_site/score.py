@@ -153,8 +153,6 @@ def error_of(
     return float((np.abs(simulated - logged)[counts] / logged[counts]).mean()) if counts.any() else None
 
 
-# A log with the waits of a site
-
 UNKNOWN_WAIT = -1
 
 
@@ -175,8 +173,7 @@ class Logged(NamedTuple):
 
     def compared(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | bool = True) -> NDArray[np.bool_]:
         """Those of the rows that have a wait in the log and in a replay."""
-        both: NDArray[np.bool_] = ~np.isnan(self.wait_s) & ~np.isnan(wait_s) & rows
-        return both
+        return ~np.isnan(self.wait_s) & ~np.isnan(wait_s) & rows
 
     @property
     def first_half(self) -> NDArray[np.bool_]:

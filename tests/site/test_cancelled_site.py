@@ -36,11 +36,8 @@ def test_what_if_advises_for_the_others_and_says_how_it_read_the_log(log):
     mean_s = {choice: bf.replay(log, "fcfs", cancelled=choice).figures.mean_wait_s for choice in ("wait", "drop")}
     assert found.outcomes[0].mean_wait_s == pytest.approx(mean_s["wait"])
     assert mean_s["wait"] > 1.01 * mean_s["drop"]
-    assert (
-        found.comparison.wait_s.shape[1]
-        == sum(group.jobs for group in found.groups if group.by == "processors")
-        == JOBS
-    )
+    by_width = sum(group.jobs for group in found.groups if group.by == "processors")
+    assert found.comparison.wait_s.shape[1] == by_width == JOBS
     assert found.settings["cancelled"] == "wait"
     assert (found.site.rows, found.site.cancelled, found.site.left_out) == (JOBS + 60, 0, {})
     assert "--cancelled wait" in found.answer(log).as_page("batfill what-if", {})

@@ -72,11 +72,6 @@ def grade(path):
     return str(fidelity_of(source_of(path)))
 
 
-def told(found):
-    """What it says, in one line."""
-    return " ".join(found.as_text(details=True).split())
-
-
 def fits(path, machine="log"):
     return fitted(Site.of(logged(path), machine).until_half(), lambda _: None)
 
@@ -371,7 +366,7 @@ def test_unknown_waits_and_wide_jobs_are_left_out(tmp_path, work):
     wait_s[:10] = -1
     found = bf.fidelity(written(tmp_path / "log.swf", work.jobs, wait_s), procs=8, fit=False)
     assert found["scores"]["header"]["jobs"] == int((work.jobs.procs[10:] <= 8).sum())
-    assert "Not compared: 10 jobs without a wait in the log." in told(found)
+    assert "Not compared: 10 jobs without a wait in the log." in found.as_text()
     wide = int((work.jobs.procs > 8).sum())
     assert found["input"]["warnings"][0].startswith(f"{wide:,} of 4,000 jobs ({wide / 40:.1f} %), ")
 

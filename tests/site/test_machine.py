@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -49,12 +51,8 @@ def starts(work, policy="fcfs", **options):
     return np.asarray(bf.replay(work, policy, **options)["start_s"])
 
 
-def one_pool(work, **_):
-    return work, {"start_s": starts(work)}
-
-
-def another_order(work, **_):
-    return work, {"start_s": starts(work, "saf", threshold_s=DAY_S)}
+def one_pool(work, **options):
+    return work, {"start_s": starts(work, **options)}
 
 
 def less_from_half(work, **_):
@@ -78,21 +76,17 @@ def labels(work, **_):
     return work, {"start_s": starts(work), "partition": work.user % 3 + 1, "queue": work.user % 5 - 1}
 
 
-def limited(work, **_):
-    return work, {"start_s": starts(work, max_running=5)}
-
-
 # What is made of a generated workload, and the machine's steps: from a share of the log on so many processors.
 KINDS = {
     "constant": (one_pool, PROCS, ((0, PROCS),)),
-    "saf and 24 h": (another_order, PROCS, ((0, PROCS),)),
+    "saf and 24 h": (partial(one_pool, policy="saf", threshold_s=DAY_S), PROCS, ((0, PROCS),)),
     "low load": (one_pool, PROCS, ((0, PROCS),)),
     "a step": (less_from_half, PROCS, ((0, PROCS), (0.5, 208))),
     "header too large": (one_pool, LARGER, ((0, PROCS),)),
     "header too small": (one_pool, SMALLER, ((0, PROCS),)),
     "two pools": (two_pools, PROCS, None),
     "labels without pools": (labels, PROCS, ((0, PROCS),)),
-    "at most 5 running jobs": (limited, PROCS, ((0, PROCS),)),
+    "at most 5 running jobs": (partial(one_pool, max_running=5), PROCS, ((0, PROCS),)),
 }
 
 

@@ -219,9 +219,8 @@ def test_answers_of_sites_that_preempt_nothing_do_not_speak_of_it(answer):
 
 
 def test_the_real_run_is_one_that_the_model_could_make(answer):
-    assert answer.logged.within
+    assert answer.logged.lowest_s <= answer.logged.score.logged_mean_s == 138.8 <= answer.logged.highest_s
     assert answer.logged.score.rank_correlation > 0.8
-    assert answer.logged.score.logged_mean_s == 138.8
     without_shares = slurm(LOG, CONF, runs=5)
     assert without_shares.logged.score.rank_correlation < 0.5
 

@@ -99,14 +99,12 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
         shown.append(some[last])
         reading.note("earlier tries of jobs run again, left out", len(some) - 1, some[first])
     unended = [life for life in lives if life.ended is None]
-    never_ran = [life for life in unended if life.deleted_s and life.queued_s and not life.started]
+    deleted = [life for life in unended if life.deleted_s and not life.started]
+    never_ran = [life for life in deleted if life.queued_s]
     for reason, gone in (
         ("jobs deleted while they waited", never_ran),
         (NO_ZONE, never_ran if reading.zone == "UTC" else []),
-        (
-            "jobs deleted without a record of their queueing, left out",
-            [life for life in unended if life.deleted_s and not life.queued_s and not life.started],
-        ),
+        ("jobs deleted without a record of their queueing, left out", [life for life in deleted if not life.queued_s]),
         ("jobs that have not ended, left out", [life for life in unended if life.started or not life.deleted_s]),
     ):
         reading.note(reason, len(gone), min((life.shown for life in gone), default=""))

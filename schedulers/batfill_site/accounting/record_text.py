@@ -50,8 +50,7 @@ def each(texts: Sequence[str], read: Callable[[str], Any]) -> NDArray[np.int64]:
     """The numbers that `read` returns for each text, (n, ...); it reads equal texts once."""
     names = Names()
     codes = names.codes(texts)
-    numbers: NDArray[np.int64] = np.array([read(text) for text in names], np.int64)[codes]
-    return numbers
+    return np.array([read(text) for text in names], np.int64)[codes]
 
 
 def lines_of(path: Path, odd: Callable[[int], None] = lambda number: None) -> Iterator[tuple[int, str]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import BatfillError
-from batfill.model.jobs import HOUR_S
+from batfill.model.jobs import HOUR_S, Jobs
 from batfill.model.kinds import plain_value
 from batfill.model.limits import DATED
 from batfill.model.option_texts import policy_words
@@ -27,7 +27,6 @@ from batfill.replays.replay import simulate
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from batfill.model.jobs import Jobs
     from batfill.model.schedule import Schedule
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))

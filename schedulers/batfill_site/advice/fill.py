@@ -13,7 +13,7 @@ from batfill.model.options import Options
 from batfill.workloads.swf_log import FIELD
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
-from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR
+from batfill_pages.stats import BETTER, CONFIDENCE, UNCLEAR, Paired
 from batfill_pages.words import count, interval_text, log_name, signed, slowdown
 from batfill_site.advice.choices import KILLS, NEEDS, THRESHOLD, THRESHOLDS_S, TODAY
 from batfill_site.advice.configuration import SYSTEMS, configuration
@@ -25,7 +25,7 @@ from batfill_site.advice.found import (
     UNSURE,
     stated,
 )
-from batfill_site.advice.payers import KINDS, OneGroup, most_changed
+from batfill_site.advice.payers import KINDS, Cost, OneGroup, Payers, most_changed
 from batfill_site.answer import (
     NB,
     Answer,
@@ -41,22 +41,18 @@ from batfill_site.answer import (
     dates_text,
     duration,
 )
-from batfill_site.fidelity import PLAIN, holds_text, machine_text
+from batfill_site.fidelity import PLAIN, Fidelity, holds_text, machine_text
 from batfill_site.machine import REST
 from batfill_site.score import ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from batfill_pages.stats import Paired
     from batfill_site.advice.found import ChoiceFigures, Limit, Row, WhatIf
-    from batfill_site.advice.payers import Cost, Payers
-    from batfill_site.fidelity import Fidelity
 
 HEAD = ("", "mean wait", f"its change (95{NB}%)", "longest", "slowdown")
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
 FIGURES = ("mean wait", "longest", "slowdown")
-OWN = ("policy", "preset", "threshold")  # options of a choice alone
 MOST_WORDS = 12  # of a headline
 MOST_PERIODS = 6  # in a line
 CAPTION = "Shaded: above the limit, or without one above twice fcfs's longest wait."
@@ -108,9 +104,6 @@ def answer_of(found: WhatIf, log: str = "LOG") -> Answer:
         terms=TERMS.format(found.settings["tau_s"]),
         guide="how-to/what-if",
     )
-
-
-# The first screen
 
 
 def screen(found: WhatIf, limit: Limit, k: int | None = None) -> Screen:
@@ -425,9 +418,6 @@ def overload(cost: Cost | None) -> list[str]:
     return [f"{more}{left * ('energy-budget' not in cost.limits)}"]  # a budget may end before
 
 
-# The picture
-
-
 def point(found: WhatIf, k: int) -> Point:
     o, longest = found.outcomes[k], [duration(one.max_wait_s[k]) for one in found.groups]
     if k:
@@ -452,9 +442,6 @@ def shares(payers: Payers) -> list[Share]:
     return found
 
 
-# Details
-
-
 def details(found: WhatIf, log: str) -> list[Detail]:
     order = sorted(range(len(found.outcomes)), key=lambda k: found.outcomes[k].mean_bsld)
     shown, rows, tests, settings = found.shown(found.limit), [], [], found.settings
@@ -472,6 +459,8 @@ def details(found: WhatIf, log: str) -> list[Detail]:
     limits = [(one.grown, (o := found.outcomes[one.take]).name, *figures(found, o)) for one in stops]
     by_limit = Table(("longest wait may grow by", "take", *FIGURES), limits, [one.take for one in stops], 1, stops=True)
     mine = found.outcomes[shown]
+    made = {title: configuration(name, mine.options) for name, title in SYSTEMS.items()}
+    configured = [f"# {title}{f': {lacks}' if lacks else ''}\n{lines}" for title, (lines, lacks) in made.items()]
     longer = (
         f"Longer: jobs by over {LONGER}, and users with at least {FEWEST_JOBS} jobs whose mean wait grows by as much."
     )
@@ -483,7 +472,7 @@ def details(found: WhatIf, log: str) -> list[Detail]:
         ),
         Detail("The advice at each limit", [EQUALS], by_limit),
         Detail("The advice in each period", [], by_periods(found)),
-        Detail(f"Configuration of {mine.name}", [BESIDE], code=configurations(mine.options)),
+        Detail(f"Configuration of {mine.name}", [BESIDE], code="\n".join(configured)),
         Detail(
             "Statistics: intervals, p, what the confidence means",
             [SURE],
@@ -538,11 +527,6 @@ def never_applied(found: WhatIf) -> str:
 def figures(found: WhatIf, one: Row | ChoiceFigures) -> tuple[str, str, str]:
     flag = " ▲" * (one.max_wait_s > STARVED * found.outcomes[0].max_wait_s)
     return duration(one.mean_wait_s), f"{duration(one.max_wait_s)}{flag}", slowdown(one.mean_bsld)
-
-
-def configurations(options: Mapping[str, Any]) -> str:
-    found = {title: configuration(name, options) for name, title in SYSTEMS.items()}
-    return "\n".join(f"# {title}{f': {lacks}' if lacks else ''}\n{lines}" for title, (lines, lacks) in found.items())
 
 
 def commands(found: WhatIf, log: str) -> str:

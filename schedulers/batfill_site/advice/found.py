@@ -12,15 +12,15 @@ import numpy as np
 from batfill.base.tables import Keyed, data_frame
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import things
-from batfill.model.jobs import DAY_S, WEEK_S
+from batfill.model.jobs import DAY_S, WEEK_S, Jobs
 from batfill.model.kinds import plain_value
-from batfill.model.options import Options, arguments_of
+from batfill.model.options import Options
 from batfill_pages.comparison import Comparison, Difference
-from batfill_pages.stats import BETTER, FEWEST_BLOCKS, undecided
+from batfill_pages.stats import BETTER, FEWEST_BLOCKS, Paired, undecided
 from batfill_site.advice.choices import KILLS, ORDER
 from batfill_site.advice.payers import Cost, Payers
-from batfill_site.answer import Answered, duration, stored
-from batfill_site.score import Whose
+from batfill_site.answer import Answer, Answered, duration, stored
+from batfill_site.score import Score, Whose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Jobs
-    from batfill_pages.stats import Paired
-    from batfill_site.answer import Answer
     from batfill_site.fidelity import Fidelity, SiteLog
-    from batfill_site.score import Score
 
 MACHINE_FILE = "machine.csv"  # what `batfill fidelity` is to call the calendar in the commands
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
@@ -57,11 +53,6 @@ class ChoiceFigures(NamedTuple):
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Those of `replay`."""
-        return arguments_of(self.options)
 
     def columns(self) -> dict[str, Any]:
         columns = {name: value for name, value in self._asdict().items() if name != "whose"}
@@ -242,11 +233,8 @@ class WhatIf(Answered, Keyed):
     @property
     def invented(self) -> tuple[str, ...]:
         """That requests were invented, a sentence each."""
-        return tuple(
-            f"it rests on invented requests; {warning}"
-            for warning in self.workload.invented_warning
-            if self.workload.unrequested != "none"
-        )
+        warnings = self.workload.invented_warning if self.workload.unrequested != "none" else ()
+        return tuple(f"it rests on invented requests; {warning}" for warning in warnings)
 
     @property
     def cautions(self) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ import numpy as np
 
 from batfill.base.words import in_a_row
 from batfill.engine.records import AT_DIVIDER
-from batfill.model.jobs import DAY_S
+from batfill.model.jobs import DAY_S, Jobs
 from batfill.model.limits.calendar import NO_WINDOWS
-from batfill.model.limits.pools import amount_text
+from batfill.model.limits.pools import Pool, amount_text
 from batfill.model.metrics import RUNTIME_BINS, width_bins
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
-from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS
+from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS, Paired
 from batfill_pages.words import id_in_log
 from batfill_site.accounting.outages import most_held
 
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Jobs
-    from batfill.model.limits.pools import Pool
     from batfill.model.schedule import Rushed, Schedule
-    from batfill_pages.stats import Paired
 
     Pairing = Callable[[list[NDArray[np.float64]]], list[Paired]]
 

@@ -14,7 +14,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.sums import mean_of
 from batfill.base.words import things
-from batfill.model.jobs import WEEK_S
+from batfill.model.jobs import WEEK_S, Jobs
 from batfill.model.limits.pools import Pools, rejected, wanted
 from batfill.model.metrics import TAU_S, bounded_slowdown
 from batfill.model.options import OPTIONS, Options
@@ -45,18 +45,16 @@ from batfill_site.advice.found import (
 from batfill_site.advice.payers import LIMITING, STOPPING, Cost, Kind, Payers, kinds_of, load_of, used_in_log, work_of
 from batfill_site.fidelity import SiteLog, fidelity_of
 from batfill_site.machine import machine_or_stated
-from batfill_site.score import Whose, score
+from batfill_site.score import Score, Whose, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import Jobs
     from batfill.model.schedule import Schedule
     from batfill_pages.stats import Paired
     from batfill_site.advice.payers import Pairing
-    from batfill_site.score import Score
 
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain

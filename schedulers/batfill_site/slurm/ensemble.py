@@ -159,9 +159,6 @@ def about(site: Site, jobs: SlurmJobs, runs: int) -> str:
 USER, OTHERS = "user", "(others)"
 
 
-# The groups of jobs by which answers are told.
-
-
 def kinds(jobs: SlurmJobs, cpus: int) -> Iterator[tuple[str, list[str], Ints]]:
     """What jobs are grouped by, the groups' names, and the group of each job, (jobs,)."""
     yield "", ["all"], np.zeros(len(jobs), np.int64)

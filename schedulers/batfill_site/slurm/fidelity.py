@@ -35,7 +35,6 @@ from batfill_site.answer import (
     Table,
     around,
     duration,
-    table_of,
 )
 from batfill_site.score import LEAST_GAIN, LEAST_SHARE
 from batfill_site.slurm.arrays import possible, with_usage
@@ -204,7 +203,7 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], said_of: str) -
         screen=Screen(
             f"Simulated waits are off by **{duration(model['mean'])}** a job; the model's runs differ by "
             f"{duration(noise['mean'])}",
-            table_of(rows),
+            Table(list(rows[0]), [list(row.values()) for row in rows]),
             {
                 "Caution": f"{found['caution']}." if found["caution"] else "",
                 "Causes": f"{cause}.",
@@ -232,9 +231,6 @@ def answer_of(found: dict[str, Any], rows: list[dict[str, Any]], said_of: str) -
 
 
 IDLE_S = 6 * 3600.0  # that a node runs nothing, while jobs of one node wait for half as long, until it counts as down
-
-
-# What a log may show that a site's files do not say: nodes that were down, earlier usage, and what held jobs back.
 
 
 class Cause(NamedTuple):

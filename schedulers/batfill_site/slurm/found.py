@@ -98,12 +98,9 @@ class Logged(NamedTuple):
     highest_s: float  # and where it is highest
 
     @property
-    def within(self) -> bool:
-        return self.lowest_s <= self.score.logged_mean_s <= self.highest_s
-
-    @property
     def unlike(self) -> str | None:
-        return self.score.unlike(math.inf if self.within else FAR, LEAST_RANK)
+        within = self.lowest_s <= self.score.logged_mean_s <= self.highest_s
+        return self.score.unlike(math.inf if within else FAR, LEAST_RANK)
 
     def as_dict(self) -> dict[str, Any]:
         return {**{name: value for name, value in self._asdict().items() if name != "whose"}, **self.whose.as_dict()}
@@ -200,32 +197,26 @@ class SlurmWhatIf(Answered, Keyed):
 
     def answer(self) -> Answer:
         """In a headline, a table, lines and details."""
-        return answer_of(self)
-
-
-# How it is said
-
-
-def answer_of(found: SlurmWhatIf) -> Answer:
-    return Answer(
-        title=f"{found.name}: what changes of slurm.conf would do",
-        about=about(found.site, found.jobs, found.settings["runs"]),
-        screen=screen(found, found.best, headline(found)),
-        picture=Picture(
-            [point(found, k) for k in range(len(found.names))],
-            found.best,
-            *("as configured", "reference", CAPTION, f"within {NOISE}"),
-            least_s=1.0,
-        ),
-        details=[
-            *(Detail(f"All groups of jobs, {name}", [], groups_table(found, k)) for k, name in enumerate(found.names)),
-            Detail("Noise: runs, intervals, brackets", [RULE.format(found.settings["runs"])]),
-            Detail("Notes on the log and the configuration", [first_upper(text) + "." for text in found.warnings]),
-        ],
-        data=found.figures(),
-        assumed=found.assumed,
-        guide="how-to/slurm",
-    )
+        groups = [Detail(f"All groups of jobs, {name}", [], groups_table(self, k)) for k, name in enumerate(self.names)]
+        return Answer(
+            title=f"{self.name}: what changes of slurm.conf would do",
+            about=about(self.site, self.jobs, self.settings["runs"]),
+            screen=screen(self, self.best, headline(self)),
+            picture=Picture(
+                [point(self, k) for k in range(len(self.names))],
+                self.best,
+                *("as configured", "reference", CAPTION, f"within {NOISE}"),
+                least_s=1.0,
+            ),
+            details=[
+                *groups,
+                Detail("Noise: runs, intervals, brackets", [RULE.format(self.settings["runs"])]),
+                Detail("Notes on the log and the configuration", [first_upper(text) + "." for text in self.warnings]),
+            ],
+            data=self.figures(),
+            assumed=self.assumed,
+            guide="how-to/slurm",
+        )
 
 
 def screen(found: SlurmWhatIf, k: int, said: str) -> Screen:
@@ -367,9 +358,6 @@ def groups_table(found: SlurmWhatIf, k: int) -> Table:
         beside = change if k else ratio_text(one.ratio)
         rows.append((f"{one.by} {one.name} ({count(one.jobs)})".lstrip(), mean, beside, *others, *more))
     return Table(head, rows)
-
-
-# Words
 
 
 def cells(one: Outcome) -> tuple[str, ...]:

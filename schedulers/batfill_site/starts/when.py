@@ -101,9 +101,8 @@ def when(
 
         if not isinstance(state, str | Path):
             raise BatfillError(f"state: with slurm_conf it is a file of what Slurm prints, not {state!r:.60}")
-        if other := [
-            name for name, value in {"policy": policy, "machine": machine, "procs": procs}.items() if value is not None
-        ]:
+        of_pool = {"policy": policy, "machine": machine, "procs": procs}
+        if other := [name for name, value in of_pool.items() if value is not None]:
             raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
         return when_under_slurm(state, job, slurm_conf, submit=submit, at=at, forks=forks, seed=seed, **options)
     if of_slurm := [name for name in OF_SLURM if options.get(name)]:
