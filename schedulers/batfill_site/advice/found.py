@@ -120,6 +120,7 @@ class WhatIf(Answered, Keyed):
     filled: Callable[[WhatIf, str], Answer]  # how it is said
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     logged_whose: Whose | None = None  # the job with the longest wait in the log
+    logged_bsld: float = math.nan  # the mean bounded slowdown there
     cost: Cost | None = None  # of the limits that the choices share, if any
     periods: Sequence[Period] = ()  # the oldest first; () if the log has only one
     whole: WhatIf | None = None  # of the whole log, if all of this is of the newest period, whose advice differs
@@ -303,7 +304,8 @@ class WhatIf(Answered, Keyed):
             "fidelity": str(self.fidelity),
             "held": self.fidelity.held,
             "held_on_header": self.fidelity.held_header,
-            "logged": self.logged and {**stored(self.logged), **(stored(self.logged_whose) or {})},
+            "logged": self.logged
+            and {**stored(self.logged), **(stored(self.logged_whose) or {}), "mean_bsld": self.logged_bsld},
             "cost": self.cost,
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),

@@ -314,8 +314,8 @@ def share_arrays(site: Site, jobs: SlurmJobs) -> tuple[Shares, Ints, list[Associ
             limits = zip(rows[kid].each, rows[i].each, strict=True)  # where it sets none, those from above hold
             wall_s = rows[i].max_wall_s if rows[kid].max_wall_s is None else rows[kid].max_wall_s
             per_job = Limits(*(b if a is None else a for a, b in zip(rows[kid].per_job, rows[i].per_job, strict=True)))
-            each = Limits(*(b if a is None else a for a, b in limits))
-            rows[kid] = rows[kid]._replace(each=each, per_job=per_job, max_wall_s=wall_s)
+            of_each = Limits(*(b if a is None else a for a, b in limits))
+            rows[kid] = rows[kid]._replace(each=of_each, per_job=per_job, max_wall_s=wall_s)
     if len(down) < len(rows):
         lost = rows[min(set(range(len(rows))) - set(down))]
         raise WorkloadError(f"account {lost.account!r} is its own ancestor; correct the parents of the associations")
