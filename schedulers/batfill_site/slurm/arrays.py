@@ -193,7 +193,7 @@ def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
     association, rows_of = share_arrays(site, given)[1:]
     most_s = longest_s(site, given, association, rows_of)
     most = map(cache(partial(most_per_job, site, rows_of)), association.tolist(), given.partition, given.qos)
-    beyond = (requested(given) > np.array([*most]).reshape(-1, KINDS)).any(axis=1).tolist()
+    beyond = np.any(requested(given) > np.array([*most]).reshape(-1, KINDS), axis=1).tolist()
     lacks, reasons = cache(partial(lacking, site, Asked(site))), dict[int, str]()
     for row, each, limit_s, most_of, much in zip(of.tolist(), needs, given.limit_s, most_s, beyond, strict=True):
         reason = lacks(each) or (limit_s > most_of and LONG.format(duration(most_of))) or MUCH * much
