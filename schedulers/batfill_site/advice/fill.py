@@ -366,8 +366,8 @@ def real_waits(found: WhatIf, k: int) -> str:
     if score is None or score.ratio is None:
         whose = f" ({longest})" * bool(max(first.max_wait_s, taken.max_wait_s))
         return f"all waits are simulated{whose}; {lower(str(near))}."
-    said = f"mean {duration(score.logged_mean_s)}, slowdown {slowdown(found.logged_bsld)}"
-    said += f", longest {duration(score.logged_longest_s)}"
+    bsld = "" if found.logged_bsld is None else f", slowdown {slowdown(found.logged_bsld)}"
+    said = f"mean {duration(score.logged_mean_s)}{bsld}, longest {duration(score.logged_longest_s)}"
     whose = f" ({found.logged_whose})" if found.logged_whose else ""
     whose += f"; {of_log}" if near.site and (of_log := near.site.logged.longest(score.logged_longest_s)) else ""
     held = f". What held jobs: {holds_text(near)}" if near.held else ""

@@ -120,7 +120,7 @@ class WhatIf(Answered, Keyed):
     filled: Callable[[WhatIf, str], Answer]  # how it is said
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     logged_whose: Whose | None = None  # the job with the longest wait in the log
-    logged_bsld: float = math.nan  # the mean bounded slowdown there
+    logged_bsld: float | None = None  # the mean bounded slowdown there
     cost: Cost | None = None  # of the limits that the choices share, if any
     periods: Sequence[Period] = ()  # the oldest first; () if the log has only one
     whole: WhatIf | None = None  # of the whole log, if all of this is of the newest period, whose advice differs

@@ -184,7 +184,7 @@ def what_if(
             for k in np.unique(kind.of).tolist()
         ]
         begun = fitting.select(fitting.submit_s >= first.submit_s[0])
-        logged = (None, None, math.nan) if near.plain is None else logged_figures(of[-1], tau_s)
+        logged = (None, None, None) if near.plain is None else logged_figures(of[-1], tau_s)
         return WhatIf(
             workload,
             settings,
@@ -279,10 +279,10 @@ def limit_of(
     return Limit(growth, longest_s, *advised(outcomes, pairs, longest_s, min_gain, offered))
 
 
-def logged_figures(first: Schedule, tau_s: float) -> tuple[Score | None, Whose | None, float]:
+def logged_figures(first: Schedule, tau_s: float) -> tuple[Score | None, Whose | None, float | None]:
     jobs, waited_s = first.jobs, first.jobs.waited_s
     if waited_s is None or np.isnan(waited_s).all():
-        return None, None, math.nan
+        return None, None, None
     known, most = ~np.isnan(waited_s), int(np.nanargmax(waited_s))
     near = score(jobs.submit_s[known], waited_s[known], first.wait_s[known], jobs.procs[known])
     bsld = float(bounded_slowdown(waited_s[known], jobs.runtime_s[known], tau_s).mean())
