@@ -11,13 +11,13 @@ ROOT = Path(__file__).parents[2]
 CODE = {".py", ".pyi", ".js", ".css", ".html", ".j2"}
 LINES = {
     "schedulers/batfill": 27_320,
-    "schedulers/batfill_site": 13_848,
+    "schedulers/batfill_site": 13_880,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 35_750,
+    "tests": 35_800,
 }
 FUNCTIONS = 2_950  # in the four houses
-WORDS = 54_830  # of README, guides, reference and results, without the background
+WORDS = 54_960  # of README, guides, reference and results, without the background
 
 
 def code_of(house):

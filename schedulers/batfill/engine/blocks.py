@@ -219,9 +219,12 @@ def insert(queue, section, key, row):
     blocks.sections[section].jobs += 1
     node.count += 1
     node.lowest = -np.inf
-    for index in (np.int64(block), group_of(blocks, section, place)):
-        if blocks.nodes[index].state != NONE:
-            note_job(queue, index, row)
+    if node.state != NONE:
+        note_job(queue, np.int64(block), row)
+    if blocks.sections[section].blocks > GROUP:
+        group = group_of(blocks, section, place)
+        if blocks.nodes[group].state != NONE:
+            note_job(queue, group, row)
 
 
 @outlined
