@@ -17,7 +17,7 @@ LINES = {
     "tests": 35_800,
 }
 FUNCTIONS = 2_950  # in the four houses
-WORDS = 54_960  # of README, guides, reference and results, without the background
+WORDS = 54_990  # of README, guides, reference and results, without the background
 
 
 def code_of(house):
