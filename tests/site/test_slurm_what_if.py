@@ -160,7 +160,7 @@ def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
     assert found.by_s == 600
     assert {one.by_s for one in answer.payers} == {60}  # a tenth of the longest wait, 11 min, holds a minute
     text = " ".join(answer.as_text().split())
-    assert re.search("over 1 min longer, [0-9]+ % so much less; 0 of 3 users with at least 20 jobs longer", text)
+    assert re.search("over 1 min longer, [0-9]+ % less; 0 of 3 users with at least 20 jobs longer", text)
     assert "; longer on average: none beyond chance; shorter: user cid (−" in text
     assert f"Without effect: {SAME}: mean waits are those as configured, in each run." in text
     less, longer = sum(more < -600 for more in sure), sum(more > 600 for more in sure)

@@ -199,7 +199,7 @@ def why(found: WhatIf, limit: Limit) -> str:
         said.append(f"all figures are of the last {found.periods[0].unit}; over the whole log {short(o)}, {over}")
     within = "whatever the longest wait"
     if limit.growth is not None:
-        within = f"waits up to {duration(limit.longest_s)} (fcfs's + {setting(limit.growth)})"
+        within = f"longest wait up to {duration(limit.longest_s)} (fcfs's + {setting(limit.growth)})"
     nothing = f"nothing is lower by at least {setting(found.settings['min_gain'])}"
     said.append(f"{'least slowdown' if limit.advised else nothing} beyond chance, {within}")
     if not limit.advised and (best := found.limits[-1].advised):
@@ -309,7 +309,7 @@ def longer_text(payers: Payers) -> str:
     jobs, users, added, *_, by_s = payers
     some = f"users with at least {FEWEST_JOBS} jobs"
     by = " (median {}, one in 20 over {})".format(*map(duration, added.values())) if added else ""
-    less = f"{percent(jobs.less / sum(jobs))} so much less"
+    less = f"{percent(jobs.less / sum(jobs))} less"
     of = f"; the log names no {some.replace('at least ', '')}"
     of = f"; {count(users.longer)} of {count(sum(users))} {some} longer" if users else of
     return f"{percent(jobs.share)} of jobs wait over {duration(by_s)} longer{by}, {less}{of}"
