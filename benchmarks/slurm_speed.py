@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import Association, Clock, Node, Partition, Settings, Site, SlurmJobs
+from batfill_site.slurm.site import Association, Clock, Leaf, Node, Partition, Settings, Site, SlurmJobs
 
 NODES, CORES, LEAF, DAY_S = 1000, 32, 20, 86400
 GAP_S = 365 * DAY_S / 300_000  # between submissions
@@ -25,7 +25,7 @@ def generated(n, load, seed):
     site = Site(
         nodes=tuple(Node(name, CORES, 192_000) for name in names),
         partitions=(Partition("batch", names),),
-        switches=tuple(names[i : i + LEAF] for i in range(0, NODES, LEAF)),
+        switches=tuple(Leaf(names[i : i + LEAF], ("top",)) for i in range(0, NODES, LEAF)),
         associations=(*accounts, *users),
         settings=Settings(
             version=(17, 11),
