@@ -220,7 +220,11 @@ class Twin:
         walls = [*(x.max_wall_s for x in self.q5_qos(job)), *(share.row.max_wall_s for share in job.share.upward())]
         allowed = None if own.over_time else job.partition.max_time_s, next((x for x in walls if x is not None), None)
         too_long = any(limit is not None and job.limit_s > limit for limit in allowed)
-        return (most is not None and job.nodes > most and not own.over_nodes) or too_long
+        per_job = [*(x.per_job for x in self.q5_qos(job)), *(share.row.per_job for share in job.share.upward())]
+        nearest = [next((x for x in each if x is not None), math.inf) for each in zip(*per_job, strict=True)]
+        asked = [job.wants[name] for name in ("jobs", "cpu", "node", "mem", "gres/gpu")]
+        too_much = any(x > limit for x, limit in zip(asked, nearest, strict=True))
+        return (most is not None and job.nodes > most and not own.over_nodes) or too_long or too_much
 
     def q7_left(self):
         left = Counter(self.s.licenses)

@@ -606,6 +606,21 @@ def test_damaged_files_are_read_or_refused_in_one_line(written, data):
         assert "\n" not in error.on_command_line  # noqa: PT017 - most damaged files are read
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("SwitchName=s1 Nodes=n1\nSwitchName=top Switches=s[1-2]", "conf:2: switch s2 has no line, or is below two"),
+        ("SwitchName=s1 Nodes=n1\nSwitchName=x Switches=s1\nSwitchName=y Switches=s1", "conf:3: switch s1 has no line"),
+        ("SwitchName=s1 Nodes=n1\nSwitchName=x Switches=s1,y\nSwitchName=y Switches=x", "switch x is above itself"),
+        ("SwitchName=x Nodes=n1 Switches=x", "conf:1: switch x is above itself"),
+    ],
+)
+def test_a_tree_of_switches_that_is_none_is_refused(written, lines, said):
+    path = written(SMALL + "TopologyPlugin=topology/tree\n")
+    written(lines + "\n", "topology.conf")
+    assert said in refused(read_site, path)
+
+
 def test_new_nodes_are_like_a_known_one_in_its_partitions_and_below_its_switch(site_of, written):
     written("SwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n2\n", "topology.conf")
     site = site_of(SMALL + "TopologyPlugin=topology/tree\nPartitionName=b Nodes=n1\n")

@@ -25,6 +25,7 @@ from batfill_site.slurm.site import (
     REQUEUED,
     Association,
     Clock,
+    Leaf,
     Limits,
     Node,
     Partition,
@@ -72,6 +73,34 @@ def assert_same(run, other):
 def test_these_sites_give_the_twins_runs_in_plain_python_too(seed):
     site, jobs, clock = possible_case(seed, 25)
     assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
+
+
+def test_a_leaf_of_which_no_node_is_taken_is_no_nearer_than_others():
+    """A job of four CPUs on one node: the leaf x has nodes of the lowest weight, but none that is enough."""
+    nodes = [
+        Node("a", 1),
+        Node("b0", 4, weight=2),
+        Node("b1", 4, weight=2),
+        *(Node(f"c{i}", 4, weight=2) for i in "012"),
+    ]
+    site = site_of(
+        nodes=tuple(nodes),
+        partitions=(Partition("p", tuple(node.name for node in nodes)),),
+        switches=(Leaf(("b0", "b1"), ("t",)), Leaf(("a", "c0", "c1", "c2"), ("t",))),
+    )
+    jobs = jobs_of(cpus=[4], max_nodes=[1])
+    for model in (Model, Twin):
+        run = model(site, jobs).run(Clock())
+        assert [nodes[i].name for i in run.at.tolist()] == ["b0"]
+
+
+def test_a_job_of_two_partitions_starts_in_that_whose_qos_allows_so_much():
+    parts = Partition("a", ("n0",), tier=2, qos="few"), Partition("b", ("n1",))
+    site = site_of(nodes=(Node("n0", 4), Node("n1", 4)), partitions=parts, qos=(Qos("few", per_job=Limits(cpus=2)),))
+    jobs, left_out = possible(site, jobs_of(cpus=[4], cpus_per_node=[4], partition=("a",), partitions=("a,b",)))
+    assert left_out == ()
+    for model in (Model, Twin):
+        assert model(site, jobs).run(Clock()).at.tolist() == [1]
 
 
 @pytest.mark.parametrize("seed", PREEMPTING)

@@ -11,10 +11,10 @@ ROOT = Path(__file__).parents[2]
 CODE = {".py", ".pyi", ".js", ".css", ".html", ".j2"}
 LINES = {
     "schedulers/batfill": 27_320,
-    "schedulers/batfill_site": 13_880,
+    "schedulers/batfill_site": 13_890,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 35_800,
+    "tests": 35_850,
 }
 FUNCTIONS = 2_950  # in the four houses
 WORDS = 54_990  # of README, guides, reference and results, without the background

@@ -192,8 +192,7 @@ def possible(site: Site, jobs: SlurmJobs) -> tuple[SlurmJobs, tuple[str, ...]]:
     needs = map(Needs, *(np.asarray(getattr(given, name), object) for name in Needs._fields))
     association, rows_of = share_arrays(site, given)[1:]
     most_s = longest_s(site, given, association, rows_of)
-    most = map(cache(partial(most_per_job, site, rows_of)), association.tolist(), given.partition, given.qos)
-    beyond = np.any(requested(given) > np.array([*most]).reshape(-1, KINDS), axis=1).tolist()
+    beyond = over_job_limit(site, given, association, rows_of).tolist()
     lacks, reasons = cache(partial(lacking, site, Asked(site))), dict[int, str]()
     for row, each, limit_s, most_of, much in zip(of.tolist(), needs, given.limit_s, most_s, beyond, strict=True):
         reason = lacks(each) or (limit_s > most_of and LONG.format(duration(most_of))) or MUCH * much
@@ -424,6 +423,13 @@ def most_per_job(site: Site, rows: list[Association], i: int, partition: str, qo
     return [next((x for x in each if x is not None), NO_LIMIT) for each in zip(*of_qos, rows[i].per_job, strict=True)]
 
 
+def over_job_limit(site: Site, jobs: SlurmJobs, association: Ints, rows: list[Association]) -> NDArray[np.bool_]:
+    """Which jobs request more than they may (Q6); the last two are of `share_arrays`."""
+    most = map(cache(partial(most_per_job, site, rows)), association.tolist(), jobs.partition, jobs.qos)
+    over = requested(jobs) > np.array([*most]).reshape(-1, KINDS)
+    return over.any(axis=1).astype(np.bool_)
+
+
 def window_arrays(site: Site) -> Windows:
     given = [each for each in site.windows if each.begin_s < each.end_s]
     windows, step = new_records(len(given), records.WINDOW), site.settings.bf_resolution_s
@@ -618,6 +624,7 @@ def slurm_arrays(site: Site, jobs: SlurmJobs, of: Ints) -> Slurm:
     shares, association, given = share_arrays(site, jobs)
     table = job_arrays(site, jobs, of, classes, longest_s(site, jobs, association, given))
     table["association"] = association
+    table["barred"] |= over_job_limit(site, jobs, association, given)
     taken = np.where(table["even"] > 0, jobs.nodes * jobs.cpus_per_node, jobs.cpus)
     for name, cpus in (("fixed", jobs.cpus), ("fixed_later", taken)):
         table[name] = fixed_priority(site, jobs, [given[i] for i in association], cpus)

@@ -300,10 +300,17 @@ def types_of(path: Path, nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, se
 def switches_of(path: Path, plugin: str, nodes: tuple[Node, ...]) -> tuple[Leaf, ...]:
     """The leaf switches of topology.conf that have nodes; () if the plug-in reads none."""
     lines = [*lines_in(path)] if plugin.lower().endswith("tree") else []
-    parents, leaves = {name: line.text("switchname") for line in lines for name in line.hosts("switches")}, []
+    given, parents, leaves = {line.text("switchname") for line in lines}, dict[str, str](), []
+    for line in lines:
+        for name in line.hosts("switches"):
+            if name not in given or name in parents:
+                raise WorkloadError(f"{line.where}: switch {name} has no line, or is below two switches; correct it")
+            parents[name] = line.text("switchname")
     for line in lines:
         above, below = [line.text("switchname")], {*line.hosts("nodes")}
-        while (parent := parents.get(above[-1])) and parent not in above:
+        while (parent := parents.get(above[-1])) is not None:
+            if parent in above:
+                raise WorkloadError(f"{line.where}: switch {parent} is above itself; correct the lines of switches")
             above.append(parent)
         leaves.append(Leaf(tuple(node.name for node in nodes if node.name in below), tuple(above[1:])))
     return tuple(leaf for leaf in leaves if leaf.nodes)

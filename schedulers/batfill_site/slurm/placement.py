@@ -405,7 +405,7 @@ def by_weight(slurm, job, until, leaves):
     """Whether the job fits on `nodes.counted` (P3), in these leaves; if so, `nodes.picked` are those that it takes."""
     nodes, options, counted, needs = slurm.nodes, slurm.options[0], slurm.nodes.counted, needs_of(job)
     near = len(nodes.leaves) > 0 and options.new_rules
-    anew, first = len(nodes.leaves) > 0 and not near, needs
+    anew = len(nodes.leaves) > 0 and not near
     for x in range(len(counted)):
         nodes.picked[x] = nodes.tested[x] = ZERO
     for k in range(len(nodes.leaves)):
@@ -549,7 +549,7 @@ def draw(nodes, leaf):
 
 @kernel
 def nearer(one, other, n):
-    """Whether a leaf goes before another one if n nodes are needed (P5)."""
+    """Whether a leaf goes before another one if n nodes are needed (P5a)."""
     if one.drawn or other.drawn:
         return one.drawn > other.drawn
     enough, fits = one.members >= n, other.members >= n
@@ -583,14 +583,14 @@ def pick_groups(nodes, job, first, end, by, needs):
         if best < 0:
             break
         groups[best].used = 1
-        if near:
-            draw(nodes, best)
         single, left = needs[0] <= 1 and not near, groups[best].members
         while left > 0 and not satisfied(needs) and needs[2] > 0:
             i = best_node(nodes, best, left, needs, single, tree)
             if i < 0:
                 break
             needs, single = take(nodes, job, i, needs), False
+            if near:
+                draw(nodes, best)
             left -= 1
     return needs
 
