@@ -427,7 +427,7 @@ def over_job_limit(site: Site, jobs: SlurmJobs, association: Ints, rows: list[As
     """Which jobs request more than they may (Q6); the last two are of `share_arrays`."""
     most = map(cache(partial(most_per_job, site, rows)), association.tolist(), jobs.partition, jobs.qos)
     over = requested(jobs) > np.array([*most]).reshape(-1, KINDS)
-    return over.any(axis=1).astype(np.bool_)
+    return np.asarray(over.any(axis=1), np.bool_)
 
 
 def window_arrays(site: Site) -> Windows:
