@@ -221,7 +221,10 @@ def test_the_limit_is_that_of_a_slow_count(tmp_path_factory, seed):
             waited[here] = waited.get(here, 0) + waiting
             users.setdefault(here, set()).update({u} if waiting else ())
     total = sum(waited.values())
-    beside = [sum(a <= s < e for _, a, e, v in jobs if v == u) for _, s, _, u in jobs]
+    beside = [  # how many the user runs after each start, of those in one second in turn
+        sum((a, i) <= (s, k) and s < e for i, (_, a, e, v) in enumerate(jobs) if v == u)
+        for k, (_, s, _, u) in enumerate(jobs)
+    ]
     found = []
     for limit in range(4, 300):
         at = sum(waited.get(k, 0) for k in range(300) if 0.9 * limit < k <= limit)

@@ -41,7 +41,7 @@ from sweeps import COMPILED, examples
 SEEDS = st.integers(0, 2**32 - 1)
 # Together these reach every line of the kernels, with the tests below; a change of slurm_cases.py asks for others.
 # In the last more licences are taken than there are, as the plan counts in steps of `bf_resolution`.
-REACHING = (2, 3, 4, 7, 10, 22, 24, 37, 46, 50, 62, 67, 70, 81, 82, 104, 132)
+REACHING = (2, 3, 4, 7, 10, 15, 22, 24, 37, 46, 50, 62, 67, 70, 81, 82, 104, 132)
 PREEMPTING = (16, 42, 53, 57, 80)  # of preempting_case
 
 
@@ -73,6 +73,25 @@ def assert_same(run, other):
 def test_these_sites_give_the_twins_runs_in_plain_python_too(seed):
     site, jobs, clock = possible_case(seed, 25)
     assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
+
+
+def test_required_nodes_wait_for_a_reservation_and_other_nodes_come_from_a_tree():
+    """The second job is planned on both nodes when the first ends, the third requires one of them for longer."""
+    below = tuple(f"n{i}" for i in range(4))
+    for version, required in (((17, 11), "n3"), ((22, 5), "n1")):
+        site = site_of(
+            nodes=tuple(Node(name, 1) for name in below),
+            partitions=(Partition("p", below),),
+            switches=(Leaf(below[:2], ("t",)), Leaf(below[2:], ("t",))),
+            settings=Settings(version=version, multifactor=False),
+        )
+        jobs = jobs_of(
+            nodes=[2, 4, 1, 2], cpus=[2, 4, 1, 2], max_nodes=[2, 4, 1, 2], limit_s=[100, 100, 900, 50],
+            run_s=[90.0, 90.0, 90.0, 40.0], required=("", "", required, "n2"),
+        )  # fmt: skip
+        run = Model(site, jobs).run(Clock())
+        assert_same(run, Twin(site, jobs).run(Clock()))
+        assert run.start_s[2] > run.start_s[1]
 
 
 def test_a_leaf_of_which_no_node_is_taken_is_no_nearer_than_others():

@@ -14,7 +14,7 @@ LINES = {
     "schedulers/batfill_site": 13_890,
     "schedulers/batfill_lab": 5_600,
     "schedulers/batfill_pages": 5_800,
-    "tests": 35_850,
+    "tests": 35_870,
 }
 FUNCTIONS = 2_950  # in the four houses
 WORDS = 54_990  # of README, guides, reference and results, without the background
