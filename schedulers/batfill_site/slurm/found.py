@@ -43,7 +43,7 @@ LEAST_RANK, FAR = 0.5, 1.5
 NOISE = "Slurm's own noise"
 HEAD = ("", "mean wait", "change", "longest", "slowdown")
 MOST_ROWS = 12  # of a kind of groups beside bars
-NAMED, MOST_FAR = ("partition", "QOS", "account", USER), 3  # the kinds of groups, of which so many are named
+NAMED, MOST_FAR = ("partition", "QOS", "account", USER), 3  # kinds of groups, and how many groups are named
 CAPTION = "Means over the runs. Shaded: over twice the longest wait as configured."
 RULE = (
     "An interval is of one comparison, over the cycles of {} runs, and says nothing of the jobs of another day. "

@@ -375,7 +375,7 @@ def pick_alike(nodes, job, leaves):
 
 @kernel
 def best_leaf(groups, leaves, left):
-    """The smallest leaf with `left` nodes, or the largest one if none has so many; and how many nodes it has."""
+    """The smallest leaf with at least `left` nodes, or else the largest one; and how many nodes it has."""
     best, most = -1, 0
     for leaf in range(*leaves):
         n = groups[leaf].members
@@ -405,7 +405,7 @@ def by_weight(slurm, job, until, leaves):
     """Whether the job fits on `nodes.counted` (P3), in these leaves; if so, `nodes.picked` are those that it takes."""
     nodes, options, counted, needs = slurm.nodes, slurm.options[0], slurm.nodes.counted, needs_of(job)
     near = len(nodes.leaves) > 0 and options.new_rules
-    anew = len(nodes.leaves) > 0 and not near
+    old_tree = len(nodes.leaves) > 0 and not near
     for x in range(len(counted)):
         nodes.picked[x] = nodes.tested[x] = ZERO
     for k in range(len(nodes.leaves)):
@@ -423,7 +423,7 @@ def by_weight(slurm, job, until, leaves):
     for weight in range(len(nodes.weights)):
         n = 0
         for x in range(len(counted)):
-            if not anew:
+            if not old_tree:
                 nodes.tested[x] = ZERO
             elif job.required >= 0:
                 nodes.picked[x] = nodes.required[job.required, x]
@@ -433,13 +433,13 @@ def by_weight(slurm, job, until, leaves):
             n += nodes.tested[x] != ZERO
         if n == 0:
             continue
-        if anew:
+        if old_tree:
             needs = first
         last = options.serial_at_end and job.needs == 1 and job.required < 0
         if last or options.least_loaded:
             needs = pick_free(slurm, job, until, last, needs)
         else:
-            needs = pick_groups(nodes, job, leaves[0], group(nodes, leaves, needs, anew), (anew, near), needs)
+            needs = pick_groups(nodes, job, leaves[0], group(nodes, leaves, needs, old_tree), near, needs)
         if satisfied(needs):
             return True
     return False
@@ -500,11 +500,11 @@ def pick_free(slurm, job, until, last, needs):
 
 
 @kernel
-def group(nodes, leaves, needs, narrowly):
+def group(nodes, leaves, needs, old_tree):
     """Sets `nodes.groups` to those of `nodes.tested` (P4), and gives each its `group`; returns the last one plus one.
 
-    Without a tree they are the runs of neighbours. If `narrowly`, and a single leaf suffices, only the one with the
-    fewest nodes is left.
+    Without a tree they are the runs of neighbours. In an `old_tree`, until 20.02, only the leaf with the fewest nodes
+    is left, of those that suffice alone.
     """
     groups, n, last = nodes.groups, leaves[1], -2
     for k in range(*leaves):
@@ -522,7 +522,7 @@ def group(nodes, leaves, needs, narrowly):
         one.members += 1
         one.cpus += node.count
     only = -1
-    for k in range(leaves[0], leaves[1] * narrowly):
+    for k in range(leaves[0], leaves[1] * old_tree):
         fewer = only < 0 or groups[k].members < groups[only].members
         if fewer and suffices(groups[k], needs):
             only = k
@@ -560,10 +560,9 @@ def nearer(one, other, n):
 
 
 @kernel
-def pick_groups(nodes, job, first, end, by, needs):
-    """Best fit in groups (P5), in leaves under the old rules or, the second of `by`, in the nearest ones."""
-    tree, near = by
-    groups = nodes.groups
+def pick_groups(nodes, job, first, end, near, needs):
+    """Best fit in groups (P5), or nodes of the leaves that are `near` (P5a)."""
+    groups, tree = nodes.groups, len(nodes.leaves) > 0 and not near
     while not satisfied(needs) and needs[2] > 0:
         best, fits = -1, False
         for k in range(first, end):
