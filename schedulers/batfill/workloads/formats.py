@@ -29,7 +29,7 @@ from batfill.base.files import (
 from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
 from batfill.model.jobs import Cancelled, Jobs, Overrun, Unrequested, is_frame, records_of, workload_of_frame
-from batfill.model.values import number_from, number_or_text, unrequested_of
+from batfill.model.values import MEMORY, number_from, number_or_text, unrequested_of
 from batfill.workloads.swf import (
     OF_JOBS,
     job_rows,
@@ -46,7 +46,6 @@ from batfill.workloads.swf_log import (
     FAILED,
     FIELDS,
     LARGEST_EXACT,
-    MEMORY,
     SwfLog,
     new_log,
     read_log,

@@ -28,8 +28,8 @@ from batfill.model.jobs import (
     stand_in,
     table_in_order,
 )
-from batfill.model.values import unrequested_of
-from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, MEMORY, PARTIAL, WIDE, SwfLog
+from batfill.model.values import MEMORY, unrequested_of
+from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, WIDE, SwfLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

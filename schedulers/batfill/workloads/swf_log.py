@@ -18,7 +18,6 @@ from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, whole_file, whole_lines
 from batfill.base.tables import number_text
 from batfill.model.jobs import Clock, zone_named
-from batfill.model.values import MEMORY as MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

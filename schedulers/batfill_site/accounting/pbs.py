@@ -14,7 +14,8 @@ from itertools import islice
 from pathlib import Path
 
 from batfill.base.errors import WorkloadError
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, MEMORY
+from batfill.model.values import MEMORY
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 from batfill_site.accounting.cluster_log import NO_ZONE, TWICE, ClusterJob, Reading, Takes
 from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, read_times, zone_of
 

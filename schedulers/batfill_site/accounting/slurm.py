@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from batfill.base.errors import LARGEST, WorkloadError
 from batfill.base.files import any_length
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, MEMORY
+from batfill.model.values import MEMORY
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 from batfill_site.accounting.cluster_log import (
     HAD_GPUS,
     NOT_ENDED,

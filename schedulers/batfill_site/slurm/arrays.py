@@ -426,8 +426,7 @@ def most_per_job(site: Site, rows: list[Association], i: int, partition: str, qo
 def over_job_limit(site: Site, jobs: SlurmJobs, association: Ints, rows: list[Association]) -> NDArray[np.bool_]:
     """Which jobs request more than they may (Q6); the last two are of `share_arrays`."""
     most = map(cache(partial(most_per_job, site, rows)), association.tolist(), jobs.partition, jobs.qos)
-    over = requested(jobs) > np.array([*most]).reshape(-1, KINDS)
-    return np.asarray(over.any(axis=1), np.bool_)
+    return np.asarray((requested(jobs) > np.array([*most]).reshape(-1, KINDS)).any(axis=1), np.bool_)
 
 
 def window_arrays(site: Site) -> Windows:

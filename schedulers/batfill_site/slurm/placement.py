@@ -408,7 +408,7 @@ def by_weight(slurm, job, until, leaves):
     old_tree = len(nodes.leaves) > 0 and not near
     for x in range(len(counted)):
         nodes.picked[x] = nodes.tested[x] = ZERO
-    for k in range(len(nodes.leaves)):
+    for k in range(len(nodes.leaves) * near):
         nodes.groups[k].drawn = nodes.groups[k].far = 0
     if job.required >= 0:
         for i in nodes.listed[: members(nodes, nodes.required[job.required])]:
